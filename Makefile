@@ -33,6 +33,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/ir_determinism.py
 	$(BIN)/python tests/long/fuzz_ir.py
 	$(BIN)/python tests/long/stablehlo_bits.py
+	$(BIN)/python tests/long/saved_programs.py
 
 docs: .venv/ready
 	$(BIN)/python tools/ir_tables.py docs/ir.md

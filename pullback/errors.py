@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed", "HostReadError",
-    "InPlaceError", "IndexOutOfRange",
-    "InvalidAxis", "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory",
-    "ParseError", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
-    "TextPosition", "TimeLimit", "TraceError", "UnsupportedOp", "UnsupportedShape",
+    "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed",
+    "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
+    "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
+    "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
+    "UnsupportedOp", "UnsupportedShape",
     "VerificationError", "WorkerLost",
 ]  # fmt: skip
 
@@ -45,6 +45,7 @@ class PullbackError(Exception):
     """The base class of all errors; the message ends with the line that caused the error."""
 
     code = "E0000"
+    title = ""  # of the code, in errors of `pb.ir`
 
     def __init__(
         self,
@@ -81,6 +82,8 @@ class PullbackError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.op}: {self.message}" if self.op else self.message
+        if self.title:
+            text = f"{self.code}: {self.title}: {text}"
         if self.where is not None:
             text += f" ({self.where})"
         return f"{text}\n{self.hint}" if self.hint else text
@@ -135,6 +138,12 @@ class EngineError(PullbackError, RuntimeError):
 
 class OutOfMemory(EngineError, MemoryError):
     code = "E6004"
+
+
+class ForkError(EngineError):
+    """A forked process cannot compute: the engine's threads exist only in its parent."""
+
+    code = "fork"
 
 
 class NumericOverflow(EngineError, OverflowError):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import optree
 
 from pullback.errors import ArgumentError
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 
 __all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
 
@@ -169,10 +169,10 @@ class Static:
     value: Any
 
     def __hash__(self) -> int:
-        return hash(exact(self.value))
+        return hash(exact_key(self.value))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and exact(self.value) == exact(other.value)
+        return isinstance(other, Static) and exact_key(self.value) == exact_key(other.value)
 
     def __repr__(self) -> str:
         return repr(self.value)

@@ -37,9 +37,9 @@ def no_disk():
     """Tests count what is compiled, so nothing is kept on disk: those of the disk cache ask."""
     from pullback.engines.xla import disk_cache as disk
 
-    disk.use(disk.DiskCache(None))
+    disk.use_disk_cache(disk.DiskCache(None))
     yield
-    disk.use(None)
+    disk.use_disk_cache(None)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def cold_disk(no_disk):
 
     folder = f"test-{os.getpid()}-{next(_numbers)}"
     cache = disk.DiskCache(os.path.join(os.environ["PULLBACK_CACHE_DIR"], folder))
-    disk.use(cache)
+    disk.use_disk_cache(cache)
     yield cache
     if cache.checked:
         shutil.rmtree(cache.directory, ignore_errors=True)

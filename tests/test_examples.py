@@ -25,6 +25,7 @@ from paths import EXAMPLES
         ("hessian", "forward over reverse"),
         ("lstm", "first signs remembered"),
         ("neural_ode", "error of the path"),
+        ("debugging", "dead at relu (debugging.py:"),
     ],
 )
 def test_example_holds(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

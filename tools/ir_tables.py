@@ -33,10 +33,10 @@ def _row(*cells: str) -> str:
 
 def errors_table() -> str:
     """The catalogue of errors, as a Markdown table."""
-    rows = ["| code | meaning |", "|---|---|"]
+    rows = ["| code | title | meaning |", "|---|---|---|"]
     for e in CATALOGUE.values():
         reserved = " (reserved: it cannot occur)" if e.reserved else ""
-        rows.append(_row(e.code, f"{e.meaning}{reserved}"))
+        rows.append(_row(e.code, e.title, f"{e.meaning}{reserved}"))
     return "\n".join(rows)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn
 
 from pullback import tree
-from pullback.api.custom_arguments import comparable, is_array
+from pullback.api.custom_arguments import comparable, is_array_argument
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
@@ -88,11 +88,11 @@ class AutoSharded(Generic[Params, Result]):
         return self._plans[call.key]
 
     def _search(self, call: ShardedArguments) -> ShardingPlan:
-        from pullback.api.auto_shard_search import Search  # heavy, and rarely needed
+        from pullback.api.auto_shard_search import AutoShardSearch  # heavy, and rarely needed
 
         if not call.tensors:
             _refuse("no argument is a tensor, so there is nothing to lay out")
-        search = Search(self.f, self.mesh, call, self._fixed(call), self.machine)
+        search = AutoShardSearch(self.f, self.mesh, call, self._fixed(call), self.machine)
         specs, found = search.best(self.memory, self.time_limit)
         planned = [
             PlannedArgument(path, t, P() if spec is None else spec)
@@ -119,9 +119,9 @@ class ShardedArguments:
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
         self.leaves, self.structure = tree.flatten((args, kwargs))
-        self.types = [_type(x) for x in self.leaves]
+        self.types = [_auto_shard_type(x) for x in self.leaves]
         keywords = [(name, kwargs[name]) for name in sorted(kwargs)]
-        self.entries = [*zip(_names(f, len(args)), args, strict=True), *keywords]
+        self.entries = [*zip(_auto_shard_names(f, len(args)), args, strict=True), *keywords]
         self.paths = [name + path for name, x in self.entries for path in tree.paths(x)]
         keys = [t if isinstance(t, Type) else comparable(t) for t in self.types]
         self.key = (self.structure, tuple(keys))
@@ -160,14 +160,14 @@ class ShardedArguments:
         return entries
 
 
-def _type(x: Any) -> Any:
+def _auto_shard_type(x: Any) -> Any:
     """Return the type of a tensor without its layout, and any other value unchanged."""
     if isinstance(x, Type):
         return x.plain
-    return asarray(x)._node.type.plain if is_array(x) else x
+    return asarray(x)._node.type.plain if is_array_argument(x) else x
 
 
-def _names(f: Callable, count: int) -> list[str]:
+def _auto_shard_names(f: Callable, count: int) -> list[str]:
     """Return the names of the first `count` positional arguments of a function."""
     try:
         parameters = list(inspect.signature(f).parameters.values())

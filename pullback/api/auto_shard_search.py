@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pullback import tree
-from pullback.api.memory_plan import readable
 from pullback.api.placeholders import stage
+from pullback.engines.byte_sizes import show_bytes
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.ops.wrap.call import inline_calls
-from pullback.sharding.auto.flatten import flatten
+from pullback.sharding.auto.flatten import flatten_composites
 from pullback.sharding.auto.groups import Groups
-from pullback.sharding.auto.integer_program import choose, solver
-from pullback.sharding.auto.layouts import layouts
+from pullback.sharding.auto.integer_program import choose, integer_program_solver
+from pullback.sharding.auto.layouts import possible_layouts
 from pullback.sharding.cost import Machine
 from pullback.sharding.explain import Explanation, explain_sharding
 from pullback.sharding.mesh import DeviceMesh
@@ -38,7 +38,7 @@ TRIES = 3  # memory limits to try, if a program needs more than the integer prog
 Specs = tuple[P | None, ...]  # one for each leaf; `None` for one that is not a tensor
 
 
-class Search:
+class AutoShardSearch:
     """The search for the specs of one call's arguments."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Search:
         fixed: Sequence[P | None],
         machine: Machine,
     ) -> None:
-        solver()  # raises early if scipy is missing
+        integer_program_solver()  # raises early if scipy is missing
         self.f, self.mesh, self.call, self.machine = f, mesh, call, machine
         self.types, self.fixed = call.types, fixed
         self.places = [i for i, t in enumerate(call.types) if isinstance(t, Type)]
@@ -73,8 +73,8 @@ class Search:
         expected = self.explain(chosen)
         if memory is not None and expected.memory > memory:
             raise ArgumentError(
-                f"auto_shard: no layout fits into {readable(int(memory))} on each device, the "
-                f"smallest that was found needs {readable(expected.memory)}",
+                f"auto_shard: no layout fits into {show_bytes(int(memory))} on each device, the "
+                f"smallest that was found needs {show_bytes(expected.memory)}",
                 hint="Raise memory=, use a larger mesh, or fix fewer arguments with in_specs or "
                 "whole.",
             )
@@ -138,7 +138,7 @@ class Search:
 
     def _specs(self, split: dict[int, tuple[str, ...]]) -> Specs:
         """Split the first dimension of some leaves, if it divides evenly; the others are whole."""
-        wanted = [_all_dims(P(split.get(i, ())), self.types[i]) for i in self.places]
+        wanted = [_all_dims_searched(P(split.get(i, ())), self.types[i]) for i in self.places]
         pairs = zip(self.places, wanted, strict=True)
         return self._specs_of([dims if dims in self._layouts(i) else () for i, dims in pairs])
 
@@ -175,7 +175,9 @@ class Search:
 
     def _layouts(self, i: int) -> list[Dims]:
         spec, type = self.fixed[i], self.types[i]
-        return layouts(type, self.mesh) if spec is None else [_all_dims(spec, type)]
+        return (
+            possible_layouts(type, self.mesh) if spec is None else [_all_dims_searched(spec, type)]
+        )
 
     def _bytes(self, i: int, dims: Dims) -> int:
         """Return the bytes of a leaf on each device."""
@@ -183,13 +185,13 @@ class Search:
         return self.types[i].with_shape(shape).nbytes
 
     def _dims(self, graph: Graph, specs: Specs) -> list[Dims]:
-        mine = [_all_dims(specs[i], self.types[i]) for i in self.places]
+        mine = [_all_dims_searched(specs[i], self.types[i]) for i in self.places]
         return mine + [layout(x.type) for x in graph.inputs[len(mine) :]]
 
     def _program(self) -> tuple[Graph, dict[int, int]]:
         """Return the function's program, and the inputs whose layouts its outputs have."""
         graph = stage("auto_shard", self.f, self.types, self.call.structure).graph
-        return flatten(canonicalise(inline_calls(graph))), self._like_input()
+        return flatten_composites(canonicalise(inline_calls(graph))), self._like_input()
 
     def _like_input(self) -> dict[int, int]:
         """Return which outputs have the layout of an input, as gradients and new parameters do.
@@ -214,6 +216,6 @@ class Search:
         return {i: owners[s.spec] for i, s in enumerate(shardings) if s and s.spec in owners}
 
 
-def _all_dims(spec: P | None, type: Type) -> Dims:
+def _all_dims_searched(spec: P | None, type: Type) -> Dims:
     dims = () if spec is None else spec.dims
     return (*dims, *[()] * (type.rank - len(dims)))

@@ -7,10 +7,10 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.placeholders import Staged
-from pullback.api.recording import is_value
+from pullback.api.recording import is_recorded_value
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
-from pullback.graph.dtypes import DType, promote
+from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -19,8 +19,8 @@ from pullback.lazy.operators import NUMBERS, node_of, scalar_dtype, weak
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown, is_weak
-from pullback.ops.control.dependence import positions
-from pullback.ops.control.varying import axes_of, union
+from pullback.ops.control.dependence import dependence_positions
+from pullback.ops.control.varying import axes_of, varying_union
 from pullback.ops.prelude import Op
 from pullback.ops.sources import SCALAR, placeholder
 
@@ -38,7 +38,7 @@ class Carry:
         self.name = name
         self.counted = counted  # the tree begins with a counter that the user did not write
         self.leaves, self.tree = tree.flatten(init)
-        self.leaves = [x if is_number(x) else array_leaf(name, "the state", x) for x in self.leaves]
+        self.leaves = [x if is_number(x) else carry_leaf(name, "the state", x) for x in self.leaves]
         self.types = [asarray(x)._node.type for x in self.leaves]
 
     def nodes(self) -> list[Node]:
@@ -52,14 +52,14 @@ class Carry:
 
     def returned(self, new: Any) -> list[Any]:
         """The leaves of the state that the body returned; numbers take the types of the state."""
-        leaves, structure = tree.flatten(returned_values(self.name, new))
+        leaves, structure = tree.flatten(returned_carry(self.name, new))
         if structure != self.tree:
             raise self._changed(new)
-        return [_as_like(x, t) for x, t in zip(leaves, self.types, strict=True)]
+        return [_as_carry_like(x, t) for x, t in zip(leaves, self.types, strict=True)]
 
     def settle(self, trace: Callable[[Sequence[Type]], Staged]) -> Staged:
         """The body's program; it is traced again when a number of the state takes another dtype."""
-        free = set(positions(is_number(x) for x in self.leaves))
+        free = set(dependence_positions(is_number(x) for x in self.leaves))
         staged = trace(self.types)
         while True:
             found = {i: self._combined_dtype(i, staged, free) for i in sorted(free)}
@@ -93,7 +93,7 @@ class Carry:
                 if _KINDS.get(node.type.dtype.kind) != kind:
                     continue
                 if node in typed:
-                    found = promote(found or node.type.dtype, node.type.dtype)
+                    found = promote_dtypes(found or node.type.dtype, node.type.dtype)
             new = [x for x in dict.fromkeys(node.inputs) if x not in seen]
             seen.update(new)
             stack += new
@@ -102,9 +102,9 @@ class Carry:
     def _wider(self, staged: Staged) -> dict[int, DType]:
         """The dtypes of numbers that the body returned in a wider dtype."""
         found = {}
-        for i in positions(is_number(x) for x in self.leaves):
+        for i in dependence_positions(is_number(x) for x in self.leaves):
             y = staged.graph.outputs[i].type
-            if not y.shape and promote(self.types[i].dtype, y.dtype) is y.dtype:
+            if not y.shape and promote_dtypes(self.types[i].dtype, y.dtype) is y.dtype:
                 found[i] = y.dtype
         return found
 
@@ -120,7 +120,7 @@ class Carry:
         """Let the state vary along the axes that the result varies along; whether any is new."""
         before = list(self.types)
         for i, y in enumerate(staged.graph.outputs[: len(self.types)]):
-            axes = union(self.types[i].varying, y.type.varying)
+            axes = varying_union(self.types[i].varying, y.type.varying)
             self.types[i] = self.types[i].over(axes)
         return self.types != before
 
@@ -130,12 +130,12 @@ class Carry:
             before, new = before[1], new[1]
         return ArgumentError(
             f"{self.name}: the body must return the state with the same tree and types, got\n  "
-            f"{before!r}\nand returned\n  {types_of(new)!r}\n",
+            f"{before!r}\nand returned\n  {carry_types(new)!r}\n",
             hint="Give the initial state the type of later ones, or cast what the body returns.",
         )
 
 
-def _as_like(x: Any, type: Type) -> Any:
+def _as_carry_like(x: Any, type: Type) -> Any:
     """A value that the body returned; a number takes the type, if it can."""
     if is_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
         return wrap(weak(x, type.dtype))
@@ -147,27 +147,27 @@ def is_number(x: object) -> bool:
     return type(x) in NUMBERS or isinstance(x, Unknown)
 
 
-def array_leaf(name: str, what: str, x: Any) -> Tensor:
+def carry_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
-    if not is_value(x):
+    if not is_recorded_value(x):
         message = f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
         raise ArgumentError(message)
     return asarray(x)
 
 
-def returned_values(name: str, result: Any) -> Any:
+def returned_carry(name: str, result: Any) -> Any:
     """The result of a function, which must be a tree of values."""
     for x in tree.leaves(result):
-        array_leaf(name, "the result of the function", x)
+        carry_leaf(name, "the result of the function", x)
     return result
 
 
-def types_of(values: Tree) -> Tree:
+def carry_types(values: Tree) -> Tree:
     """The tree of the types of a tree of values."""
     return tree.map(lambda x: x if isinstance(x, Type) else asarray(x)._node.type, values)
 
 
-class Joined:
+class JoinedCarry:
     """Programs with common operands: the arguments, then everything that any of them captured."""
 
     def __init__(self, staged: Sequence[Staged], arguments: int) -> None:

@@ -46,15 +46,15 @@ def _check(
     names = [x.dtype.name for x in leaves]
     step = eps or max(_STEP[n] for n in names)
     tolerance = (tol or max(_TOLERANCE[n] for n in names)) * 10 ** (level - 1)
-    ts = _random_like(args, rng)
-    slope = _difference(f, args, ts, step)
+    ts = _random_direction(args, rng)
+    slope = _central_difference(f, args, ts, step)
     if "fwd" in modes:
         _, pushed = jvp(f, args, ts)
         _compare("forward mode", level, tree.leaves(pushed), tree.leaves(slope), tolerance)
     if "rev" in modes:
         y, pull = vjp(f, *args)
-        gs = _random_like(y, rng)
-        left, right = _inner(slope, gs), _inner(ts, pull(gs))
+        gs = _random_direction(y, rng)
+        left, right = _inner_product_of_trees(slope, gs), _inner_product_of_trees(ts, pull(gs))
         if not np.isclose(left, right, rtol=tolerance * 10, atol=tolerance * 10):
             what = f"reverse mode of order {level} disagrees with differences"
             raise GradientVerification(f"check_grads: {what}: {right} against {left}")
@@ -62,11 +62,11 @@ def _check(
         if "fwd" in modes:
             _check(lambda *xs: jvp(f, xs, ts)[1], args, order - 1, modes, eps, tol, rng, level + 1)
         if "rev" in modes:
-            gs = _random_like(f(*args), rng)
+            gs = _random_direction(f(*args), rng)
             _check(lambda *xs: vjp(f, *xs)[1](gs), args, order - 1, modes, eps, tol, rng, level + 1)
 
 
-def _difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tree:
+def _central_difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tree:
     """Central differences of `f` at `args` in the direction `ts`."""
 
     def moved(by: float) -> Tree:
@@ -82,7 +82,7 @@ def _wide(x: Tensor) -> np.ndarray:
     return x.numpy().astype(np.complex128 if x.dtype.is_complex else np.float64)
 
 
-def _random_like(values: Tree, rng: np.random.Generator) -> Tree:
+def _random_direction(values: Tree, rng: np.random.Generator) -> Tree:
     def draw(x: Any) -> Tensor:
         x = asarray(x)
         v = rng.standard_normal(x.shape)
@@ -93,7 +93,7 @@ def _random_like(values: Tree, rng: np.random.Generator) -> Tree:
     return tree.map(draw, values)
 
 
-def _inner(xs: Tree, ys: Tree) -> float:
+def _inner_product_of_trees(xs: Tree, ys: Tree) -> float:
     pairs = zip(tree.leaves(xs), tree.leaves(ys), strict=True)
     return sum(float(np.real(np.vdot(np.asarray(b), np.asarray(a)))) for a, b in pairs)
 

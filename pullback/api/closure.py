@@ -42,6 +42,6 @@ def close_over(
             new[node] = new[node.inputs[0]]  # the alias of an inner derivative's argument
         else:
             xs = tuple([new[x] for x in node.inputs])
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op)
     all_inputs = [*inputs.values(), *(new[c] for c in captured)]
     return Graph(all_inputs, [new[y] for y in made]), captured

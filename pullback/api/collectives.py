@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Protocol, TypeVar, overload
 
 from pullback import tree
-from pullback.api.named_axes import Names, bound_names, one_name, size_of
+from pullback.api.named_axes import Names, bound_names, named_axis_size, one_axis_name
 from pullback.api.recording import deliver
 from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
@@ -38,7 +38,7 @@ class TreeFunction(Protocol[Params]):
     def __call__(self, x: X, *args: Params.args, **kwargs: Params.kwargs) -> X: ...
 
 
-def per_leaf(f: Callable[Concatenate[Tensor, Params], Tensor]) -> TreeFunction[Params]:
+def collective_per_leaf(f: Callable[Concatenate[Tensor, Params], Tensor]) -> TreeFunction[Params]:
     """Apply a function of one tensor to every leaf of a tree."""
 
     @functools.wraps(f)
@@ -48,7 +48,7 @@ def per_leaf(f: Callable[Concatenate[Tensor, Params], Tensor]) -> TreeFunction[P
     return mapped
 
 
-@per_leaf
+@collective_per_leaf
 def psum(x: Tensor, axis_name: Names) -> Tensor:
     """Return the sum of `x` (a tensor or a tree) over all examples along named axes.
 
@@ -61,7 +61,7 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
     return _reduce(PSum, x.astype(counting_dtype(x.dtype)), names)
 
 
-@per_leaf
+@collective_per_leaf
 def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """Return the mean of `x` over all examples along named axes.
 
@@ -71,11 +71,11 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     names = bound_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
     total = _reduce(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
-    mean = total / size_of(*names)
+    mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
 
 
-@per_leaf
+@collective_per_leaf
 def pmax(x: Tensor, axis_name: Names) -> Tensor:
     """Return the largest `x` over all examples along named axes; ties share the gradient.
 
@@ -85,7 +85,7 @@ def pmax(x: Tensor, axis_name: Names) -> Tensor:
     return _reduce(PMax, x, bound_names("pmax", axis_name))
 
 
-@per_leaf
+@collective_per_leaf
 def pmin(x: Tensor, axis_name: Names) -> Tensor:
     """Return the smallest `x` over all examples along named axes; ties share the gradient.
 
@@ -101,7 +101,7 @@ def axis_index(axis_name: str) -> Tensor:
     >>> pb.vmap(lambda x: x * pb.axis_index("i"), axis_name="i")(pb.tensor([5, 5, 5])).tolist()
     [0, 5, 10]
     """
-    return record(AxisIndex(one_name("axis_index", axis_name)), ())
+    return record(AxisIndex(one_axis_name("axis_index", axis_name)), ())
 
 
 def axis_size(axis_name: Names) -> int:
@@ -110,10 +110,10 @@ def axis_size(axis_name: Names) -> int:
     >>> pb.vmap(lambda x: x * pb.axis_size("i"), axis_name="i")(pb.tensor([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
-    return size_of(*bound_names("axis_size", axis_name))
+    return named_axis_size(*bound_names("axis_size", axis_name))
 
 
-@per_leaf
+@collective_per_leaf
 def pvary(x: Tensor, axis_name: Names) -> Tensor:
     """Return `x` as a value that may differ along named axes.
 
@@ -125,10 +125,10 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
     [3.0, 4.0]
     """
-    return deliver(_varying(x, bound_names("pvary", axis_name)))
+    return deliver(_varying_operand(x, bound_names("pvary", axis_name)))
 
 
-@per_leaf
+@collective_per_leaf
 def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) -> Tensor:
     """Return the values of all examples along a named axis, stacked along a new axis.
 
@@ -138,13 +138,13 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     >>> pb.vmap(f, axis_name="i")(pb.tensor([1.0, 2.0])).tolist()
     [3.0, 6.0]
     """
-    name = one_name("all_gather", axis_name)
-    dim = _dim("all_gather", axis, x, new=not tiled)
-    made = record(AllGather(name, size_of(name), dim), (_varying(x, (name,)),))
-    return _folded(made, dim) if tiled else made
+    name = one_axis_name("all_gather", axis_name)
+    dim = _collective_dim("all_gather", axis, x, new=not tiled)
+    made = record(AllGather(name, named_axis_size(name), dim), (_varying_operand(x, (name,)),))
+    return _folded_collective(made, dim) if tiled else made
 
 
-@per_leaf
+@collective_per_leaf
 def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     """Return this example's part of the sum of `x` over all examples along a named axis.
 
@@ -155,17 +155,17 @@ def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     >>> pb.vmap(lambda x: pb.reduce_scatter(x, "i"), axis_name="i")(x).tolist()
     [[11.0], [22.0]]
     """
-    name = one_name("reduce_scatter", axis_name)
+    name = one_axis_name("reduce_scatter", axis_name)
     x = x.astype(counting_dtype(x.dtype))
-    dim = _dim("reduce_scatter", axis, x)
-    rows = _varying(_unfolded("reduce_scatter", x, dim, name), (name,))
-    return record(ReduceScatter(name, size_of(name), dim), (rows,))
+    dim = _collective_dim("reduce_scatter", axis, x)
+    rows = _varying_operand(_unfolded_collective("reduce_scatter", x, dim, name), (name,))
+    return record(ReduceScatter(name, named_axis_size(name), dim), (rows,))
 
 
 psum_scatter = reduce_scatter
 
 
-@per_leaf
+@collective_per_leaf
 def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
     """Exchange equal parts of `x` between all examples along a named axis.
 
@@ -176,14 +176,16 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
     >>> pb.vmap(lambda x: pb.all_to_all(x, "i", 0, 0), axis_name="i")(x).tolist()
     [[1, 3], [2, 4]]
     """
-    name = one_name("all_to_all", axis_name)
-    split = _dim("all_to_all", split_axis, x)
-    concat = _dim("all_to_all", concat_axis, x)
-    rows = _varying(_unfolded("all_to_all", x, split, name), (name,))
-    return _folded(record(AllToAll(name, size_of(name), split, concat), (rows,)), concat)
+    name = one_axis_name("all_to_all", axis_name)
+    split = _collective_dim("all_to_all", split_axis, x)
+    concat = _collective_dim("all_to_all", concat_axis, x)
+    rows = _varying_operand(_unfolded_collective("all_to_all", x, split, name), (name,))
+    return _folded_collective(
+        record(AllToAll(name, named_axis_size(name), split, concat), (rows,)), concat
+    )
 
 
-@per_leaf
+@collective_per_leaf
 def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tensor:
     """Send `x` along a named axis, from source to target for each pair in `perm`.
 
@@ -193,26 +195,26 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     >>> pb.vmap(shift, axis_name="i")(pb.tensor([1.0, 2.0, 3.0])).tolist()
     [3.0, 1.0, 2.0]
     """
-    name = one_name("ppermute", axis_name)
+    name = one_axis_name("ppermute", axis_name)
     pairs = tuple([(int(s), int(t)) for s, t in perm])
-    size = size_of(name)
+    size = named_axis_size(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
             must = f"sources and targets must be different numbers below {size}"
             raise ArgumentError(f"ppermute: {must}, got {list(pairs)}")
-    return record(PPermute(name, pairs), (_varying(x, (name,)),))
+    return record(PPermute(name, pairs), (_varying_operand(x, (name,)),))
 
 
 def _reduce(op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]) -> Tensor:
-    return record(op(names), (_varying(x, names),)) if names else x
+    return record(op(names), (_varying_operand(x, names),)) if names else x
 
 
-def _varying(x: Tensor, names: tuple[str, ...]) -> Node:
+def _varying_operand(x: Tensor, names: tuple[str, ...]) -> Node:
     """The node of `x`, as one that varies over the named axes."""
     return vary_over(node_of(x), names)
 
 
-def _dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:
+def _collective_dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:
     """Return `axis` as a non-negative dimension of `x`, or (`new`) of a result with one more."""
     rank = len(x.shape) + new
     if type(axis) is not int or not -rank <= axis < rank:
@@ -220,16 +222,16 @@ def _dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:
     return axis % rank
 
 
-def _unfolded(what: str, x: Tensor, dim: int, name: str) -> Tensor:
+def _unfolded_collective(what: str, x: Tensor, dim: int, name: str) -> Tensor:
     """Split a dimension into two; the first has one entry for each example along the axis."""
-    n, size = x.shape[dim], size_of(name)
+    n, size = x.shape[dim], named_axis_size(name)
     if n % size:
         must = f"dimension {dim} must divide into {size} parts along {name!r}"
         raise ShapeError(f"{what}: {must}, got {x._node.type}")
     return reshape(x, (*x.shape[:dim], size, n // size, *x.shape[dim + 1 :]))
 
 
-def _folded(x: Tensor, dim: int) -> Tensor:
+def _folded_collective(x: Tensor, dim: int) -> Tensor:
     """Merge a dimension with the next one."""
     shape = x.shape
     return reshape(x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))

@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import Joined, array_leaf, is_number, returned_values, types_of
+from pullback.api.carry import JoinedCarry, carry_leaf, carry_types, is_number, returned_carry
 from pullback.api.placeholders import Staged, stage
 from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, emit
+from pullback.graph.node import Node, emit_node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import NUMBERS, node_of, number, scalar, scalar_dtype
+from pullback.lazy.operators import NUMBERS, node_of, number, scalar_dtype, scalar_operand
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
-from pullback.ops.control.cond import Cond, Switch, no_branch
+from pullback.ops.control.cond import Cond, Switch, no_branch_of_cond
 from pullback.ops.control.holder import canonical
 from pullback.ops.control.varying import unify_branches
 from pullback.ops.elementwise.cast import Cast
@@ -64,7 +64,7 @@ def switch(
         raise ArgumentError("switch: needs at least one branch")
     at = number(index)
     if type(at) is int and not 0 <= at < len(functions):
-        raise no_branch(len(functions), at).at("switch", user_line())
+        raise no_branch_of_cond(len(functions), at).at("switch", user_line())
     node = _scalar_operand("switch", "the index", index, int64)
     if not node.type.dtype.is_integer:
         raise ArgumentError(f"switch: the index must be an integer, got {node.type}")
@@ -75,8 +75,8 @@ def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
     """The scalar that selects a branch. A number becomes an operand, so that it may change."""
     value = number(value)
     if type(value) in NUMBERS and asarray(value)._node.type.dtype is dtype:
-        return scalar(value, dtype)
-    node = node_of(array_leaf(name, what, value))
+        return scalar_operand(value, dtype)
+    node = node_of(carry_leaf(name, what, value))
     if node.type.shape:
         hint = "Use pb.where to select by element, or pb.vmap to select for each example."
         raise ArgumentError(f"{name}: {what} must be a scalar, got {node.type}", hint=hint)
@@ -91,8 +91,8 @@ def _choose(
     operands = {i: asarray(x) for i, x in enumerate(leaves) if hasattr(x, "__array__")}
     types = [operands[i]._node.type if i in operands else x for i, x in enumerate(leaves)]
     branches = [_Branch(name, f, types, in_tree) for f in functions]
-    structure = _agree(name, branches)
-    joined = Joined([b.staged for b in branches], len(operands))
+    structure = _branches_agree(name, branches)
+    joined = JoinedCarry([b.staged for b in branches], len(operands))
     graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
     nodes = [index, *map(node_of, operands.values())]
     return tree.unflatten(structure, joined.apply(op(tuple(map(canonical, graphs))), nodes))
@@ -103,7 +103,7 @@ class _Branch:
 
     def __init__(self, name: str, f: Callable, types: Sequence[Any], in_tree: Any) -> None:
         def branch(*args: Any) -> Any:
-            self.result = returned_values(name, f(*args))
+            self.result = returned_carry(name, f(*args))
             return self.result
 
         self.staged = stage(name, branch, types, in_tree, numbers=True)
@@ -123,15 +123,15 @@ class _Branch:
         inputs, outputs = list(graph.inputs), list(graph.outputs)
         if isinstance(value, Unknown):  # a 64-bit value, which was cast to become a tensor
             y = outputs[i]
-            outputs[i] = emit(Cast(dtype), (y.inputs[0] if type(y.op) is Cast else y,))
+            outputs[i] = emit_node(Cast(dtype), (y.inputs[0] if type(y.op) is Cast else y,))
         else:
             outputs[i] = placeholder("number", Type((), dtype))
             inputs.append(outputs[i])
-            captured = [*captured, scalar(value, dtype)]
+            captured = [*captured, scalar_operand(value, dtype)]
         self.staged = Staged(Graph(inputs, outputs), self.staged.structure, captured)
 
 
-def _agree(name: str, branches: Sequence[_Branch]) -> Any:
+def _branches_agree(name: str, branches: Sequence[_Branch]) -> Any:
     """The structure that all branches return; numbers take the dtypes of the other branches."""
     first = branches[0]
     same = all(b.staged.structure == first.staged.structure for b in branches)
@@ -145,6 +145,6 @@ def _agree(name: str, branches: Sequence[_Branch]) -> Any:
         if not same or b.types != first.types:
             raise ArgumentError(
                 f"{name}: branches must return the same tree of types, got\n  "
-                f"{types_of(first.result)!r}\nand\n  {types_of(b.result)!r}\n"
+                f"{carry_types(first.result)!r}\nand\n  {carry_types(b.result)!r}\n"
             )
     return first.staged.structure

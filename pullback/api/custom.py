@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pullback import tree
-from pullback.api.custom_arguments import RuleArguments, line_of
-from pullback.api.custom_rules import UserRule, known_result
-from pullback.api.recording import outputs
+from pullback.api.custom_arguments import RuleArguments, line_of_rule
+from pullback.api.custom_rules import UserRule, known_custom_result
+from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
-from pullback.graph.tape import of_constant
+from pullback.graph.tape import tokens_of_constant
 from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
@@ -56,7 +56,7 @@ class CustomFunction(Generic[Params, Result]):
         names = list(self.signature.parameters)
         if name not in names:
             what = f"{self.kind}: {self.name} has no argument {name!r}"
-            raise ArgumentError(what, where=line_of(self.f))
+            raise ArgumentError(what, where=line_of_rule(self.f))
         return names.index(name)
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -67,12 +67,12 @@ class CustomFunction(Generic[Params, Result]):
         call = RuleArguments(self, args, kwargs)
         key = (self, *call.key)
         nodes = tuple([node_of(x) for x in call.tensors])
-        known = known_result(key, nodes)
+        known = known_custom_result(key, nodes)
         if known is not None:
             return known
         first = next_number()
-        result = call(self.f, [wrap(_constant(x)) for x in nodes])
-        ys, out_tree = outputs(self.name, result)
+        result = call(self.f, [wrap(_constant_of_custom(x)) for x in nodes])
+        ys, out_tree = recorded_outputs(self.name, result)
         outs = [node_of(y) for y in ys]
         _check_closure(self.name, outs, first)
         op = Custom(UserRule(key, self, call, out_tree), len(outs))
@@ -162,9 +162,9 @@ def custom_jvp(
     return decorate if f is None else decorate(f)
 
 
-def _constant(x: Node) -> Node:
+def _constant_of_custom(x: Node) -> Node:
     """An argument inside the function: a constant, since derivatives go through the rule."""
-    return Node(_STOP, (x,), x.type, x.where, of_constant(x.tokens))
+    return Node(_STOP, (x,), x.type, x.where, tokens_of_constant(x.tokens))
 
 
 def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
@@ -172,15 +172,15 @@ def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
 
     Arguments are constants inside, so any node under a derivative comes from outside.
     """
-    if not any(map(_under_derivative, outs)):
+    if not any(map(_custom_under_derivative, outs)):
         return
     for node in ancestors(outs, lambda n: n.number < first):
         inside = node.number >= first
-        if _under_derivative(node) and (inside or node in outs):
+        if _custom_under_derivative(node) and (inside or node in outs):
             raise closure_error(name, (node.where if inside else None) or user_line())
 
 
-def _under_derivative(node: Node) -> bool:
+def _custom_under_derivative(node: Node) -> bool:
     return any(t.alive and not t.traces for t in node.tokens)
 
 

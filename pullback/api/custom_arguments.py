@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.errors import ArgumentError, GradientVerification
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import SourceLine, user_line
@@ -33,8 +33,8 @@ class RuleArguments:
         self.static = tuple([values[i] for i in sorted(self.static_positions)])
         given = [x for i, x in enumerate(values) if i not in self.static_positions]
         leaves, self.in_tree = tree.flatten(given)
-        self.template = [None if is_array(x) else (x,) for x in leaves]
-        self.tensors = [asarray(x) for x in leaves if is_array(x)]
+        self.template = [None if is_array_argument(x) else (x,) for x in leaves]
+        self.tensors = [asarray(x) for x in leaves if is_array_argument(x)]
         leaf_keys = [x if x is None else comparable(x[0]) for x in self.template]
         static_keys = [*map(comparable, self.static), *map(comparable, self.keywords.items())]
         self.key = (self.in_tree, tuple(leaf_keys), tuple(static_keys))
@@ -65,24 +65,24 @@ class RuleArguments:
             wanted = f"{len(given)} cotangents, one for each argument that is not static"
             message = f"{name}: bwd must return a tuple of {wanted}, got {count}"
             hint = "None stands for a zero cotangent; (g,) is a tuple of one."
-            raise ArgumentError(message, where=line_of(bwd), hint=hint)
+            raise ArgumentError(message, where=line_of_rule(bwd), hint=hint)
         made: list[Node | None] = []
         for i, (argument, c) in enumerate(zip(given, found, strict=True)):
             what = f"the cotangent of argument {i}"
-            for x, g in zip(tree.leaves(argument), _entries(name, what, bwd, c, argument)):
+            for x, g in zip(tree.leaves(argument), _custom_entries(name, what, bwd, c, argument)):
                 if isinstance(x, Node):
                     made.append(None if g is None else fitting(name, what, bwd, g, x.type))
         return made
 
 
-def _entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list[Any]:
+def _custom_entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list[Any]:
     """The cotangent of each leaf of an argument; `None` is zero, for any subtree."""
     found = tree.broadcast_prefix(c, argument)
     if found is None or len([g for g in found if g is not None]) != len(tree.leaves(c)):
         like, got = (tree.show(tree.flatten(x)[1]) for x in (argument, c))
         message = f"{name}: {what} must be a tree like the argument, {like}, got {got}"
         hint = "None stands for a zero cotangent of any subtree, * for a leaf."
-        raise ArgumentError(message, where=line_of(bwd), hint=hint)
+        raise ArgumentError(message, where=line_of_rule(bwd), hint=hint)
     return found
 
 
@@ -100,13 +100,13 @@ def _static_positions(custom: CustomFunction, count: int) -> set[int]:
     return positions
 
 
-def is_array(x: object) -> bool:
+def is_array_argument(x: object) -> bool:
     return isinstance(x, Tensor) or hasattr(x, "__array__")
 
 
 def comparable(value: Any) -> Any:
     """A hashable key that is equal for static values of equal type and bits, or the same object."""
-    key = exact(value)
+    key = exact_key(value)
     try:
         hash(key)
     except TypeError:
@@ -122,7 +122,7 @@ def expect(
     if got != structure:
         trees = f"{tree.show(structure)}, got {tree.show(got)}"
         message = f"{name}: {what} must be a tree like the function's result, {trees}"
-        raise ArgumentError(message, where=line_of(f), hint="* stands for a leaf.")
+        raise ArgumentError(message, where=line_of_rule(f), hint="* stands for a leaf.")
     return [fitting(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)]
 
 
@@ -133,11 +133,11 @@ def fitting(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | Non
     made = asarray(x) if isinstance(x, Tensor) else asarray(x, dtype=type.dtype)
     if made.shape != type.shape or made.dtype is not type.dtype:
         message = f"{name}: {what} must be {type}, got {made._node.type}"
-        raise GradientVerification(message, where=line_of(f))
+        raise GradientVerification(message, where=line_of_rule(f))
     return node_of(made)
 
 
-def line_of(f: Callable) -> SourceLine | None:
+def line_of_rule(f: Callable) -> SourceLine | None:
     """The line of a function's definition; for other callables the line that is running."""
     while hasattr(f, "func") or hasattr(f, "__wrapped__"):
         f = getattr(f, "func", None) or f.__wrapped__  # type: ignore[attr-defined]

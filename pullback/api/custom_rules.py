@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_arguments import RuleArguments, expect, line_of
-from pullback.api.named_axes import bind, bound_axes, rebind
-from pullback.api.placeholders import stage_types, tracing
+from pullback.api.custom_arguments import RuleArguments, expect, line_of_rule
+from pullback.api.named_axes import bind, bound_axes, rebind_axes
+from pullback.api.placeholders import on_placeholders, stage_types
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
 from pullback.graph.ambient import thread
@@ -72,7 +72,7 @@ class UserRule(DerivativeRule):
     ) -> list[Node | None]:
         """The transpose of the jvp: reverse mode at any tangents, since it is linear in them."""
         ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
-        with tracing(next_number(), frozen=False):
+        with on_placeholders(next_number(), frozen=False):
             pushed = self.push(xs, outs, ts)
         chosen = [t for t in ts if t is not None]
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
@@ -81,7 +81,7 @@ class UserRule(DerivativeRule):
             assert self.custom.jvp is not None
             message = f"{self.name}: the jvp must be linear in the tangents, or it has no transpose"
             hint = "Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well."
-            raise GradientVerification(message, where=line_of(self.custom.jvp), hint=hint)
+            raise GradientVerification(message, where=line_of_rule(self.custom.jvp), hint=hint)
         remaining = iter(found)
         return [None if t is None else next(remaining) for t in ts]
 
@@ -106,7 +106,7 @@ class UserRule(DerivativeRule):
     def _require_pair(self, made: Any, what: str, f: Callable) -> None:
         if not isinstance(made, tuple) or len(made) != 2:
             got = f"{self.name}: {what}, got {type(made).__name__}"
-            raise ArgumentError(got, where=line_of(f))
+            raise ArgumentError(got, where=line_of_rule(f))
 
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
         return BatchedRule(self, axis, tuple(mapped))
@@ -117,13 +117,13 @@ class UserRule(DerivativeRule):
         results: nothing is computed twice."""
         thread.custom_calls.append((self, tuple(xs), tuple(outs)))
         try:
-            with rebind(self.axes):
+            with rebind_axes(self.axes):
                 yield
         finally:
             thread.custom_calls.pop()
 
 
-def known_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
+def known_custom_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
     """The result of a call whose rule is running, if this is the same call."""
     for rule, nodes, outs in reversed(thread.custom_calls):
         if rule.key == key and len(nodes) == len(xs) and all(a is b for a, b in zip(nodes, xs)):
@@ -194,7 +194,7 @@ def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
     drop the tokens of leaves while `backward()` runs."""
     for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
         if node.number >= first:
-            node.backward = True
+            node.forward_op = thread.forward_op
             if not thread.leaf_tokens:
                 node.tokens = tuple([t for t in node.tokens if not t.leaf])
     return found

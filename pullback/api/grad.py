@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
-from pullback.api.recording import Recording, Transform, normal_argnums, outputs
+from pullback.api.recording import Recording, Transform, normal_argnums, recorded_outputs
 from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
 from pullback.lazy.tensor import Tensor
@@ -34,7 +34,7 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        _, aux, g = _differentiate("grad", f, argnums, has_aux, args, kwargs)
+        _, aux, g = _differentiate_scalar("grad", f, argnums, has_aux, args, kwargs)
         return (g, aux) if has_aux else g
 
     return gradient
@@ -60,13 +60,13 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        y, aux, g = _differentiate("value_and_grad", f, argnums, has_aux, args, kwargs)
+        y, aux, g = _differentiate_scalar("value_and_grad", f, argnums, has_aux, args, kwargs)
         return ((y, aux) if has_aux else y), g
 
     return both
 
 
-def _differentiate(
+def _differentiate_scalar(
     name: str, f: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[Tensor, Any, Tree]:
     """The value of `f`, its auxiliary data and the gradient."""
@@ -75,7 +75,7 @@ def _differentiate(
         recording = Recording(name, f, args, kwargs, selected)
         with recording.derivative:
             value, aux = split_aux(name, recording.result, has_aux)
-            y = _scalar(name, value)
+            y = _scalar_loss(name, value)
             found = gradients([y._node], [ones(y._node.type)], recording.inputs)
             grads = recording.gradients(found)
     y, aux = recording.hand_out((y, aux))
@@ -90,13 +90,13 @@ def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result if has_aux else (result, None)
 
 
-def _scalar(name: str, value: Tree) -> Tensor:
+def _scalar_loss(name: str, value: Tree) -> Tensor:
     """The scalar that the function returned, as a tensor."""
-    tensors, _ = outputs(name, value)
+    tensors, _ = recorded_outputs(name, value)
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         message = f"{name}: the function must return one scalar, got {got}"
-        raise UnsupportedShape(message, hint=_advice(tensors))
+        raise UnsupportedShape(message, hint=_gradient_advice(tensors))
     y = tensors[0]
     if not y.dtype.is_float:
         message = f"{name}: the function must return a real float, got {y._node.type}"
@@ -105,7 +105,7 @@ def _scalar(name: str, value: Tree) -> Tensor:
     return y
 
 
-def _advice(tensors: Sequence[Tensor]) -> str:
+def _gradient_advice(tensors: Sequence[Tensor]) -> str:
     """What to write instead of a function that does not return one scalar."""
     if not tensors:
         return "It returned None or an empty tree: is a `return` missing?"

@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.api.loops import map as map_rows
-from pullback.api.recording import Recording, Transform, deliver, normal_argnums, outputs
+from pullback.api.recording import Recording, Transform, deliver, normal_argnums, recorded_outputs
 from pullback.api.signatures import Argnums, Params, Tree
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
@@ -27,7 +27,7 @@ from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.shape.iota import Iota
-from pullback.transforms.forward import tangents
+from pullback.transforms.forward import forward_tangents
 from pullback.transforms.reverse import gradients
 
 # Up to this many leaves are mapped one by one, so that zeros of the others cost nothing. More are
@@ -60,7 +60,7 @@ def jacfwd(
     >>> pb.jacfwd(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacfwd", _by_columns, f, argnums, chunk_size)
+    return _jacobian("jacfwd", _jacobian_by_columns, f, argnums, chunk_size)
 
 
 def jacobian(
@@ -82,7 +82,7 @@ def hessian(
     >>> pb.hessian(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return _jacobian("hessian", _by_columns, jacrev(f, argnums), argnums, chunk_size)
+    return _jacobian("hessian", _jacobian_by_columns, jacrev(f, argnums), argnums, chunk_size)
 
 
 def _jacobian(
@@ -95,7 +95,7 @@ def _jacobian(
             selected = normal_argnums(name, argnums, len(args))
             recording = Recording(name, f, args, kwargs, selected)
             with recording.derivative:
-                ys, structure = outputs(name, recording.result)
+                ys, structure = recorded_outputs(name, recording.result)
                 blocks = []
                 for y, row in zip(ys, blocks_of(recording, ys, chunk_size), strict=True):
                     pairs = zip(row, recording.tensors, strict=True)
@@ -117,14 +117,14 @@ def _by_rows(recording: Recording, ys: list[Tensor], chunk_size: int | None) -> 
     return _LinearMap(pull, ys, recording.tensors, 0).matrix(chunk_size)
 
 
-def _by_columns(
+def _jacobian_by_columns(
     recording: Recording, ys: list[Tensor], chunk_size: int | None
 ) -> list[list[Tensor]]:
     """For each result the blocks of all arguments, in forward mode."""
     nodes = [y._node for y in ys]
 
     def push(selected: Sequence[int], ts: Sequence[Node]) -> Sequence[Node | None]:
-        return tangents(nodes, [recording.inputs[i] for i in selected], ts)
+        return forward_tangents(nodes, [recording.inputs[i] for i in selected], ts)
 
     columns = _LinearMap(push, recording.tensors, ys, -1).matrix(chunk_size)
     return [[column[k] for column in columns] for k in range(len(ys))]

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import Carry, Joined, array_leaf, is_number, returned_values
+from pullback.api.carry import Carry, JoinedCarry, carry_leaf, is_number, returned_carry
 from pullback.api.placeholders import stage_types
 from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
-from pullback.graph.dtypes import bool_, promote
+from pullback.graph.dtypes import bool_, promote_dtypes
 from pullback.graph.types import Type
 from pullback.lazy.operators import node_of, number, weak
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.control.holder import canonical, row
 from pullback.ops.control.scan import Scan
-from pullback.ops.control.varying import scan_body, while_graphs
+from pullback.ops.control.varying import varying_scan_body, while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 
@@ -41,7 +41,7 @@ def scan(
     >>> power(w).item(), pb.grad(power)(w).item()
     (8.0, 12.0)
     """
-    return _scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
+    return _record_scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
 def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
@@ -52,7 +52,7 @@ def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     >>> pb.map(lambda x: x * x, pb.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
-    return _scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
+    return _record_scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
 def fori_loop(
@@ -73,11 +73,11 @@ def fori_loop(
             i, s = counted
             return (i + 1, body(i, s)), None
 
-        (_, last), _ = _scan("fori_loop", step, state, None, max(0, high - low))
+        (_, last), _ = _record_scan("fori_loop", step, state, None, max(0, high - low))
         return last
-    first, limit = _bounds(lo, hi)
+    first, limit = _loop_bounds(lo, hi)
     state = Carry("fori_loop", (first, init), counted=True)
-    return _while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
+    return _record_while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
 def while_loop(
@@ -90,16 +90,16 @@ def while_loop(
     >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, pb.tensor(2)).item()
     162
     """
-    return _while(Carry("while_loop", init), cond, body)
+    return _record_while(Carry("while_loop", init), cond, body)
 
 
-def _scan(
+def _record_scan(
     name: str, f: Callable, state: Carry, xs: Any, length: Any = None, reverse: bool = False,
     unroll: int = 1,
 ) -> tuple[Any, Any]:  # fmt: skip
     leaves, rows_tree = tree.flatten(xs)
-    rows = [array_leaf(name, "xs", x) for x in leaves]
-    count, length = len(state.leaves), _length(name, rows, xs, number(length))
+    rows = [carry_leaf(name, "xs", x) for x in leaves]
+    count, length = len(state.leaves), _loop_length(name, rows, xs, number(length))
     unroll = number(unroll)
     if type(unroll) is not int or unroll < 1:
         raise ArgumentError(f"{name}: unroll must be a positive int, got {unroll!r}")
@@ -112,24 +112,24 @@ def _scan(
             got, hint = type(result).__name__, "Return `state, None` if there is no result."
             what = f"the body must return a pair (state, result), got {got}"
             raise ArgumentError(f"{name}: {what}", hint=hint)
-        ys, emitted = tree.flatten(returned_values(name, result[1]))
+        ys, emitted = tree.flatten(returned_carry(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
     whole = [x._node.type for x in rows]
     types = [row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole]  # rows keep their layout
     staged = state.settle(lambda given: stage_types(name, step, [*given, *types]))
-    joined = Joined([staged], count + len(rows))
-    body = canonical(scan_body(joined.graphs[0], joined.axes, count))
+    joined = JoinedCarry([staged], count + len(rows))
+    body = canonical(varying_scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
 
 
-def _while(state: Carry, cond: Callable, body: Callable) -> Any:
+def _record_while(state: Carry, cond: Callable, body: Callable) -> Any:
     name, count = state.name, len(state.leaves)
 
     def test(*values: Any) -> Any:
-        return returned_values(name, cond(state.unflatten(values)))
+        return returned_carry(name, cond(state.unflatten(values)))
 
     def step(*values: Any) -> Any:
         return tuple(state.returned(body(state.unflatten(values))))
@@ -142,14 +142,14 @@ def _while(state: Carry, cond: Callable, body: Callable) -> Any:
         message = f"{name}: the condition must return one scalar bool, got {got!r}"
         hint = "Write a comparison; reduce several with pb.all or pb.any."
         raise ArgumentError(message, hint=hint)
-    joined = Joined([ends, work], count)
+    joined = JoinedCarry([ends, work], count)
     first, second = joined.graphs
     first, second = while_graphs(first, second, joined.axes, count)
     op = While(canonical(first), canonical(second), count)
     return state.unflatten(joined.apply(op, state.nodes()))
 
 
-def _length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
+def _loop_length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
     """The number of iterations: the common length of all of `xs`."""
     if length is not None and (type(length) is not int or length < 0):
         raise ArgumentError(f"{name}: length must be an int of at least 0, got {length!r}")
@@ -168,9 +168,9 @@ def _length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
     return next(iter(found))
 
 
-def _bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
+def _loop_bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
     """The bounds of a loop, in their common dtype."""
-    first, last = (array_leaf("fori_loop", "a bound", x) for x in (lo, hi))
+    first, last = (carry_leaf("fori_loop", "a bound", x) for x in (lo, hi))
     for x in (first, last):
         if x.shape or not x.dtype.is_integer:
             raise ArgumentError(f"fori_loop: bounds must be scalar integers, got {x._node.type}")
@@ -179,5 +179,5 @@ def _bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
         first = wrap(placed("fori_loop", weak, low, last.dtype))
     elif is_number(high):
         last = wrap(placed("fori_loop", weak, high, first.dtype))
-    dtype = promote(first.dtype, last.dtype)
+    dtype = promote_dtypes(first.dtype, last.dtype)
     return first.astype(dtype), last.astype(dtype)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.placeholders import program_of
+from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
+from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import engine, mesh_of
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
@@ -18,8 +19,6 @@ from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-
-_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
@@ -41,7 +40,7 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
 
     @functools.wraps(f)
     def planned(*args: Any, **kwargs: Any) -> MemoryPlan:
-        graph = program_of("memory_plan", f, args, kwargs)
+        graph = program_on_placeholders("memory_plan", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         return MemoryPlan.of(graph if mesh is None else per_device(graph, mesh).graph, mesh)
 
@@ -88,7 +87,7 @@ class MemoryPlan:
         found = Footprint(graph, mesh)
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries
-        return cls(*totals, _values(kept), _values(found.live), graph, mesh)
+        return cls(*totals, _planned_values(kept), _planned_values(found.live), graph, mesh)
 
     @property
     def peak(self) -> int:
@@ -107,22 +106,22 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         parts = ("arguments", "results", "temporaries")
-        shown = ", ".join(f"{name} {readable(getattr(self, name))}" for name in parts)
-        head = f"peak {readable(self.peak)}: {shown}"
+        shown = ", ".join(f"{name} {show_bytes(getattr(self, name))}" for name in parts)
+        head = f"peak {show_bytes(self.peak)}: {shown}"
         if not self.kept:
             return f"{head}\nno backward pass keeps anything"
-        kept = f"the backward pass keeps {readable(self.kept_bytes)}:"
-        return f"{head}\n{kept}\n{_table(self.kept)}"
+        kept = f"the backward pass keeps {show_bytes(self.kept_bytes)}:"
+        return f"{head}\n{kept}\n{_memory_table(self.kept)}"
 
     __repr__ = __str__
 
 
-def _values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
+def _planned_values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
     made = [PlannedValue(b.node.where, b.node.op.title, b.type, b.nbytes) for b in buffers]
     return tuple(sorted(made, key=lambda v: -v.nbytes))
 
 
-def _table(values: tuple[PlannedValue, ...]) -> str:
+def _memory_table(values: tuple[PlannedValue, ...]) -> str:
     """A table of values, with one row for each line, operation and type."""
     # rich is heavy
     from rich.box import SIMPLE_HEAD
@@ -138,15 +137,7 @@ def _table(values: tuple[PlannedValue, ...]) -> str:
     table.add_column("count", justify="right")
     table.add_column("bytes", justify="right")
     for row, sizes in sorted(rows.items(), key=lambda item: -sum(item[1])):
-        table.add_row(*row, str(len(sizes)), readable(sum(sizes)))
+        table.add_row(*row, str(len(sizes)), show_bytes(sum(sizes)))
     out = io.StringIO()
     Console(file=out, width=100, color_system=None, highlight=False, markup=False).print(table)
     return "\n".join(text.rstrip() for text in out.getvalue().splitlines() if text.strip())
-
-
-def readable(size: int) -> str:
-    """Format a number of bytes: `1.5 MiB`."""
-    for unit, name in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size} B"

@@ -54,7 +54,7 @@ def bind_mesh(mesh: DeviceMesh) -> bind:
 
 
 @contextmanager
-def rebind(axes: tuple) -> Iterator[None]:
+def rebind_axes(axes: tuple) -> Iterator[None]:
     """Bind the axes that `bound_axes` returned at a call, while a rule of the call runs."""
     before = thread.axis_sizes, thread.mesh
     sizes = {**before[0], **dict(axes)}
@@ -65,12 +65,12 @@ def rebind(axes: tuple) -> Iterator[None]:
         thread.axis_sizes, thread.mesh = before
 
 
-def size_of(*names: str) -> int:
+def named_axis_size(*names: str) -> int:
     """The number of examples or devices along bound axes."""
     return math.prod([thread.axis_sizes[name] for name in names])
 
 
-def one_name(what: str, axis_name: str) -> str:
+def one_axis_name(what: str, axis_name: str) -> str:
     """Check the name of one axis, which must be bound."""
     if not isinstance(axis_name, str):
         raise ArgumentError(f"{what}: axis_name must be one name, got {axis_name!r}")

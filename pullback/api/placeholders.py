@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.custom_arguments import is_array
-from pullback.api.recording import outputs
+from pullback.api.custom_arguments import is_array_argument
+from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Tree
 from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise
@@ -17,9 +17,11 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
+from pullback.lazy.record import record_node
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
+from pullback.ops.wrap.debug_print import Tied
 
 
 class Staged(NamedTuple):
@@ -48,10 +50,10 @@ def stage(
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
-    with tracing(first, frozen):
+    with on_placeholders(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
-        ys, structure = outputs(name, f(*args, **kwargs))
-    made = [y._node for y in ys]
+        ys, structure = recorded_outputs(name, f(*args, **kwargs))
+        made = _tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
@@ -63,22 +65,32 @@ def stage_types(name: str, f: Callable, types: Sequence[Any], frozen: bool = Tru
     return stage(name, f, types, tree.flatten((tuple(types), {}))[1], True, frozen)
 
 
-def program_of(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
+def program_on_placeholders(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
     """The program that `f` would run on its arguments, which are tensors or types."""
     leaves, in_tree = tree.flatten((args, kwargs))
-    types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
+    types = [asarray(x)._node.type if is_array_argument(x) else x for x in leaves]
     return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
 
 
 @contextmanager
-def tracing(first: int, frozen: bool = True) -> Iterator[None]:
+def on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
     """Run a function on placeholders; nodes with a number below `first` are from outside."""
-    saved = thread.tracing_from, thread.frozen, thread.handles
+    saved = thread.tracing_from, thread.frozen, thread.handles, thread.prints
     thread.tracing_from, thread.frozen, thread.handles = max(first, 1), frozen or saved[1], []
+    thread.prints = None
     try:
         yield
     finally:
-        thread.tracing_from, thread.frozen, thread.handles = saved
+        thread.tracing_from, thread.frozen, thread.handles, thread.prints = saved
+
+
+def _tied_to_prints(made: list[Node]) -> list[Node]:
+    """The results of a function that was traced; computing the first also prints."""
+    if thread.prints is not None and made:
+        # A number may get another dtype later, so a computed value is better
+        place = next((i for i, y in enumerate(made) if y.inputs), 0)
+        made[place] = record_node(Tied(), made[place], thread.prints)
+    return made
 
 
 def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:

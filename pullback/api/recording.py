@@ -11,7 +11,7 @@ from pullback.api.signatures import Argnums, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.tape import lasting
+from pullback.graph.tape import lasting_tokens
 from pullback.lazy import settings
 from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
@@ -63,10 +63,10 @@ class Recording:
         self.constant = constant = not settings.current().grad_enabled
         selected = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(selected)
-        read = as_value if name == "trace" else differentiable
+        read = as_recorded_value if name == "trace" else differentiable_leaf
         self.tensors = [read(name, x, i, selected) for i, x in enumerate(leaves)]
         tokens = (self.derivative.token,)
-        self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
+        self.inputs = [alias_argument(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
@@ -92,10 +92,10 @@ class Recording:
         return tree.unflatten(self.in_tree, made)
 
 
-def _alias(node: Node, tokens: tuple) -> Node:
+def alias_argument(node: Node, tokens: tuple) -> Node:
     """An alias of an argument that carries the token of a new derivative."""
     if node.tokens:
-        tokens = (*lasting(node.tokens), *tokens)
+        tokens = (*lasting_tokens(node.tokens), *tokens)
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
@@ -109,26 +109,26 @@ def deliver(node: Node) -> Tensor:
     return made
 
 
-def outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
+def recorded_outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
     """The tensors that a function returned, and the structure of their tree."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
-        if not is_value(leaf):
+        if not is_recorded_value(leaf):
             what = f"the function must return tensors or numbers, got {type(leaf).__name__}"
             hint = "With has_aux=True it may return other data beside the value."
             raise ArgumentError(f"{name}: {what}", hint=hint if name in _WITH_AUX else "")
     return [asarray(leaf) for leaf in leaves], structure
 
 
-def is_value(x: object) -> bool:
+def is_recorded_value(x: object) -> bool:
     return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
-def differentiable(name: str, x: Any, i: int, selected: Tree) -> Tensor:
+def differentiable_leaf(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     """Leaf `i` of the selected arguments, as a tensor that can carry a derivative."""
     if type(x) is Tensor and x._node.type.inexact:
         return x
-    made = as_value(name, x, i, selected)
+    made = as_recorded_value(name, x, i, selected)
     if not made.dtype.is_inexact:
         what = "can only differentiate with respect to float or complex values"
         got = f"{made._node.type} at argument{tree.paths(selected)[i]}"
@@ -137,9 +137,9 @@ def differentiable(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     return made
 
 
-def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
+def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     """Leaf `i` of the selected arguments, as a tensor."""
-    if not is_value(x):
+    if not is_recorded_value(x):
         got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"
         raise ArgumentError(f"{name}: arguments must be tensors, arrays or numbers, got {got}")
     return asarray(x)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.custom_arguments import is_array
+from pullback.api.custom_arguments import is_array_argument
 from pullback.api.named_axes import bind_mesh, bound_mesh
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, outputs, prefix_entries
+from pullback.api.recording import deliver, prefix_entries, recorded_outputs
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.graph import ancestors
@@ -21,11 +21,11 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
 from pullback.ops.collective.shard_map import ShardMap, join_parts, local_type, take_part
-from pullback.ops.control.varying import union
+from pullback.ops.control.varying import varying_union
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import Dims, P
-from pullback.transforms.call_rules import deriving
+from pullback.transforms.call_rules import deriving_rules
 
 
 def shard_map(
@@ -51,7 +51,7 @@ def shard_map(
     """
     mesh = as_mesh(mesh, "shard_map")
     for name, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
-        _check_specs(name, specs, mesh)
+        _check_shard_map_specs(name, specs, mesh)
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -79,8 +79,8 @@ class _Call:
         self.f, self.mesh = f, mesh
         self.in_specs, self.out_specs = in_specs, out_specs
         leaves, self.in_tree = tree.flatten((args, {}))
-        self.leaves = [asarray(x) if is_array(x) else x for x in leaves]
-        specs = _specs("in_specs", in_specs, args)
+        self.leaves = [asarray(x) if is_array_argument(x) else x for x in leaves]
+        specs = _shard_map_specs("in_specs", in_specs, args)
         self.nodes: list[Node] = []
         self.dims: list[Dims] = []  # of each of the nodes
         self.given: list[Any] = []  # the leaves, with the type of a shard for each tensor
@@ -88,13 +88,13 @@ class _Call:
             self.given.append(self._enter(x, spec, f"argument{path}"))
 
     def _enter(self, x: Any, spec: P, place: str) -> Any:
-        if not is_array(x):
+        if not is_array_argument(x):
             if len(spec):
                 what = f"{place} is a {type(x).__name__} with the spec {spec}"
                 raise ArgumentError(f"shard_map: only tensors can be split, {what}")
             return x
         node = node_of(x)
-        dims = _dims("in_specs", spec, node.type, place)
+        dims = _shard_map_dims("in_specs", spec, node.type, place)
         try:
             local = local_type(node.type.plain, dims, self.mesh)
         except ShapeError as error:
@@ -102,7 +102,7 @@ class _Call:
             raise error.at("shard_map", user_line()) from None
         self.nodes.append(node)
         self.dims.append(dims)
-        return local.over(union(node.type.varying, _axes(dims)))
+        return local.over(varying_union(node.type.varying, _shard_map_axes(dims)))
 
     def recorded(self) -> Any:
         with bind_mesh(self.mesh):
@@ -113,7 +113,7 @@ class _Call:
         inputs = [placeholder("x", t.plain.over(t.varying)) for t in types]
         # Over inputs that are on no mesh: tensors from outside may be on one.
         made = staged.graph(*inputs)
-        _refuse_layouts(made)
+        _refuse_shard_map_layouts(made)
         outs = self._outs(made, staged.structure)
         op = ShardMap.on(self.mesh, list(zip(inputs, dims)), list(zip(made, outs)))
         return tree.unflatten(staged.structure, record_several(op, tuple(operands)))
@@ -121,12 +121,12 @@ class _Call:
     def _outs(self, made: Sequence[Node], structure: Any, free: Sequence[str] = ()) -> list[Dims]:
         """How each result is split. Its spec must name all axes it varies along but for `free`."""
         result = tree.unflatten(structure, made)
-        specs = _specs("out_specs", self.out_specs, result)
+        specs = _shard_map_specs("out_specs", self.out_specs, result)
         found = []
         for y, spec, path in zip(made, specs, tree.paths(result), strict=True):
-            dims = _dims("out_specs", spec, y.type, f"result{path}")
+            dims = _shard_map_dims("out_specs", spec, y.type, f"result{path}")
             varying = [a for a in y.type.varying if a in self.mesh.sizes]
-            missing = [a for a in varying if a not in _axes(dims) and a not in free]
+            missing = [a for a in varying if a not in _shard_map_axes(dims) and a not in free]
             if missing:
                 along = " and ".join(map(repr, missing))
                 raise ArgumentError(
@@ -140,53 +140,53 @@ class _Call:
 
     def inlined(self) -> Any:
         for x, dims in zip(self.nodes, self.dims, strict=True):
-            for a in [a for a in _axes(dims) if a in x.type.varying]:
+            for a in [a for a in _shard_map_axes(dims) if a in x.type.varying]:
                 what = f"a value that is already split along {a!r} cannot be split along it again"
                 raise ArgumentError(f"shard_map: {what}, got {x.type} with the spec {P(*dims)}")
-        with deriving(user_line()):
+        with deriving_rules(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
         args, _ = tree.unflatten(self.in_tree, given)
-        ys, structure = outputs("shard_map", self.f(*args))
+        ys, structure = recorded_outputs("shard_map", self.f(*args))
         made = [node_of(y) for y in ys]
         specs = tree.leaves((self.in_specs, self.out_specs))
-        mine = {a for spec in specs for a in _axes(spec.dims)}
+        mine = {a for spec in specs for a in _shard_map_axes(spec.dims)}
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
-        with deriving(user_line()):
+        with deriving_rules(user_line()):
             whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
         return tree.unflatten(structure, whole)
 
 
-def _axes(dims: Dims) -> tuple[str, ...]:
+def _shard_map_axes(dims: Dims) -> tuple[str, ...]:
     return tuple([a for axes in dims for a in axes])
 
 
-def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
+def _check_shard_map_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
     for spec in tree.leaves(specs):
         if not isinstance(spec, P):
             raise ArgumentError(f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}")
-        for a in _axes(spec.dims):
+        for a in _shard_map_axes(spec.dims):
             if a not in mesh.sizes:
                 message = f"shard_map: {mesh} has no axis {a!r}, which {name} names in {spec}"
                 raise ArgumentError(message, hint=f"Its axes are {', '.join(mesh.axis_names)}.")
 
 
-def _specs(name: str, specs: Tree, like: Tree) -> list[P]:
+def _shard_map_specs(name: str, specs: Tree, like: Tree) -> list[P]:
     """The spec of each leaf of the arguments or results."""
     found = prefix_entries("shard_map", name, "a pb.P", specs, like)
     return [P() if spec is None else spec for spec in found]
 
 
-def _dims(name: str, spec: P, type: Type, place: str) -> Dims:
+def _shard_map_dims(name: str, spec: P, type: Type, place: str) -> Dims:
     if len(spec) > type.rank:
         what = f"{place} is {type}, but {name} names {len(spec)} dimensions in {spec}"
         raise ShapeError(f"shard_map: {what}")
     return (*spec.dims, *[()] * (type.rank - len(spec)))
 
 
-def _refuse_layouts(made: Sequence[Node]) -> None:
+def _refuse_shard_map_layouts(made: Sequence[Node]) -> None:
     """Raise if a value inside is laid out on a mesh: inside, a value is one device's shard."""
     for node in ancestors(made):
         types = node.type if isinstance(node.type, tuple) else (node.type,)

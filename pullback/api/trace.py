@@ -8,9 +8,9 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, Transform, deliver, outputs
+from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
 from pullback.api.signatures import Params, Tree
-from pullback.api.vjp_jvp import matching_nodes
+from pullback.api.vjp_jvp import matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
@@ -22,6 +22,8 @@ from pullback.transforms.reverse import Contribution, accumulate, gradients, on_
 
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and return the program that it recorded.
+
+    Printed, it is a module that `pb.ir.parse` reads.
 
     >>> t = pb.trace(lambda x: x * x + x, pb.tensor([1.0, 2.0]))
     >>> print(t)
@@ -44,8 +46,8 @@ class Trace:
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         with Transform(args, kwargs):
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
-        self.names = _names(f, args)
-        self._outputs, self._structure = outputs("trace", self._recording.result)
+        self.names = argument_names(f, args)
+        self._outputs, self._structure = recorded_outputs("trace", self._recording.result)
         self._made = [y._node for y in self._outputs]  # now: users may write to the handles later
 
     @property
@@ -71,7 +73,7 @@ class Trace:
         """Return the result for arguments of the same types, without running the function again."""
         self.refuse_if_branched("replayed")
         rec = self._recording
-        nodes = matching_nodes("replay", list(args), rec.in_tree, rec.tensors)
+        nodes = matching_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
@@ -105,8 +107,15 @@ class Trace:
                 hint = "Write x.detach() before the read if that is meant, or x.item()."
                 raise GradientCut(f"backward_on_trace: {why}", where=line, hint=hint)
 
-    def __str__(self) -> str:
-        return str(self.graph)
+    def text(self, provenance: bool = False) -> str:
+        """Return the program as the text of a module, which `pb.ir.parse` reads.
+
+        With `provenance`, each instruction is followed by the user's line and the op that was
+        written there; one of a backward pass names the op whose rule emitted it.
+        """
+        return self.graph.text(provenance)
+
+    __str__ = text
 
 
 def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:
@@ -125,7 +134,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
     with Transform(cotangents):
         seeds = [ones(y._node.type) for y in ys]
         if cotangents is not None:
-            seeds = matching_nodes("backward_on_trace", cotangents, trace._structure, ys)
+            seeds = matching_tangents("backward_on_trace", cotangents, trace._structure, ys)
         found = gradients(trace._made, seeds, trace._recording.inputs)
         arrived: dict[Tensor, list[Contribution]]
         arrived = {x: [] for x in trace.inputs if x.dtype.is_inexact}
@@ -136,7 +145,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
         return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
-def _names(f: Callable, args: Sequence[Any]) -> list[str]:
+def argument_names(f: Callable, args: Sequence[Any]) -> list[str]:
     """A name for each leaf of the arguments: the parameter and the path inside it."""
     try:
         parameters = list(inspect.signature(f).bind(*args).arguments.items())

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 from pullback import tree
 from pullback.api.grad import grad, split_aux
-from pullback.api.recording import Recording, Transform, deliver, outputs
+from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
@@ -15,7 +15,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import zeros_like
-from pullback.transforms.forward import tangents
+from pullback.transforms.forward import forward_tangents
 from pullback.transforms.reverse import gradients
 
 Pullback = Callable[[Tree], tuple[Tree, ...]]
@@ -41,12 +41,12 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     with Transform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_aux("vjp", recording.result, has_aux)
-    ys, structure = outputs("vjp", result)
+    ys, structure = recorded_outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
 
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
         with Transform(cotangent):
-            gs = matching_nodes("pull", cotangent, structure, ys)
+            gs = matching_tangents("pull", cotangent, structure, ys)
             found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
 
@@ -64,8 +64,8 @@ def jvp(
     (9.0, 6.0)
     """
     with Transform(xs, ts, kwargs):
-        y, push = _linearize("jvp", f, _arguments("jvp", xs), kwargs)
-        return y, push(*_arguments("jvp", ts))
+        y, push = _linearize("jvp", f, _vjp_arguments("jvp", xs), kwargs)
+        return y, push(*_vjp_arguments("jvp", ts))
 
 
 def linearize(
@@ -85,13 +85,13 @@ def _linearize(
 ) -> tuple[Result, Callable[..., Result]]:
     with Transform(xs, kwargs):
         recording = Recording(name, f, xs, kwargs, range(len(xs)))
-    ys, structure = outputs(name, recording.result)
+    ys, structure = recorded_outputs(name, recording.result)
     nodes = [y._node for y in ys]
 
     def push(*ts: Tree) -> Any:
         with Transform(ts):
-            given = matching_nodes(name, list(ts), recording.in_tree, recording.tensors)
-            found = tangents(nodes, recording.inputs, given)
+            given = matching_tangents(name, list(ts), recording.in_tree, recording.tensors)
+            found = forward_tangents(nodes, recording.inputs, given)
             pairs = zip(nodes, found, strict=True)
             made = [deliver(zeros_like(y.type) if t is None else t) for y, t in pairs]
             return tree.unflatten(structure, made)
@@ -110,12 +110,12 @@ def hvp(
     >>> pb.hvp(lambda x: (x ** 3).sum(), (x,), (v,))[0].tolist()
     [6.0, 12.0]
     """
-    xs = _arguments("hvp", xs)
+    xs = _vjp_arguments("hvp", xs)
     gradient = grad(f, tuple(range(len(xs))))
-    return jvp(lambda *args: gradient(*args, **kwargs), xs, _arguments("hvp", vs))[1]
+    return jvp(lambda *args: gradient(*args, **kwargs), xs, _vjp_arguments("hvp", vs))[1]
 
 
-def _arguments(name: str, xs: Any) -> tuple:
+def _vjp_arguments(name: str, xs: Any) -> tuple:
     if not isinstance(xs, (tuple, list)):
         must = "arguments must be a tuple with one entry per argument of the function"
         hint = f"Write pb.{name}(f, (x,), (t,)) for a function of one argument."
@@ -123,7 +123,7 @@ def _arguments(name: str, xs: Any) -> tuple:
     return tuple(xs)
 
 
-def matching_nodes(name: str, given: Tree, structure: Any, like: Sequence[Tensor]) -> list[Node]:
+def matching_tangents(name: str, given: Tree, structure: Any, like: Sequence[Tensor]) -> list[Node]:
     """The leaves of `given`, which must have the tree, shapes and dtypes of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:

@@ -9,7 +9,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, is_value, prefix_entries
+from pullback.api.recording import deliver, is_recorded_value, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.node import Node
@@ -23,7 +23,7 @@ from pullback.ops.shape.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
 from pullback.transforms.batch import batched
-from pullback.transforms.call_rules import deriving
+from pullback.transforms.call_rules import deriving_rules
 
 
 def vmap(
@@ -60,24 +60,24 @@ def vmap(
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
-        axes = [*_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
+        axes = [*_vmap_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
         examples = _Examples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
-        with deriving(user_line()):
+        with deriving_rules(user_line()):
             xs = examples.nodes()
             with bind(axis):
                 staged = stage("vmap", f, examples.types(axis), in_tree, True, frozen=False)
             flags = [*examples.flags, *[False] * len(staged.captured)]
             operands = [*xs, *staged.captured]
-            mesh = _mesh(operands, axis)
+            mesh = _vmap_mesh(operands, axis)
             operands = [_split(x, has, axis, mesh) for x, has in zip(operands, flags, strict=True)]
             found = batched(staged.graph, axis, operands, flags)
-            mesh = mesh or _mesh([y for y, _ in found], axis)
+            mesh = mesh or _vmap_mesh([y for y, _ in found], axis)
             found = [(_split(y, has, axis, mesh), has) for y, has in found]
             made = tree.unflatten(staged.structure, [y for y, _ in found])
-            positions = _axes("out_axes", out_axes, made)
+            positions = _vmap_axes("out_axes", out_axes, made)
             pairs = zip(found, positions, strict=True)
-            results = [deliver(_move_axis(y, has, to, axis)) for (y, has), to in pairs]
+            results = [deliver(_move_batch_axis(y, has, to, axis)) for (y, has), to in pairs]
         return tree.unflatten(staged.structure, results)
 
     return mapped
@@ -100,7 +100,7 @@ class _Examples:
                 self.leaves[i] = asarray(x)
             return None
         hint = "Use None in in_axes for an argument that all examples share."
-        if not is_value(x):
+        if not is_recorded_value(x):
             what = f"only tensors and arrays can be mapped, got {type(x).__name__}"
             raise ArgumentError(f"vmap: {what} at {self._path(i)}", hint=hint)
         made = self.leaves[i] = asarray(x)
@@ -134,17 +134,17 @@ class _Examples:
     def nodes(self) -> list[Node]:
         """The tensors among the leaves; those that are mapped have the axis first."""
         pairs = zip(self.leaves, self.axes)
-        return [_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
+        return [_batch_axis_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
 
     def types(self, axis: Axis) -> list[Any]:
         """The arguments for one example: types of the tensors, other leaves as they are."""
         return [
-            _example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x
+            _vmap_example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x
             for x, a in zip(self.leaves, self.axes)
         ]
 
 
-def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
+def _vmap_example_type(type: Type, a: int | None, axis: Axis) -> Type:
     if a is None:
         return type
     shape = (*type.shape[:a], *type.shape[a + 1 :])
@@ -153,13 +153,13 @@ def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
     return Type(shape, type.dtype, sharding, tuple(sorted(axes)))
 
 
-def _to_front(x: Node, axis: int | None) -> Node:
+def _batch_axis_to_front(x: Node, axis: int | None) -> Node:
     if not axis:
         return x
     return Transpose((axis, *[i for i in range(x.type.rank) if i != axis]))(x)
 
 
-def _move_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
+def _move_batch_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
     """A result with its axis at the position that `out_axes` gives."""
     if to is None and has:
         message = f"vmap: out_axes is None for a result {y.type} that differs between examples"
@@ -183,7 +183,7 @@ def _spmd_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return made
 
 
-def _mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
+def _vmap_mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
     """The mesh that examples are split on, if any."""
     found = [x.type.sharding.mesh for x in xs if x.type.sharding is not None]
     if not axis.spmd or not found:
@@ -204,7 +204,7 @@ def _split(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node
     return laid_out(x, x.type.sharded(Sharding(mesh, P(axis.spmd, *rest))))
 
 
-def _axes(name: str, axes: Tree, like: Tree) -> list[int | None]:
+def _vmap_axes(name: str, axes: Tree, like: Tree) -> list[int | None]:
     """The axis of each leaf of the arguments or results."""
     found = prefix_entries("vmap", name, "an int, None", axes, like)
     for a in found:

@@ -27,7 +27,7 @@ AS_OPTIONS = {  # how the command line writes the arguments that hints show
 
 def register(commands: Any) -> None:
     verify_help = "check modules against the rules of the IR"
-    parser = command(commands, "verify", _verify, verify_help, files=FILES)
+    parser = command(commands, "verify", _verify_command, verify_help, files=FILES)
     profile_option(parser, "check against this profile instead of the module's own")
 
     format_help = "print a module in the standard layout"
@@ -35,27 +35,27 @@ def register(commands: Any) -> None:
     check_help = "print no module; exit with 1 if the layout differs"
     parser.add_argument("--check", action="store_true", help=check_help)
 
-    command(commands, "canon", _canon, "print a module in its canonical form", file=FILE)
+    command(commands, "canon", _canon_command, "print a module in its canonical form", file=FILE)
     hash_help = "print fingerprints, which are equal for equivalent modules"
-    command(commands, "hash", _hash, hash_help, files=FILES)
+    command(commands, "hash", _hash_command, hash_help, files=FILES)
     _register_grad(commands)
 
     parser = command(commands, "ops", _ops, "list the instructions with profile and derivative")
     parser.add_argument("name", nargs="*", help="list only these, with an example of each")
     profile_option(parser, "list only the instructions and derivatives of this profile")
 
-    parser = command(commands, "export", _export, "print a module as StableHLO", file=FILE)
+    parser = command(commands, "export", _export_command, "print a module as StableHLO", file=FILE)
     portable_help = "write bytes that later versions can read"
     parser.add_argument("--portable", action="store_true", help=portable_help)
     parser.add_argument("--out", metavar="FILE", help="write to a file")
     program = "StableHLO as text or portable bytes, or - for stdin"
-    command(commands, "import", _import, "print StableHLO as a module", file=program)
+    command(commands, "import", _import_command, "print StableHLO as a module", file=program)
 
 
 def _register_grad(commands: Any) -> None:
     help = "print a module that also computes gradients"
     more = "The gradients of one output follow the module's outputs."
-    parser = command(commands, "grad", _grad, help, more, file=FILE)
+    parser = command(commands, "grad", _grad_command, help, more, file=FILE)
     parser.add_argument(
         "--wrt", action="append", metavar="NAMES",
         help="differentiate with respect to these: names of inputs or values such as %%3, "
@@ -73,7 +73,7 @@ def _register_grad(commands: Any) -> None:
     parser.add_argument("--all", action="store_true", help="give gradients of all float values")
 
 
-def _print(args: argparse.Namespace, module: Module, **results: Any) -> int:
+def _print_command(args: argparse.Namespace, module: Module, **results: Any) -> int:
     text = module.text()
     if args.json:
         return report(module=text, **results)
@@ -81,7 +81,7 @@ def _print(args: argparse.Namespace, module: Module, **results: Any) -> int:
     return 0
 
 
-def _for_each(
+def _command_for_each(
     args: argparse.Namespace, work: Callable[[Module], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[Diagnostic]]:
     """The result for each file, and the errors: one bad file does not hide the others."""
@@ -97,18 +97,18 @@ def _for_each(
     return found, failures
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _verify_command(args: argparse.Namespace) -> int:
     def checked(module: Module) -> dict[str, Any]:
         if args.profile:
             module = Module(module.instructions, module.outputs, args.profile, module.end)
         verify(module)
-        return {"profile": module.profile, **_summary(module)}
+        return {"profile": module.profile, **_summary_command(module)}
 
-    found, failures = _for_each(args, checked)
+    found, failures = _command_for_each(args, checked)
     return report_failures(failures, args.json, modules=found)
 
 
-def _summary(module: Module) -> dict[str, Any]:
+def _summary_command(module: Module) -> dict[str, Any]:
     graph = module.graph
     pairs = zip(graph.names, graph.inputs, strict=True)
     return {
@@ -131,25 +131,25 @@ def _format(args: argparse.Namespace) -> int:
     return 1 if args.check and not same else 0
 
 
-def _canon(args: argparse.Namespace) -> int:
+def _canon_command(args: argparse.Namespace) -> int:
     with Source(args.file) as source:
         made, values = canonicalise(source.module, with_map=True)
-    return _print(args, made, values=values)
+    return _print_command(args, made, values=values)
 
 
-def _hash(args: argparse.Namespace) -> int:
-    found, failures = _for_each(args, lambda module: {"fingerprint": fingerprint(module)})
+def _hash_command(args: argparse.Namespace) -> int:
+    found, failures = _command_for_each(args, lambda module: {"fingerprint": fingerprint(module)})
     if not args.json:
         for one in found:
             print(f"{one['fingerprint']}  {one['file']}")
     return report_failures(failures, args.json, modules=found)
 
 
-def _grad(args: argparse.Namespace) -> int:
+def _grad_command(args: argparse.Namespace) -> int:
     kind = "all" if args.all else "inputs"
     options = GradientOptions(not args.no_verify, args.strict_ops, kind)
-    wrt = [_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
-    output = None if args.output is None else _number(args.output)
+    wrt = [_command_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
+    output = None if args.output is None else _command_number(args.output)
     with Source(args.file) as source:
         try:
             made = autodiff(source.module, wrt, output, args.seed, options, args.profile)
@@ -157,19 +157,19 @@ def _grad(args: argparse.Namespace) -> int:
             for argument, option in AS_OPTIONS.items():
                 error.hint = error.hint and error.hint.replace(argument, option)
             raise
-    return _print(args, made.gradient_module, gradients=made.gradients)
+    return _print_command(args, made.gradient_module, gradients=made.gradients)
 
 
-def _number(text: str) -> int:
+def _command_number(text: str) -> int:
     """Parse the number of a value, `%7` or `7`."""
     if not re.fullmatch(r"%?[0-9]{1,18}", text):
         raise CommandError(f"a value must be written as %7, got {text}")
     return int(text.removeprefix("%"))
 
 
-def _target(text: str) -> int | str:
+def _command_target(text: str) -> int | str:
     text = text.strip()
-    return _number(text) if text.startswith("%") else text
+    return _command_number(text) if text.startswith("%") else text
 
 
 def _ops(args: argparse.Namespace) -> int:
@@ -189,7 +189,7 @@ def _ops(args: argparse.Namespace) -> int:
     return 0
 
 
-def _export(args: argparse.Namespace) -> int:
+def _export_command(args: argparse.Namespace) -> int:
     if args.portable and not args.out and (args.json or sys.stdout.isatty()):
         raise CommandError("--portable writes bytes: name a file with --out")
     with Source(args.file) as source:
@@ -210,7 +210,7 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _import(args: argparse.Namespace) -> int:
+def _import_command(args: argparse.Namespace) -> int:
     with Source(args.file) as source:
         made = from_stablehlo(source.data)
-    return _print(args, made)
+    return _print_command(args, made)

@@ -49,7 +49,7 @@ class Source:
 
     def __init__(self, path: str) -> None:
         self.name = "<stdin>" if path == "-" else path
-        self.data = _read(path)
+        self.data = _read_source(path)
 
     @cached_property
     def module(self) -> Module:
@@ -67,7 +67,7 @@ class Source:
             raise Diagnostic(error, self) from error
 
 
-def _read(path: str) -> bytes:
+def _read_source(path: str) -> bytes:
     try:
         if path != "-":
             with open(path, "rb") as file:
@@ -87,7 +87,8 @@ def place_of(error: PullbackError) -> TextPosition | None:
 
 
 def message_of(error: PullbackError) -> str:
-    return f"{error.op}: {error.message}" if error.op else error.message
+    """The title of the error's code, the op and the message, without the place."""
+    return ": ".join([part for part in (error.title, error.op, error.message) if part])
 
 
 class Style:
@@ -113,32 +114,32 @@ def printable(text: str, keep: str = "") -> str:
     return "".join([c if c.isprintable() or c in keep else "\ufffd" for c in text])
 
 
-def _columns(text: str) -> int:
+def _diagnostic_columns(text: str) -> int:
     """The number of terminal columns that a text takes."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
                for c in text)  # fmt: skip
 
 
-def error_line(message: str, code: str = "") -> None:
+def diagnostic_line(message: str, code: str = "") -> None:
     """Print `error[E3001]: message`."""
     head = Style(sys.stderr)(f"error[{code}]" if code else "error", "red", "bold")
     print(f"{head}: {printable(message, keep=chr(10))}", file=sys.stderr)
 
 
-def _show(failure: Diagnostic) -> None:
+def _show_diagnostic(failure: Diagnostic) -> None:
     error, source = failure.error, failure.source
-    error_line(message_of(error), error.code)
+    diagnostic_line(message_of(error), error.code)
     style = Style(sys.stderr)
     place = place_of(error)
     at = f":{place.line}:{place.column}" if place else ""
     shown = [f"{style(' -->', 'blue')} {printable(source.name)}{at}"]
-    shown += _excerpt(source, place, style) if place else []
+    shown += _diagnostic_excerpt(source, place, style) if place else []
     if error.hint:
         shown.append(f"  {style('=', 'blue')} {printable(error.hint, keep=chr(10))}")
     print("\n".join(shown), file=sys.stderr)
 
 
-def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
+def _diagnostic_excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
     """The line, cut to the terminal's width around the place, and a caret below it."""
     number = str(place.line)
     room = max(20, terminal_width() - len(number) - 4)
@@ -149,7 +150,7 @@ def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
     return [
         f"{margin} {bar}",
         f"{style(number, 'blue')} {bar} {before}{after}".rstrip(),
-        f"{margin} {bar} {' ' * _columns(before)}{style('^', 'red', 'bold')}",
+        f"{margin} {bar} {' ' * _diagnostic_columns(before)}{style('^', 'red', 'bold')}",
     ]
 
 
@@ -199,7 +200,7 @@ def report_failures(failures: Sequence[Diagnostic], as_json: bool, **results: An
         write_json({"ok": not failures, "errors": [_record(f) for f in failures], **results})
     else:
         for failure in failures:
-            _show(failure)
+            _show_diagnostic(failure)
     return 1 if failures else 0
 
 
@@ -208,7 +209,7 @@ def report_command_error(error: CommandError, as_json: bool) -> int:
         record = {"code": error.code, "message": error.message, "hint": error.hint}
         write_json({"ok": False, "errors": [record]})
     else:
-        error_line(error.message, "" if error.code == "usage" else error.code)
+        diagnostic_line(error.message, "" if error.code == "usage" else error.code)
         if error.hint:
             print(f"  = {error.hint}", file=sys.stderr)
     return error.status

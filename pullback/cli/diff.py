@@ -50,27 +50,27 @@ def _diff(args: argparse.Namespace) -> int:
         with Source(path) as source:
             modules.append(canonicalise(source.module))
             marks.append(fingerprint(modules[-1]))
-    rows = list(compared(*modules))
+    rows = list(compared_modules(*modules))
     same = modules[0] == modules[1]
     if args.json:
         records = [row._asdict() for row in rows if row.mark != " "]
         report(same=same, fingerprints=marks, differences=records)
     elif not same:
         chosen = [row for row in rows if row.mark != " " or not args.changes]
-        for line in side_by_side(chosen, args.width or terminal_width(), Style(sys.stdout)):
+        for line in diff_side_by_side(chosen, args.width or terminal_width(), Style(sys.stdout)):
             print(line)
         if marks[0] == marks[1]:
             print("Their fingerprints are equal: only names or profiles differ.")
     return 0 if same else 1
 
 
-def compared(left: Module, right: Module) -> Iterator[Row]:
+def compared_modules(left: Module, right: Module) -> Iterator[Row]:
     """The rows of a comparison, in order."""
     if left.profile != right.profile:
         yield Row("|", f"profile: {left.profile}", f"profile: {right.profile}")
     a, b = left.instructions, right.instructions
     same: dict[int, int] = {}  # values of the left module, and those of the right that they match
-    for x, y in _aligned(a, b):
+    for x, y in _aligned_diff(a, b):
         if x is None or y is None:
             yield Row("<", _line(x), "") if x else Row(">", "", _line(y))  # type: ignore[arg-type]
             continue
@@ -78,19 +78,19 @@ def compared(left: Module, right: Module) -> Iterator[Row]:
         same.update(zip(x.results, y.results, strict=False))
         yield Row(" " if equal else "|", _line(x), _line(y))
     equal = tuple(map(same.get, left.outputs)) == right.outputs
-    yield Row(" " if equal else "|", _outputs(left), _outputs(right))
+    yield Row(" " if equal else "|", _outputs_diff(left), _outputs_diff(right))
 
 
-def _aligned(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instruction | None]]:
+def _aligned_diff(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instruction | None]]:
     """Pairs of matching instructions, in order, with None if there is no counterpart.
 
     Equal instructions match; between them, those of the same op, and runs of the same length.
     """
-    for tag, xs, ys in _matched(a, b, _kind):
+    for tag, xs, ys in _matched_in_diff(a, b, _kind):
         if tag == "equal":
             yield from zip(xs, ys, strict=True)
             continue
-        for inner, left, right in _matched(xs, ys, lambda i: i.op):
+        for inner, left, right in _matched_in_diff(xs, ys, lambda i: i.op):
             if inner == "equal" or len(left) == len(right):
                 yield from zip(left, right, strict=True)
             else:
@@ -98,7 +98,7 @@ def _aligned(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instructi
                 yield from ((None, y) for y in right)
 
 
-def _matched(a: Lines, b: Lines, key: Any) -> Iterator[tuple[str, Lines, Lines]]:
+def _matched_in_diff(a: Lines, b: Lines, key: Any) -> Iterator[tuple[str, Lines, Lines]]:
     matcher = SequenceMatcher(None, [*map(key, a)], [*map(key, b)], autojunk=len(b) > 5000)
     for tag, i0, i1, j0, j1 in matcher.get_opcodes():
         yield tag, a[i0:i1], b[j0:j1]
@@ -109,23 +109,23 @@ def _kind(i: Instruction) -> str:
     return _line(i._replace(results=(0,) * len(i.results), operands=(0,) * len(i.operands)))
 
 
-def _outputs(module: Module) -> str:
+def _outputs_diff(module: Module) -> str:
     return f"outputs: {', '.join([f'%{y}' for y in module.outputs])}"
 
 
-def side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]:
+def diff_side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]:
     """The rows in two columns; long lines are wrapped."""
     room = max(NARROWEST, (width - 3) // 2)
     colours = {"|": "blue", "<": "red", ">": "green"}
     for mark, left, right in rows:
-        sides = _wrapped(left, room), _wrapped(right, room)
+        sides = _wrapped_diff(left, room), _wrapped_diff(right, room)
         for k in range(max(map(len, sides))):
             a, b = (side[k] if k < len(side) else "" for side in sides)
             line = f"{a:{room}} {mark} {b}".rstrip()
             yield style(line, colours[mark]) if mark in colours else line
 
 
-def _wrapped(text: str, room: int) -> list[str]:
+def _wrapped_diff(text: str, room: int) -> list[str]:
     """Lines of at most `room` characters; continuation lines are indented."""
     made = []
     for line in map(printable, text.split("\n")):

@@ -18,7 +18,8 @@ from typing import Any
 
 import pullback
 from pullback.cli import commands, conformance, diagnostics, diff, run
-from pullback.cli.diagnostics import CommandError, Diagnostic, error_line
+from pullback.cli.diagnostics import CommandError, Diagnostic, diagnostic_line
+from pullback.engines.environment import variable
 from pullback.static.profiles import PROFILES
 
 SPECIFICATION = "Core v1.0 (spec/mind-autodiff)"
@@ -38,7 +39,7 @@ def script() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; no exception leaves this function."""
     try:
-        args = _parser().parse_args(argv)
+        args = _main_parser().parse_args(argv)
     except SystemExit as end:  # argparse has reported the error, or printed its help
         return int(end.code or 0)
     try:
@@ -50,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         _abandon_output()
-        error_line(f"cannot write the output: {error.strerror or error}")
+        diagnostic_line(f"cannot write the output: {error.strerror or error}")
         return 2
     except KeyboardInterrupt:
-        error_line("interrupted")
+        diagnostic_line("interrupted")
         return 130
 
 
@@ -71,7 +72,7 @@ def _run_and_report(args: argparse.Namespace) -> int:
         full = CommandError("not enough memory", status=1)
         return diagnostics.report_command_error(full, args.json)
     except Exception as error:
-        if os.environ.get("PULLBACK_TRACEBACK"):
+        if variable("PULLBACK_TRACEBACK", False):
             raise
         what = f"an error in pullback itself: {type(error).__name__}: {error}"
         hint = "Set PULLBACK_TRACEBACK=1 to see where it happened."
@@ -84,7 +85,7 @@ def _abandon_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
+def _main_parser() -> argparse.ArgumentParser:
     purpose = "Verify, differentiate, run and compare pullback's programs as files."
     parser = argparse.ArgumentParser(prog="pullback", description=purpose)
     versions = "show the versions of pullback, Python, NumPy and jaxlib"
@@ -115,8 +116,8 @@ def _report_versions(as_json: bool) -> int:
     found: dict[str, Any] = {
         "pullback": pullback.__version__, "specification": SPECIFICATION,
         "profiles": list(PROFILES), "python": platform.python_version(),
-        "jaxlib": _installed("jaxlib"), "numpy": _installed("numpy"),
-        "optional": {what: _installed(package) for what, package in OPTIONAL.items()},
+        "jaxlib": _installed_versions("jaxlib"), "numpy": _installed_versions("numpy"),
+        "optional": {what: _installed_versions(package) for what, package in OPTIONAL.items()},
     }  # fmt: skip
     if as_json:
         print(json.dumps(found, indent=2))
@@ -131,7 +132,7 @@ def _report_versions(as_json: bool) -> int:
     return 0
 
 
-def _installed(package: str) -> str | None:
+def _installed_versions(package: str) -> str | None:
     """The version of an installed package, found without importing it."""
     try:
         return metadata.version(package)

@@ -37,7 +37,7 @@ def engine_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", help=help)
 
 
-def natural(text: str) -> int:
+def natural_option(text: str) -> int:
     """Parse 0, 1, 2 ..."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"must be 0 or a positive integer, got {text}")

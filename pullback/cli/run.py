@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.cli.diagnostics import CommandError, Source, plain, report, terminal_width
-from pullback.cli.options import FILE, command, engine_option, natural, seconds
+from pullback.cli.options import FILE, command, engine_option, natural_option, seconds
 from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import bfloat16
 from pullback.graph.graph import Graph
@@ -24,14 +24,14 @@ from pullback.static.run import run
 
 
 def register(commands: Any) -> None:
-    parser = command(commands, "run", _run, "compute a module's outputs", file=FILE)
+    parser = command(commands, "run", _run_command, "compute a module's outputs", file=FILE)
     parser.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
         help="an input: a number or list, FILE.npy, or FILE.npz:KEY; FILE.npz alone gives all "
         "inputs that it has arrays for",
     )  # fmt: skip
     random_help = "draw the inputs that are not given: floats are normal, integers are 0"
-    parser.add_argument("--random", type=natural, metavar="SEED", help=random_help)
+    parser.add_argument("--random", type=natural_option, metavar="SEED", help=random_help)
     engine_option(parser)
     check_help = "fail at the first value that is not finite"
     parser.add_argument("--check", action="store_true", help=check_help)
@@ -40,71 +40,71 @@ def register(commands: Any) -> None:
     parser.add_argument("--out", metavar="FILE", help=out_help)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_command(args: argparse.Namespace) -> int:
     with Source(args.file) as source:
         module = source.module
-        inputs = _read_inputs(args.input, module.graph)
+        inputs = _read_run_inputs(args.input, module.graph)
         if args.random is not None:
-            inputs = _random_inputs(args.random, module.graph, inputs)
+            inputs = _random_run_inputs(args.random, module.graph, inputs)
         checks = "finite" if args.check else None
         found = run(module, inputs, args.engine, checks, args.timeout)
     if args.out:
-        _save(args.out, found)
+        _save_run_output(args.out, found)
     types = [type_text(module.values[i].type) for i in module.outputs]
     rows = list(zip(module.outputs, types, found, strict=True))
     if args.json:
         return report(outputs=[{"value": i, "type": t, "data": plain(y)} for i, t, y in rows])
     for row in rows:
-        print(output_text(*row))
+        print(run_output_text(*row))
     return 0
 
 
-def output_text(i: int, type: str, array: np.ndarray) -> str:
+def run_output_text(i: int, type: str, array: np.ndarray) -> str:
     """One output; a matrix starts on its own line, a large one is shown by its corners."""
     head = f"%{i} : {type} ="
     text = np.array2string(array, separator=", ", max_line_width=terminal_width(), threshold=1000)
     return f"{head}\n{text}" if "\n" in text else f"{head} {text}"
 
 
-def _read_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:
+def _read_run_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:
     """Arrays by the names of the inputs; a later value replaces an earlier one."""
     types = {n: x.type for n, x in zip(graph.names, graph.inputs, strict=True)}
     made: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
-            made.update(_all(text, types))
+            made.update(_run_all(text, types))
         elif name not in types:
             known = f"its inputs are {', '.join(types) or 'none'}"
             raise CommandError(f"--input {name}: the module has no such input, {known}")
         else:
-            made[name] = _one(name, value, types[name])
+            made[name] = _run_one(name, value, types[name])
     return made
 
 
-def _one(name: str, value: str, type: Type) -> np.ndarray:
+def _run_one(name: str, value: str, type: Type) -> np.ndarray:
     path, colon, key = value.rpartition(".npz:")
     if colon or value.endswith(".npz"):
         path, key = (f"{path}.npz", key) if colon else (value, name)
-        found = _load(path)
+        found = _load_run_input(path)
         if key not in found:
             raise CommandError(f"{path} has no array {key}, it has {', '.join(found) or 'none'}")
-        return _typed(found[key], type)
+        return _typed_run_input(found[key], type)
     if value.endswith(".npy"):
-        return _typed(_load(value), type)
-    return _literal(name, value, type)
+        return _typed_run_input(_load_run_input(value), type)
+    return _literal_run_input(name, value, type)
 
 
-def _all(path: str, types: dict[str, Type]) -> dict[str, np.ndarray]:
+def _run_all(path: str, types: dict[str, Type]) -> dict[str, np.ndarray]:
     """The arrays of a file that have the names of inputs."""
     if not path.endswith(".npz"):
         message = f"--input takes NAME=VALUE or a file of arrays ending in .npz, got {path}"
         raise CommandError(message)
-    found = _load(path)
-    return {name: _typed(found[name], types[name]) for name in types if name in found}
+    found = _load_run_input(path)
+    return {name: _typed_run_input(found[name], types[name]) for name in types if name in found}
 
 
-def _load(path: str) -> Any:
+def _load_run_input(path: str) -> Any:
     """The array of a .npy file, or the arrays of a .npz file by name."""
     single = path.endswith(".npy")
     try:
@@ -120,14 +120,14 @@ def _load(path: str) -> Any:
         raise CommandError(f"cannot read {path} as an {kind}: {error}") from None
 
 
-def _typed(array: np.ndarray, type: Type) -> np.ndarray:
+def _typed_run_input(array: np.ndarray, type: Type) -> np.ndarray:
     """Restore bfloat16, which files store as two bytes without a dtype."""
     unnamed = array.dtype.kind == "V" and not array.dtype.names
     same = unnamed and type.dtype is bfloat16 and array.dtype.itemsize == 2
     return array.view(bfloat16.numpy) if same else array
 
 
-def _literal(name: str, value: str, type: Type) -> np.ndarray:
+def _literal_run_input(name: str, value: str, type: Type) -> np.ndarray:
     """Parse a literal of the IR with the declared type of an input."""
     line = f"profile: extended\n%0 = ConstTensor({value}) : {type_text(type)}\noutputs: %0"
     reason = f"not a number or list of numbers: {value}"
@@ -145,7 +145,7 @@ def _literal(name: str, value: str, type: Type) -> np.ndarray:
     raise CommandError(f"--input {name}: {reason}", hint=hint)
 
 
-def _random_inputs(seed: int, graph: Graph, given: dict[str, Any]) -> dict[str, Any]:
+def _random_run_inputs(seed: int, graph: Graph, given: dict[str, Any]) -> dict[str, Any]:
     """Add the missing inputs: normal floats, and zeros for the others, which are valid indices."""
     made = dict(given)
     for name, x in zip(graph.names, graph.inputs, strict=True):
@@ -156,7 +156,7 @@ def _random_inputs(seed: int, graph: Graph, given: dict[str, Any]) -> dict[str, 
     return made
 
 
-def _save(path: str, outputs: Sequence[np.ndarray]) -> None:
+def _save_run_output(path: str, outputs: Sequence[np.ndarray]) -> None:
     """Write `output0`, `output1` ... to a .npz file, or a single one to a .npy file."""
     try:
         if path.endswith(".npz"):

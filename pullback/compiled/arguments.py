@@ -51,13 +51,13 @@ _PYTHON_NUMBERS = {kind: Number(kind, None) for kind in WIDE}
 Kind = Type | Number | StaticArgument  # what a leaf is to a program
 
 
-def classify(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Kind, ...]]:
+def classify_arguments(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Kind, ...]]:
     """Return the leaves, with arrays converted to tensors, and their kinds."""
-    converted = [asarray(x) if _is_array(x) else x for x in leaves]
-    return converted, tuple(map(kind_of, converted))
+    converted = [asarray(x) if _is_array_argument(x) else x for x in leaves]
+    return converted, tuple(map(argument_kind, converted))
 
 
-def kind_of(x: Any) -> Kind:
+def argument_kind(x: Any) -> Kind:
     if type(x) is Tensor:
         return x._node.type
     number = _PYTHON_NUMBERS.get(type(x))
@@ -70,7 +70,7 @@ def kind_of(x: Any) -> Kind:
     return x if isinstance(x, Type) else STATIC
 
 
-def _is_array(x: Any) -> bool:
+def _is_array_argument(x: Any) -> bool:
     """Whether a leaf is an array of another library; NumPy scalars count as numbers."""
     if type(x) is Tensor or type(x) in _PYTHON_NUMBERS:
         return False
@@ -86,10 +86,10 @@ class Options:
         self, f: Callable, nums: int | Sequence[int], names: str | Sequence[str],
         donated: int | Sequence[int],
     ) -> None:  # fmt: skip
-        self.positional, named, more = _parameters(f)
+        self.positional, named, more = _argument_parameters(f)
         known = self.positional
         count = None if more else len(known)
-        positions = _numbers("static_argnums", nums, count)
+        positions = _argument_numbers("static_argnums", nums, count)
         chosen = (names,) if isinstance(names, str) else tuple(names)
         if not all(isinstance(name, str) for name in chosen):
             what = f"must be names of arguments, got {names!r}"
@@ -102,7 +102,7 @@ class Options:
                 )
         self.static = {*positions, *(known.index(n) for n in chosen if n in known)}
         self.static_names = {*chosen, *(known[i] for i in positions if i < len(known))}
-        self.donated = _numbers("donate_argnums", donated, count)
+        self.donated = _argument_numbers("donate_argnums", donated, count)
         self.donated_names = {known[i] for i in self.donated if i < len(known)}
         if self.static & set(self.donated):
             raise ArgumentError("compile: a static argument cannot be donated")
@@ -111,7 +111,7 @@ class Options:
         """Return the arguments with None for static ones, and the static ones by name."""
         if not self.static_names and not self.static:
             return args, kwargs, []
-        args, kwargs, found = split_static(args, kwargs, self.static, self.static_names)
+        args, kwargs, found = split_static_arguments(args, kwargs, self.static, self.static_names)
         return args, kwargs, [(k if isinstance(k, str) else self.name(k), x) for k, x in found]
 
     def merge(self, args: tuple, kwargs: dict, static: Sequence[Any]) -> tuple[list, dict]:
@@ -138,7 +138,7 @@ class Options:
         return [donated for donated, x in given for _ in tree.leaves(x)]
 
 
-def split_static(
+def split_static_arguments(
     args: tuple, kwargs: dict, positions: set[int], names: set[str]
 ) -> tuple[tuple, dict, list[tuple[int | str, Any]]]:
     """Return arguments with None for static ones, and the static ones by position or name."""
@@ -148,7 +148,7 @@ def split_static(
     return args, {k: None if k in names else v for k, v in kwargs.items()}, found
 
 
-def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:
+def _argument_parameters(f: Callable) -> tuple[list[str], list[str], bool]:
     """Return the names of positional and of keyword-only arguments, and whether more may come."""
     try:
         found = list(inspect.signature(f).parameters.values())
@@ -161,7 +161,7 @@ def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:
     return positional, named, len(positional) + len(named) < len(found)
 
 
-def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[int, ...]:
+def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[int, ...]:
     chosen = (given,) if isinstance(given, int) else tuple(given)
     positions = []
     for i in chosen:
@@ -172,6 +172,6 @@ def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[
     return tuple(positions)
 
 
-def types_of(kinds: Iterable[Kind]) -> list[Type]:
+def argument_types(kinds: Iterable[Kind]) -> list[Type]:
     """Return the types of the inputs among the leaves."""
     return [k.type if isinstance(k, Number) else k for k in kinds if isinstance(k, (Type, Number))]

@@ -7,35 +7,39 @@ from typing import TYPE_CHECKING
 from pullback import tree
 from pullback.compiled.arguments import STATIC
 from pullback.graph.types import Type
-from pullback.lazy.cache import Cause, differing
-from pullback.lazy.launch import lock, refuse, state
+from pullback.lazy.cache import Cause, cause_of_differing_types
+from pullback.lazy.launch import lock, refuse_launch, state
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
     from pullback.compiled.specialization import Specialization
 
 
-def missed(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
+def cause_of_miss(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
     """Count a miss and return how the call differs from `before`; raise in `no_recompile`."""
-    cause = _cause(before, call, evicted)
+    cause = _cause_of_change(before, call, evicted)
     if not call.mode.may_compile:
-        raise refuse(call.name, cause)
+        raise refuse_launch(call.name, cause)
     with lock:
         state.cache.note(cause)
     return cause
 
 
-def _cause(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
+def _cause_of_change(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
     if evicted:
         return Cause("evicted", call.where, call.name, "compiled", "evicted")
     if before is None or before.cache is not state.cache:
         return Cause("first", call.where)
     if before.key == call.key:
-        return _changed(before, call)
-    return _settings(before, call) or _structure(before, call) or _kinds(before, call)
+        return _changed_causes(before, call)
+    return (
+        _settings_cause(before, call)
+        or _structure_cause(before, call)
+        or _kinds_cause(before, call)
+    )
 
 
-def _settings(before: Specialization, call: Invocation) -> Cause | None:
+def _settings_cause(before: Specialization, call: Invocation) -> Cause | None:
     (old, old_axes), (new, new_axes) = before.key[:2], call.key[:2]
     names = ("engine", "device", "place", "default_dtype", "grad_enabled")
     for name, was, now in zip(names, old, new):
@@ -48,7 +52,7 @@ def _settings(before: Specialization, call: Invocation) -> Cause | None:
     return None
 
 
-def _structure(before: Specialization, call: Invocation) -> Cause | None:
+def _structure_cause(before: Specialization, call: Invocation) -> Cause | None:
     """Compare the trees of arguments: the first leaf that only one of them has."""
     for name in dict.fromkeys((*call.key[4], *before.key[4])):
         if (name in before.key[4]) != (name in call.key[4]):
@@ -66,18 +70,18 @@ def _structure(before: Specialization, call: Invocation) -> Cause | None:
     return Cause("structure", call.where, "arguments", *shown)
 
 
-def _kinds(before: Specialization, call: Invocation) -> Cause:
+def _kinds_cause(before: Specialization, call: Invocation) -> Cause:
     for path, old, new in zip(call.paths, before.kinds, call.kinds):
         if old == new:
             continue
         if isinstance(old, Type) and isinstance(new, Type):
-            return Cause(*differing(old, new, call.where, path))
+            return Cause(*cause_of_differing_types(old, new, call.where, path))
         kind = "static" if STATIC in (old, new) else "dtype"
         return Cause(kind, call.where, path, str(old), str(new))
     return Cause("static", call.where, "arguments", str(before.key[4]), str(call.key[4]))
 
 
-def _changed(before: Specialization, call: Invocation) -> Cause:
+def _changed_causes(before: Specialization, call: Invocation) -> Cause:
     """Compare what the function refers to, and static values."""
     old, new = before.snapshot, call.snapshot
     arguments = {path for path, _ in call.roots}

@@ -23,7 +23,7 @@ from pullback.graph.where import SourceLine
 from pullback.lazy.pending import submit_pending
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.sources import leaf
+from pullback.ops.sources import leaf_source
 
 # A donated argument: its number among the leaves, and among the inputs of the program.
 Donor = tuple[int, int]
@@ -50,10 +50,10 @@ def _references(x: Tensor) -> tuple[int, int]:
     return getrefcount(node), getrefcount(node.value)
 
 
-_NODE_ALONE, _BUFFER_ALONE = _references(wrap(leaf(Type((), float32), np.zeros(()))))
+_NODE_ALONE, _BUFFER_ALONE = _references(wrap(leaf_source(Type((), float32), np.zeros(()))))
 
 
-def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
+def _shared_donated(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     """Return the inputs whose buffers are visible elsewhere, counted as `_references` does."""
     found = []
     for i, place in donors:
@@ -65,12 +65,12 @@ def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     return found
 
 
-def seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
+def donated_seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     """Return the inputs whose buffers must be copied, after computing what is pending on them."""
-    found = _shared(leaves, donors)
+    found = _shared_donated(leaves, donors)
     if found and thread.handles:
         submit_pending()
-        found = _shared(leaves, donors)
+        found = _shared_donated(leaves, donors)
     return found
 
 
@@ -95,5 +95,5 @@ def mark_donated(
         if is_donated and isinstance(x, Tensor):
             type = x._node.type
             if type not in dead:
-                dead[type] = leaf(type, mark, where=where)
+                dead[type] = leaf_source(type, mark, where=where)
             x._node = dead[type]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, Kind, Number
-from pullback.compiled.donation import mark_donated, protect, seen_by_others
+from pullback.compiled.donation import donated_seen_by_others, mark_donated, protect
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
@@ -16,13 +18,13 @@ from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock, state
-from pullback.lazy.operators import node_of, number, scalar
-from pullback.lazy.pending import compute
+from pullback.lazy.operators import node_of, number, scalar_operand
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.program import pack
-from pullback.lazy.runtime_checks import any_unchecked
+from pullback.lazy.runtime_checks import Failed, any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.values import argument
+from pullback.lazy.values import argument_value, to_host
 from pullback.ops.sources import LEAF
 
 
@@ -41,14 +43,14 @@ class Executor(ABC):
         if any(isinstance(x, Type) for x in leaves):
             hint = "Only `lower` takes types instead of tensors."
             raise ArgumentError(f"{self.program.name}: a type has no value to run on", hint=hint)
-        if thread.tracing_from or _under_derivative(handles):
+        if thread.tracing_from or _executor_under_derivative(handles):
             return self.record(leaves)
         program = self.program.ready()
         waiting = [x._node for x in handles if x._node.value is None]
         if waiting:
-            compute(waiting)
-        shared = seen_by_others(leaves, program.donors)
-        buffers = [argument(program.engine, x._node) for x in handles]
+            compute_pending(waiting)
+        shared = donated_seen_by_others(leaves, program.donors)
+        buffers = [argument_value(program.engine, x._node) for x in handles]
         numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, Number)]
         return self.finish(leaves, buffers, numbers, shared, hit)
 
@@ -72,7 +74,7 @@ class Executor(ABC):
 
     def _packed(self, numbers: list[Any]) -> Any:
         """Pack numbers into one input, or reuse that of the last run."""
-        words = [word for x in numbers for word in scalar(x, WIDE[type(x)]).value]
+        words = [word for x in numbers for word in scalar_operand(x, WIDE[type(x)]).value]
         program = self.program
         last = program.packed
         if last is None or last[0] != words:
@@ -83,17 +85,37 @@ class Executor(ABC):
         """Run on buffers, one for each input, and return the results."""
         program = self.program
         execute = program.run or program.ready().run  # another thread may have evicted it
+        check = self._finite_check(buffers) if current().check_nan else None
         try:
             values = execute(buffers)
         except PullbackError as error:
             values = program.failed(error, buffers)
+        if check is not None:
+            check(values)
         with lock:
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
-        tensors = _handles(values, program.outs)
+        tensors = _executor_handles(values, program.outs)
         if program.has_checks or any_unchecked():
             self._record_checks(leaves, values, tensors)
         return tensors[0] if self.single else self.arrange(leaves, tensors)
+
+    def _finite_check(self, buffers: list[Any]) -> Callable[[list[Any]], None]:
+        """Return a function of the results that raises if one is not finite, at the op that made
+        it so."""
+        from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
+
+        arrays = list(map(to_host, buffers))  # before the run: some may be donated
+
+        def check(values: list[Any]) -> None:
+            pairs = zip(values, self.program.outs)
+            # A result that failed a check raises its own error when it is read
+            outputs = [_NOTHING if isinstance(v, Failed) else to_host(v) for v, _ in pairs]
+            errors = nonfinite_errors(outputs, lambda: (self.program.executed, arrays))
+            for error in errors.values():
+                raise error
+
+        return check
 
     def _record_checks(
         self, leaves: Sequence[Any], values: list[Any], tensors: Sequence[Tensor]
@@ -117,7 +139,7 @@ class Executor(ABC):
         return tree.unflatten(self.out_tree, found)
 
 
-def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
+def _executor_handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
     """Return a tensor for each value that a program returned, of a type and from a line."""
     tensors = []
     new, tensor_class, node_class = object.__new__, Tensor, Node
@@ -129,7 +151,7 @@ def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Ten
         node.type = type
         node.where = where
         node.tokens = ()
-        node.backward = False
+        node.forward_op = ""
         node.value = value
         node.number = next_number()
         tensor = new(tensor_class)
@@ -139,7 +161,7 @@ def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Ten
     return tensors
 
 
-def _under_derivative(handles: Sequence[Tensor]) -> bool:
+def _executor_under_derivative(handles: Sequence[Tensor]) -> bool:
     """Whether a derivative in progress may depend on the call."""
     enabled = current().grad_enabled
     for x in handles:
@@ -151,3 +173,4 @@ def _under_derivative(handles: Sequence[Tensor]) -> bool:
 
 
 _LEAF = tree.flatten(0)[1]
+_NOTHING = np.zeros(0, bool)

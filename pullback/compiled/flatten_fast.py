@@ -16,34 +16,34 @@ from pullback import tree
 Reader = Callable[[Any, list[Any]], bool]
 
 
-def make_reader(structure: Any) -> Reader | None:
+def make_flatten_reader(structure: Any) -> Reader | None:
     """Return a reader for a tree of lists, tuples, dicts and None; or None for other trees."""
-    return _reader(tree.unflatten(structure, range(structure.num_leaves)))
+    return _flatten_reader(tree.unflatten(structure, range(structure.num_leaves)))
 
 
-def _reader(node: Any) -> Reader | None:
+def _flatten_reader(node: Any) -> Reader | None:
     kind = type(node)
     if kind is int:
-        return _leaf
+        return _flatten_leaf
     if node is None:
         return lambda x, into: x is None
     if kind is dict and not node:
         return lambda x, into: type(x) is dict and not x
     if kind is dict:
         keys = sorted(node, key=lambda k: next(iter(tree.leaves(node[k])), -1))  # by first leaf
-        return _dict(keys, [node[k] for k in keys])
+        return _flatten_dict(keys, [node[k] for k in keys])
     if kind is list or isinstance(node, tuple):
-        return _sequence(kind, list(node))
+        return _flatten_sequence(kind, list(node))
     return None
 
 
-def _leaf(x: Any, into: list[Any]) -> bool:
+def _flatten_leaf(x: Any, into: list[Any]) -> bool:
     into.append(x)
     return True
 
 
-def _sequence(kind: type, parts: list[Any]) -> Reader | None:
-    count, rest = len(parts), _parts(parts)
+def _flatten_sequence(kind: type, parts: list[Any]) -> Reader | None:
+    count, rest = len(parts), _flatten_parts(parts)
     if rest is None:
         return None
 
@@ -55,8 +55,8 @@ def _sequence(kind: type, parts: list[Any]) -> Reader | None:
     return read
 
 
-def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
-    count, rest = len(keys), _parts(parts)
+def _flatten_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
+    count, rest = len(keys), _flatten_parts(parts)
     if rest is None:
         return None
     fetch = itemgetter(*keys) if count > 1 else lambda x: [x[k] for k in keys]
@@ -73,11 +73,11 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
     return read
 
 
-def _parts(parts: list[Any]) -> Reader | None:
+def _flatten_parts(parts: list[Any]) -> Reader | None:
     """Return a reader for the parts of a container, given in order."""
     if all(type(p) is int for p in parts):
-        return _leaves
-    readers = [reader for part in parts if (reader := _reader(part)) is not None]
+        return _flatten_leaves
+    readers = [reader for part in parts if (reader := _flatten_reader(part)) is not None]
     if len(readers) < len(parts):
         return None
 
@@ -90,6 +90,6 @@ def _parts(parts: list[Any]) -> Reader | None:
     return read
 
 
-def _leaves(xs: Any, into: list[Any]) -> bool:
+def _flatten_leaves(xs: Any, into: list[Any]) -> bool:
     into.extend(xs)
     return True

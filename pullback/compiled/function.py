@@ -14,7 +14,7 @@ from pullback import tree
 from pullback.api.named_axes import bound_axes
 from pullback.compiled import causes
 from pullback.compiled import trace as tracing
-from pullback.compiled.arguments import STATIC, Options, classify
+from pullback.compiled.arguments import STATIC, Options, classify_arguments
 from pullback.compiled.guards.walk import Snapshot, walk
 from pullback.compiled.lower import Lowered
 from pullback.compiled.specialization import MISSED, Specialization, mode_key
@@ -122,7 +122,7 @@ class Compiled(Generic[Parameters, Result]):
             similar = self._specializations.get(call.key)
             before = similar[-1] if similar else self._recent
             evicted = hash((call.key, call.snapshot.key)) in self._evicted
-            call.cause = causes.missed(before, call, evicted)
+            call.cause = causes.cause_of_miss(before, call, evicted)
             start = time.perf_counter()
             traced = tracing.trace(call, call.snapshot)
             call.seconds = time.perf_counter() - start
@@ -195,7 +195,7 @@ class Invocation:
         self.args, self.kwargs, found = self.options.split(args, kwargs)
         self.static = [value for _, value in found]
         leaves, self.in_tree = tree.flatten((self.args, self.kwargs))
-        self.leaves, self.kinds = classify(leaves)
+        self.leaves, self.kinds = classify_arguments(leaves)
         self.mode = current()
         self.where = user_line()
         names = tuple([name for name, _ in found])

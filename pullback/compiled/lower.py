@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from pullback import tree
-from pullback.compiled.arguments import classify
+from pullback.compiled.arguments import classify_arguments
 from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
-from pullback.engines.xla.builder import Builder, module
+from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import show_apart
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
+    from pullback.compiled.signature import PrivateKey
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -62,7 +63,7 @@ class Lowered(Generic[Parameters, Result]):
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is not None:
             graph = per_device(graph, mesh).graph
-        return module(graph, Builder(mesh), [place for _, place in donors])
+        return build_module(graph, Builder(mesh), [place for _, place in donors])
 
     def cost(self) -> Cost:
         """Compile the program and return the cost of a run."""
@@ -80,9 +81,12 @@ class Lowered(Generic[Parameters, Result]):
         self._specialization.program.ready()
         return AheadOfTimeProgram(self._specialization, self._call, self._given)
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the program to a file for `pb.load_compiled`, also in another process."""
-        save(self._specialization, self._call, path)
+    def save(self, path: str | os.PathLike, key: PrivateKey | None = None) -> None:
+        """Write the program to a file for `pb.load_compiled`, also in another process.
+
+        `key`, an Ed25519 private key of the package cryptography, signs the file.
+        """
+        save(self._specialization, self._call, path, key)
 
     def __str__(self) -> str:
         return self.text()
@@ -98,15 +102,15 @@ class AheadOfTimeProgram(Generic[Parameters, Result]):
         call = self._call
         inputs, named_inputs, static = call.options.split((*self._given, *args), kwargs)
         leaves, in_tree = tree.flatten((inputs, named_inputs))
-        leaves, kinds = classify(leaves)
-        check(call.name, call.paths, (call.in_tree, call.kinds), (in_tree, kinds))
+        leaves, kinds = classify_arguments(leaves)
+        check_lowered_arguments(call.name, call.paths, (call.in_tree, call.kinds), (in_tree, kinds))
         if not self._specialization.expects([value for _, value in static], leaves):
             what = "static arguments must have the values of the lowered program"
             raise ArgumentError(f"{call.name}: {what}")
         return self._specialization.call(leaves)
 
 
-def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
+def check_lowered_arguments(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     """Raise unless arguments have the tree and kinds that a program was compiled for."""
     if wanted[0] != given[0]:
         trees = f"the tree {tree.show(wanted[0])}, got {tree.show(given[0])}"

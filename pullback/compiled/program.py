@@ -18,8 +18,8 @@ from pullback.graph.dtypes import uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.cache import CacheEntry, announce
-from pullback.lazy.launch import lock, refuse, state
+from pullback.lazy.cache import CacheEntry, announce_cache_miss
+from pullback.lazy.launch import lock, refuse_launch, state
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.settings import current
 from pullback.ops.sources import Input, Unpack
@@ -119,13 +119,13 @@ class CompiledProgram:
 
     def _compile(self, engine: Engine, donated: tuple[int, ...], entry: CacheEntry) -> base.Program:
         if not current().may_compile:
-            raise refuse(self.name, self.cause)
+            raise refuse_launch(self.name, self.cause)
         start = time.perf_counter()
         graph = self.executed
         try:
             compiled = engine.compile(graph, donated)
         except PullbackError as error:
-            raise self._at(error, ()) from None
+            raise self._at(error, ()) from error.__cause__
         # The nodes that check: an equal program has them at the same places, on its own lines.
         places = {node: i for i, node in enumerate(graph.nodes)}
         compiled.written = [places[node] for _, node in compiled.checks]
@@ -133,7 +133,7 @@ class CompiledProgram:
             much = state.cache.store(entry, (), compiled, current().cache_bytes)
         if much:
             engine.give_back()
-        announce(self.cause, self.traced_in + time.perf_counter() - start, compiled)
+        announce_cache_miss(self.cause, self.traced_in + time.perf_counter() - start, compiled)
         return compiled
 
     def failed(self, error: PullbackError, buffers: list[Any]) -> list[Any]:

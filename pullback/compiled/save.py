@@ -1,8 +1,9 @@
-"""Programs in files: portable, versioned StableHLO with all that a call needs.
+"""Programs in files: StableHLO, as text, with all that a call needs.
 
 A file holds magic bytes, the version of this format, a checksum, a JSON header, the program, and
 the values of tensors that the function used from outside. Nothing in it is executed but the
-program: there is no pickle.
+program: there is no pickle. A loaded program is checked against its header and written again from
+instructions that pullback itself emits. A file may end with a signature.
 """
 
 from __future__ import annotations
@@ -17,14 +18,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback import errors, tree
-from pullback.compiled.arguments import STATIC, WIDE, Kind, Number, classify, split_static
+from pullback.compiled import saved_header, signature
+from pullback.compiled.arguments import (
+    STATIC,
+    WIDE,
+    Kind,
+    Number,
+    classify_arguments,
+    split_static_arguments,
+)
 from pullback.compiled.executor import Executor
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
 from pullback.engines.base import DeviceBuffer
 from pullback.engines.registry import engine_for, mesh_of
-from pullback.engines.xla.program import check_masks
-from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
+from pullback.engines.xla.emitted import read_emitted
+from pullback.engines.xla.program import program_check_masks
+from pullback.errors import (
+    ArgumentError,
+    EngineError,
+    PullbackError,
+    UnsupportedOp,
+    VerificationError,
+)
 from pullback.functions import shard
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type, show_apart
@@ -35,10 +51,11 @@ from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
+    from pullback.compiled.signature import PrivateKey, PublicKey
     from pullback.compiled.specialization import Specialization
 
 MAGIC = b"pullback program\n"
-VERSION = 1
+VERSION = 2
 _LENGTHS = struct.Struct("<IQ")  # the version and the length of the header
 
 
@@ -48,13 +65,20 @@ class SavedProgramError(EngineError, ValueError):
     code = "E6009"
 
 
-def save(specialization: Specialization, call: Invocation, path: str | os.PathLike) -> None:
+def save(
+    specialization: Specialization, call: Invocation, path: str | os.PathLike,
+    key: PrivateKey | None = None,
+) -> None:  # fmt: skip
     """Write a specialization's program to a file, completely or not at all."""
     program = specialization.program.ready()
     if program.engine.name != "xla":
         raise EngineError("save: only programs of the xla engine can be saved")
     graph, donated = program.executed, [place for _, place in program.donors]
     module, found = program.engine.portable(graph, donated)
+    try:
+        read_emitted(module)
+    except VerificationError as error:
+        raise EngineError(f"save: the program could not be loaded again, {error.message}") from None
     failures = [make_error().at(node.op.title, node.where) for make_error, node in found]
     captured = specialization.captured
     values = [np.ascontiguousarray(t.numpy()) for t in captured]
@@ -63,7 +87,7 @@ def save(specialization: Specialization, call: Invocation, path: str | os.PathLi
         "platform": program.engine.platform,
         "in_tree": tree_to_data(call.in_tree),
         "out_tree": tree_to_data(specialization.out_tree),
-        "leaves": [_kind_to_data(k, x) for k, x in zip(call.kinds, call.leaves)],
+        "leaves": [_save_kind(k, x) for k, x in zip(call.kinds, call.leaves)],
         "paths": call.paths,
         "static": [value_to_data(x) for x in call.static],
         "options": [sorted(call.options.static), sorted(call.options.static_names)],
@@ -72,20 +96,22 @@ def save(specialization: Specialization, call: Invocation, path: str | os.PathLi
         "outs": [_type_to_data(t) for t, _ in program.outs],
         "plan": program.plan,
         "input_masks": [str(m) for m in program.compiled.input_masks],
-        "check_masks": [str(m) for m in check_masks(graph, found)],
+        "check_masks": [str(m) for m in program_check_masks(graph, found)],
         "checks": [[type(e).__name__, e.message, e.op, str(e.where), e.hint] for e in failures],
         "sizes": [len(module), *(v.nbytes for v in values)],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     start = _LENGTHS.pack(VERSION, len(text))
     body = b"".join([start, text, module, *(v.tobytes() for v in values)])
+    content = MAGIC + hashlib.sha256(body).digest() + body
+    end = b"" if key is None else signature.signature_of(content, key)
     temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
     with open(temporary, "wb") as file:
-        file.write(MAGIC + hashlib.sha256(body).digest() + body)
+        file.write(content + end)
     os.replace(temporary, path)
 
 
-def _kind_to_data(kind: Kind, value: Any) -> Any:
+def _save_kind(kind: Kind, value: Any) -> Any:
     if isinstance(kind, Type):
         return ["tensor", *_type_to_data(kind)]
     if isinstance(kind, Number):
@@ -93,8 +119,11 @@ def _kind_to_data(kind: Kind, value: Any) -> Any:
     return ["static", value_to_data(value)]
 
 
-def load_compiled(path: str | os.PathLike) -> Loaded:
+def load_compiled(path: str | os.PathLike, trusted: Sequence[PublicKey] | None = None) -> Loaded:
     """Load a program that `pb.compile(f).lower(*args).save(path)` wrote.
+
+    A file with a program that pullback would not write itself is refused. With `trusted`, Ed25519
+    public keys, so is one that none of them signed: `save(path, key=private)` signs.
 
     >>> import pullback as pb, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "double.pullback")
@@ -103,36 +132,57 @@ def load_compiled(path: str | os.PathLike) -> Loaded:
     [2.0, 4.0]
     """
     name = os.path.basename(os.fspath(path))
-    header, parts = _opened(name, path)
+    body = _opened_saved_file(name, path, trusted)
     try:
+        header, parts = _parts(body)
         return Loaded(header, parts)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        if isinstance(error, PullbackError):
-            raise
+    except (ArgumentError, EngineError):  # a class that is not registered, or too little memory
+        raise
+    except PullbackError as error:
+        raise _unreadable(name, f"its program is invalid: {error.message}") from None
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise _unreadable(name, f"its header is invalid ({error})") from None
+    except RecursionError:
+        raise _unreadable(name, "it is nested too deep") from None
 
 
-def _opened(name: str, path: str | os.PathLike) -> tuple[dict, list[bytes]]:
-    """Return the header and the parts of a file, after checking its checksum."""
+def _opened_saved_file(
+    name: str, path: str | os.PathLike, trusted: Sequence[PublicKey] | None
+) -> bytes:
+    """Return the content of a file, after checking its signature, format and checksum."""
     with open(path, "rb") as file:
-        data = file.read()
+        data, signed = signature.split(file.read())
+    if trusted is not None:
+        problem = signature.problem(data, signed, trusted)
+        if problem is not None:
+            raise SavedProgramError(f"load_compiled: {name} is refused, {problem}")
     start = len(MAGIC) + 32
     if not data.startswith(MAGIC):
         raise _unreadable(name, "it was not written by Lowered.save")
     body = data[start:]
     if len(body) < _LENGTHS.size:
         raise _unreadable(name, "it is truncated")
-    version, length = _LENGTHS.unpack_from(body)
+    version, _ = _LENGTHS.unpack_from(body)
     if version != VERSION:
         raise _unreadable(name, f"it has format {version}, and this version reads {VERSION}")
     if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
         raise _unreadable(name, "its checksum is wrong: it was truncated or changed")
-    end = _LENGTHS.size + length
+    return body
+
+
+def _parts(body: bytes) -> tuple[dict, list[bytes]]:
+    """Return the header, and the program and the values after it."""
+    end = _LENGTHS.size + _LENGTHS.unpack_from(body)[1]
     header = json.loads(body[_LENGTHS.size : end])
+    saved_header.check_fields(header)
     parts = []
     for size in header["sizes"]:
+        if type(size) is not int or not 0 <= size <= len(body) - end:
+            raise ValueError("sizes")
         parts.append(body[end : end + size])
         end += size
+    if end != len(body):
+        raise ValueError("sizes")
     return header, parts
 
 
@@ -146,7 +196,7 @@ class Loaded(Executor):
 
     def __init__(self, header: dict, parts: list[bytes]) -> None:
         self.name, self._header = header["name"], header
-        kinds = tuple([_kind_from_data(leaf) for leaf in header["leaves"]])
+        kinds = tuple([_load_saved_kind(leaf) for leaf in header["leaves"]])
         program = _LoadedProgram(header, parts[0], kinds)
         super().__init__(program, kinds, tree_from_data(header["out_tree"]))
         for type, data in zip(program.captured, parts[1:], strict=True):
@@ -161,9 +211,9 @@ class Loaded(Executor):
         self._fixed = [value_from_data(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
-        inputs, named, static = split_static(args, kwargs, self._positions, self._names)
+        inputs, named, static = split_static_arguments(args, kwargs, self._positions, self._names)
         leaves, in_tree = tree.flatten((inputs, named))
-        leaves, kinds = classify(leaves)
+        leaves, kinds = classify_arguments(leaves)
         if tree_to_data(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
                 f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
@@ -197,9 +247,9 @@ class _LoadedProgram:
     packed: tuple[list[int], Any] | None = None
 
     def __init__(self, header: dict, module: bytes, kinds: Sequence[Kind]) -> None:
-        self.name, self._module = header["name"], module
-        self.outs = [(_type(t), None) for t in header["outs"]]
-        self.captured = [_type(t) for t in header["captured"]]
+        self.name = header["name"]
+        self.outs = [(_saved_type(t), None) for t in header["outs"]]
+        self.captured = [_saved_type(t) for t in header["captured"]]
         given = [k for k in kinds if isinstance(k, Type)]
         self._mesh = mesh_of([*[t for t, _ in self.outs], *given, *self.captured])
         self.plan = [tuple(p) for p in header["plan"]]
@@ -213,6 +263,10 @@ class _LoadedProgram:
         self.has_checks, self.lines = bool(self._checks), [None] * len(self._checks)
         self.compiled, self.run = self, None
         self._platform = header["platform"]
+        types = [t for t, _ in self.outs]
+        self._text = saved_header.verified_program(
+            module, kinds, self.captured, types, len(self._checks), self.donors, self._mesh
+        )
 
     def ready(self) -> _LoadedProgram:
         if self.run is None:
@@ -222,7 +276,7 @@ class _LoadedProgram:
                 here = f"and the platform here is {self.engine.platform}"
                 raise EngineError(f"{self.name} was saved for {self._platform}, {here}")
             outs = [t for t, _ in self.outs]
-            self.run = self.engine.load(self._module, outs, len(self._checks)).run
+            self.run = self.engine.load(self._text, outs, len(self._checks)).run
             self.owns_all = self.engine.owns_all
         return self
 
@@ -246,15 +300,15 @@ def _type_to_data(type: Type) -> list[Any]:
     return [list(type.shape), type.dtype.name, *layout]
 
 
-def _type(data: Any) -> Type:
+def _saved_type(data: Any) -> Type:
     shape, kind, *layout = data
     return Type(shape, dtype(kind), Sharding.from_plain(*layout[0]) if layout else None)
 
 
-def _kind_from_data(leaf: Any) -> Kind:
+def _load_saved_kind(leaf: Any) -> Kind:
     kind, *more = leaf
     if kind == "tensor":
-        return _type(more)
+        return _saved_type(more)
     if kind == "number":
         numbers = {k.__name__: k for k in WIDE}
         return Number(numbers[more[0]], None if more[1] is None else dtype(more[1]))

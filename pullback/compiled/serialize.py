@@ -15,42 +15,42 @@ _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "deque": deque}
 
 def tree_to_data(structure: Any) -> Any:
     """Return a tree's structure as data, with numbered leaves."""
-    return _write(tree.unflatten(structure, range(structure.num_leaves)))
+    return _serialize_value(tree.unflatten(structure, range(structure.num_leaves)))
 
 
 def tree_from_data(data: Any) -> Any:
     """Undo `tree_to_data`."""
-    return tree.flatten(_read(data))[1]
+    return tree.flatten(_deserialize_value(data))[1]
 
 
-def _write(node: Any) -> Any:
+def _serialize_value(node: Any) -> Any:
     kind = type(node)
     if kind is int or node is None:
         return node
     if kind in (list, tuple):
-        return [kind.__name__, [_write(x) for x in node]]
+        return [kind.__name__, [_serialize_value(x) for x in node]]
     if kind is deque:
-        return ["deque", [_write(x) for x in node], node.maxlen]
+        return ["deque", [_serialize_value(x) for x in node], node.maxlen]
     if kind in (dict, OrderedDict):
-        return [kind.__name__, [[value_to_data(k), _write(v)] for k, v in node.items()]]
+        return [kind.__name__, [[value_to_data(k), _serialize_value(v)] for k, v in node.items()]]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         known_as = _NAMES.get(kind.__name__, kind.__name__)
-        return ["namedtuple", [_write(x) for x in node], known_as, list(node._fields)]
+        return ["namedtuple", [_serialize_value(x) for x in node], known_as, list(node._fields)]
     name = tree.registered_name(kind)
     if name is None:
-        raise _cannot(f"a container of type {kind.__name__}")
+        raise _cannot_serialize(f"a container of type {kind.__name__}")
     children, data = tree.one_level(node)
-    return ["registered", [_write(x) for x in children], name, value_to_data(data)]
+    return ["registered", [_serialize_value(x) for x in children], name, value_to_data(data)]
 
 
-def _read(data: Any) -> Any:
+def _deserialize_value(data: Any) -> Any:
     if data is None or isinstance(data, int):
         return data
     kind, parts, *more = data
     if kind in ("dict", "OrderedDict"):
-        pairs = [(value_from_data(k), _read(v)) for k, v in parts]
+        pairs = [(value_from_data(k), _deserialize_value(v)) for k, v in parts]
         return OrderedDict(pairs) if kind == "OrderedDict" else dict(pairs)
-    items = [_read(x) for x in parts]
+    items = [_deserialize_value(x) for x in parts]
     if kind in _SEQUENCES:
         return _SEQUENCES[kind](items, *more)
     if kind == "namedtuple":
@@ -76,7 +76,7 @@ def value_to_data(value: Any) -> Any:
         return ["tuple", *map(value_to_data, value)]
     if isinstance(value, DType):
         return ["dtype", value.name]
-    raise _cannot(f"a value of type {kind.__name__}")
+    raise _cannot_serialize(f"a value of type {kind.__name__}")
 
 
 def value_from_data(data: Any) -> Any:
@@ -93,7 +93,7 @@ _READERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _cannot(what: str) -> ArgumentError:
+def _cannot_serialize(what: str) -> ArgumentError:
     return ArgumentError(
         f"save: {what} cannot be written to a file",
         hint="Save a function of tensors and numbers in lists, tuples, dicts, named tuples and\n"

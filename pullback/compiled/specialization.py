@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, Number
-from pullback.compiled.donation import seen_by_others
+from pullback.compiled.donation import donated_seen_by_others
 from pullback.compiled.executor import Executor
-from pullback.compiled.flatten_fast import make_reader
+from pullback.compiled.flatten_fast import make_flatten_reader
 from pullback.compiled.guards.checks import Ref
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.guards.walk import Snapshot
@@ -18,7 +18,7 @@ from pullback.compiled.trace import CompileTrace
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy.launch import state
-from pullback.lazy.operators import node_of, number, scalar
+from pullback.lazy.operators import node_of, number, scalar_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.tensor import Tensor
@@ -43,7 +43,7 @@ class Specialization(Executor):
         self.static = [_Expected(x) for x in call.static]
         # The number of arguments if each is a single tensor: there is no tree to flatten.
         self.flat = len(self.kinds) if call.flat else -1
-        self._reader = make_reader(call.in_tree)
+        self._reader = make_flatten_reader(call.in_tree)
         self.traced = traced
         # Numbers of captured tensors in the snapshot: another may be there at the next call.
         known = {t: i for i, t in enumerate(call.snapshot.tensors)}
@@ -77,7 +77,7 @@ class Specialization(Executor):
             return MISSED
         if self.cache is not state.cache or not self.same():
             return MISSED
-        shared = seen_by_others(leaves, program.donors) if self.donates else ()
+        shared = donated_seen_by_others(leaves, program.donors) if self.donates else ()
         buffers: list[Any] = []
         numbers: list[Any] = []
         for x, kind in zip(leaves, self.wanted):
@@ -118,7 +118,7 @@ class Specialization(Executor):
 
     def record(self, leaves: Sequence[Any]) -> Any:
         """Record the call as one node."""
-        nodes = [_node(x) for x, k in zip(leaves, self.kinds) if k is not STATIC]
+        nodes = [_specialization_node(x) for x, k in zip(leaves, self.kinds) if k is not STATIC]
         nodes += [node_of(x) for x in self.captured]
         results: tuple = ()
         if self.program.computed:
@@ -149,11 +149,11 @@ def mode_key(mode: Settings) -> tuple:
     return (mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled)
 
 
-def _node(x: Any) -> Node:
+def _specialization_node(x: Any) -> Node:
     """Return the node of a tensor or a number among the arguments."""
     if isinstance(x, Tensor):
         return node_of(x)
     if isinstance(x, Unknown):
         return x.node
     x = number(x)
-    return scalar(x, WIDE[type(x)])
+    return scalar_operand(x, WIDE[type(x)])

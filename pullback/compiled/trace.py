@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
-from pullback.compiled.arguments import STATIC, Number, types_of
+from pullback.compiled.arguments import STATIC, Number, argument_types
 from pullback.compiled.guards.walk import Snapshot, Walk, walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
@@ -21,8 +21,8 @@ from pullback.graph.node import Node, constant, next_number
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import alias_of, leaf_of
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import unknown
-from pullback.lazy.values import checked, to_host
+from pullback.lazy.traced_number import unknown_traced_number
+from pullback.lazy.values import checked_value, to_host
 from pullback.ops.sources import Input
 
 if TYPE_CHECKING:
@@ -48,46 +48,46 @@ class CompileTrace:
 
 def trace(call: Invocation, before: Snapshot) -> CompileTrace:
     """Run the function of a call on placeholders for the leaves that are tensors or numbers."""
-    _separate(before.tensors)
+    _separate_traced_inputs(before.tensors)
     while True:
         first = next_number()
         held = walk(call.f, call.roots, call.own)
-        staged = _staged(call)
-        _exclude_changed(call, held, first)
+        staged = _staged_for_trace(call)
+        _exclude_changed_from_trace(call, held, first)
         handles = _CapturedHandles(before, first)
         shared = [h for c in staged.captured if len(h := handles.candidates(c)) > 1]
         if not shared:
             break
         for several in shared:  # with a node for each, the next trace shows which was used
-            _separate(several)
+            _separate_traced_inputs(several)
     count = len(staged.graph.inputs) - len(staged.captured)
-    graph, captured = _with_constants(staged.graph, staged.captured, count, first)
+    graph, captured = _trace_with_constants(staged.graph, staged.captured, count, first)
     labels = [n for n, k in zip(call.paths, call.kinds) if k is not STATIC]
     labels += [handles.label(c) for c in captured]
     graph = canonicalise(Graph(graph.inputs, graph.outputs, labels), keep_stop_gradient=True)
     return CompileTrace(graph, staged.structure, [handles.candidates(c)[0] for c in captured])
 
 
-def _staged(call: Invocation) -> Staged:
+def _staged_for_trace(call: Invocation) -> Staged:
     def run(*tensors: Tensor) -> Any:
         values = iter(tensors)
         leaves = zip(call.leaves, call.kinds, strict=True)
-        given = [x if k is STATIC else _placeholder(k, next(values)) for x, k in leaves]
+        given = [x if k is STATIC else _trace_placeholder(k, next(values)) for x, k in leaves]
         inputs, named = tree.unflatten(call.in_tree, given)
         args, kwargs = call.options.merge(inputs, named, call.static)
         return call.f(*args, **kwargs)
 
-    types = types_of(call.kinds)
+    types = argument_types(call.kinds)
     flat = tree.flatten((tuple(range(len(types))), {}))[1]
     return stage(call.name, run, types, flat)
 
 
-def _placeholder(kind: Any, placeholder: Tensor) -> Any:
+def _trace_placeholder(kind: Any, placeholder: Tensor) -> Any:
     number = isinstance(kind, Number)
-    return unknown(kind[0], placeholder._node, kind[1]) if number else placeholder
+    return unknown_traced_number(kind[0], placeholder._node, kind[1]) if number else placeholder
 
 
-def _separate(tensors: list[Tensor]) -> None:
+def _separate_traced_inputs(tensors: list[Tensor]) -> None:
     """Give every tensor a node of its own, so that a node identifies the tensor."""
     seen: set[Node] = set()
     for t in tensors:
@@ -126,7 +126,7 @@ class _CapturedHandles:
         return self._labels.get(self.candidates(node)[0], "captured")
 
 
-def _with_constants(
+def _trace_with_constants(
     graph: Graph, captured: Sequence[Node], count: int, first: int
 ) -> tuple[Graph, list[Node]]:
     """Turn small tensors that the function created itself into constants."""
@@ -135,7 +135,7 @@ def _with_constants(
     for x, node in zip(graph.inputs[count:], captured, strict=True):
         mine = node.number >= first and not any(t.leaf for t in node.tokens)
         if mine and node.type.size <= _SMALL:
-            values.append(constant(to_host(checked(node)), node.type.dtype))
+            values.append(constant(to_host(checked_value(node)), node.type.dtype))
         else:
             values.append(x)
             inputs.append(x)
@@ -145,7 +145,7 @@ def _with_constants(
     return Graph(inputs, graph(*values)), kept
 
 
-def _exclude_changed(call: Invocation, before: Walk, first: int) -> None:
+def _exclude_changed_from_trace(call: Invocation, before: Walk, first: int) -> None:
     """Exclude places that the function itself changed from the guards: they would always fail.
 
     Raise if it stored a tensor of the trace outside, which would have no value there. Modules that
@@ -154,7 +154,7 @@ def _exclude_changed(call: Invocation, before: Walk, first: int) -> None:
     seen = walk(call.f, call.roots, call.own)
     for t, path in zip(seen.tensors, seen.tensor_paths, strict=True):
         if t._node.number >= first and any(isinstance(n.op, Input) for n in ancestors([t._node])):
-            raise _stored(call, path)
+            raise _stored_in_trace(call, path)
     left_out = len(call.own)
     for mapping, names in before.grows.values():
         for name, now in mapping.items():
@@ -168,14 +168,14 @@ def _exclude_changed(call: Invocation, before: Walk, first: int) -> None:
             same = now is value
         if not same and not isinstance(now, ModuleType):
             if isinstance(value, Tensor) and isinstance(now, Tensor) and now._node.number >= first:
-                raise _stored(call, str(place[1] or "a closure variable"))
+                raise _stored_in_trace(call, str(place[1] or "a closure variable"))
             call.own[place] = holder
     if len(call.own) > left_out:
         seen = walk(call.f, call.roots, call.own)
     call.snapshot = Snapshot(seen)
 
 
-def _stored(call: Invocation, path: str) -> InPlaceError:
+def _stored_in_trace(call: Invocation, path: str) -> InPlaceError:
     return InPlaceError(
         f"{call.name}: the function stored a tensor in {path} while it was traced; later calls "
         "would not do so",

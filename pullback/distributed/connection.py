@@ -13,10 +13,11 @@ from pullback.distributed.environment import LAUNCHER, LISTEN
 from pullback.distributed.gate import Gate, one_address
 from pullback.distributed.handshake import WORK, job_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
-from pullback.distributed.membership import compare
+from pullback.distributed.membership import compare_members
 from pullback.distributed.proxy import Proxy, Relay, private_directory
-from pullback.distributed.rendezvous import Joined, Rendezvous, join
+from pullback.distributed.rendezvous import Joined, Rendezvous, join_rendezvous
 from pullback.distributed.synchronize import gather
+from pullback.engines.environment import variable
 from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
 from pullback.engines.xla.replicas import SharedProgram, differing_inputs
@@ -26,13 +27,13 @@ from pullback.graph.where import user_line
 from pullback.static.fingerprints import fingerprint
 
 
-def connect(address: str, count: int, index: int, timeout: float) -> Connection:
+def connect_to_coordinator(address: str, count: int, index: int, timeout: float) -> Connection:
     """Return when all processes are connected to the coordinator at `address`."""
     host, _, port = address.rpartition(":")
     host = one_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
-    listens = one_address(os.environ.get(LISTEN) or host)
+    listens = one_address(variable(LISTEN, host))
     secret = job_secret()
-    patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
+    patience = variable("PULLBACK_PATIENCE", 8.0)
     service = relay = proxy = None
     # Connections last as long as the job: once they are there, nothing listens any more.
     with contextlib.ExitStack() as until_connected:
@@ -47,7 +48,7 @@ def connect(address: str, count: int, index: int, timeout: float) -> Connection:
             gate.open(WORK, relay.serve)
             rendezvous.dismiss(joined.names)
         else:
-            joined = join(host, int(port), count, index, timeout, secret)
+            joined = join_rendezvous(host, int(port), count, index, timeout, secret)
             proxy = Proxy((host, int(port)), secret, index, path)
             until_connected.callback(proxy.close)
         cluster = Cluster(f"unix:{path}", index, count, patience, joined.host)
@@ -81,7 +82,7 @@ class Connection(ProcessGroup):
             mine = f"{_described(whole)}, {program.identity}\n{json.dumps(program.checksums(args))}"
             words = gather(self.cluster, self.heartbeat, tag, mine, 600.0, devices)
             said = {k: word.split("\n") for k, word in words.items()}
-            compare(tag, {k: described for k, (described, _) in said.items()})
+            compare_members(tag, {k: described for k, (described, _) in said.items()})
             _compare_inputs({k: json.loads(sums) for k, (_, sums) in said.items()})
             self._agreed.add((devices.name, program.identity))
 
@@ -107,7 +108,7 @@ class Connection(ProcessGroup):
             if different is not None:
                 raise different
             return
-        heartbeat.say(FAILED, lost, one_line(error))
+        heartbeat.say(FAILED, lost, connection_error_line(error))
         if lost != self.index:
             with contextlib.suppress(KeyError, OSError):
                 os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
@@ -149,7 +150,7 @@ def _compare_inputs(found: dict[int, list[dict[str, int]]]) -> None:
         )
 
 
-def one_line(error: BaseException | None) -> str:
+def connection_error_line(error: BaseException | None) -> str:
     """Return the first line of an error, to append to a sentence."""
     if error is None:
         return ""

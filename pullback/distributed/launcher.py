@@ -75,7 +75,7 @@ def free_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def without_noise(line: bytes) -> bytes | None:
+def output_without_noise(line: bytes) -> bytes | None:
     """Remove Gloo's messages from a line of output; return None if nothing else is in it.
 
     Text that a user could print, too, is only removed next to text that only Gloo prints.
@@ -123,7 +123,7 @@ class ProcessLauncher:
         # If nobody reads the output any more, as after `| head`, the process cannot write, either.
         with source, contextlib.suppress(BrokenPipeError):
             for line in source:
-                if (kept := without_noise(line)) is not None:
+                if (kept := output_without_noise(line)) is not None:
                     text = kept.decode(errors="replace").rstrip("\n")
                     text = text.encode(known, errors="replace").decode(known)
                     with self._writing:

@@ -13,7 +13,7 @@ from pullback.functions.sharding import shard
 from pullback.graph.types import Type
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.sources import leaf
+from pullback.ops.sources import leaf_source
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import P, Sharding
 from pullback.typing import ArrayLike
@@ -48,7 +48,7 @@ def shard_local(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor
         at = tuple([block.part(mesh.index(k, block.axes)) for block in blocks])
         parts[k] = np.array(array[at], order="C")
     type = Type([block.whole for block in blocks], dtype, sharding)
-    return wrap(leaf(type, engine.assemble(parts, type)))
+    return wrap(leaf_source(type, engine.assemble(parts, type)))
 
 
 class _Block:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
-from pullback.engines import processes
-from pullback.engines.registry import engine, is_created
+from pullback.engines import fork, processes
+from pullback.engines.registry import engine, engine_is_created
 from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
 
 if TYPE_CHECKING:
@@ -62,15 +62,15 @@ def initialize(
         raise _error("was called before", "Call it once, at the beginning.")
     if count == 1:
         return
-    if is_created("xla"):
+    if engine_is_created("xla"):
         raise _error("must be called before anything is computed", "Call it first of all.")
     if LAUNCHER in os.environ:  # let the system end this process with it (on Linux)
         with contextlib.suppress(AttributeError, OSError):
             ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
-    from pullback.distributed.connection import connect  # heavy: loads jaxlib
+    from pullback.distributed.connection import connect_to_coordinator  # heavy: loads jaxlib
 
-    joined = connect(address, count, index, timeout)
-    processes.install(joined)
+    joined = connect_to_coordinator(address, count, index, timeout)
+    processes.install_processes(joined)
     atexit.register(_leave_at_exit)
     # To create their engines, the processes tell each other their devices: all must be there.
     joined.cluster.attempt(lambda: engine("xla"), joined.heartbeat.everyone)
@@ -111,13 +111,18 @@ def shutdown() -> None:
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
     atexit.unregister(_leave_at_exit)
-    processes.current().shutdown()
+    _leave()
+
+
+def _leave() -> None:
+    if not fork.lost_xla:  # a forked process is no member
+        processes.current().shutdown()
 
 
 def _leave_at_exit() -> None:
     """Leave; a script whose last values were wrong must not end with status 0."""
     try:
-        processes.current().shutdown()
+        _leave()
     except ProcessMismatch as error:
         sys.excepthook(type(error), error, error.__traceback__)
         sys.stdout.flush()
@@ -167,7 +172,7 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     Otherwise `ProcessMismatch` says which process has what, or which did not come. A tag may be
     used again.
     """
-    compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
+    compare_members(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
@@ -175,7 +180,7 @@ def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     return processes.current().exchange(tag, word, timeout)
 
 
-def compare(tag: str, words: dict[int, str]) -> None:
+def compare_members(tag: str, words: dict[int, str]) -> None:
     """Raise unless all processes said the same."""
     groups: dict[str, list[int]] = {}
     for k, word in words.items():

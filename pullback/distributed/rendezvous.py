@@ -32,7 +32,7 @@ _LONGEST = 65536  # bytes of a message
 _POLL = 0.05
 
 
-def introduction(count: int, index: int) -> dict[str, Any]:
+def rendezvous_introduction(count: int, index: int) -> dict[str, Any]:
     """Return what a process says about itself."""
     settings = {name: os.environ.get(name) or "nothing" for name in _SETTINGS}
     return {
@@ -46,7 +46,7 @@ class Rendezvous:
     """Process 0 waits for the others at its gate, and lets all go on."""
 
     def __init__(self, gate: Gate, count: int, timeout: float) -> None:
-        self._gate, self._mine, self._timeout = gate, introduction(count, 0), timeout
+        self._gate, self._mine, self._timeout = gate, rendezvous_introduction(count, 0), timeout
         self._missing = set(range(1, count))
         self._present: dict[socket.socket, dict] = {}
         self._changed = threading.Condition()
@@ -128,11 +128,13 @@ class Joined(NamedTuple):
     host: str  # the address of this machine on the way to process 0
 
 
-def join(host: str, port: int, count: int, index: int, timeout: float, secret: bytes) -> Joined:
+def join_rendezvous(
+    host: str, port: int, count: int, index: int, timeout: float, secret: bytes
+) -> Joined:
     """Introduce this process to process 0; return when all have come."""
     end = time.monotonic() + timeout
-    mine = _message(introduction(count, index))
-    for answer in _answers(host, port, mine, secret, end):
+    mine = _message(rendezvous_introduction(count, index))
+    for answer in _rendezvous_answers(host, port, mine, secret, end):
         if isinstance(answer, str):
             last = answer
             time.sleep(_POLL)
@@ -142,7 +144,7 @@ def join(host: str, port: int, count: int, index: int, timeout: float, secret: b
     raise _error(f"no coordinator at {host}:{port} within {timeout:g} s ({last})", hint)
 
 
-def _answers(
+def _rendezvous_answers(
     host: str, port: int, mine: bytes, secret: bytes, end: float
 ) -> Iterator[Joined | str]:
     """Ask process 0 repeatedly until `end`; yield its answer, or why there is none."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import DType
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph, output_dependence
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 
@@ -56,7 +56,7 @@ class ProgramBase:
 
     def __init__(self, graph: Graph) -> None:
         inputs = {x: 1 << i for i, x in enumerate(graph.inputs)}
-        self.input_masks = dependence(graph, inputs)
+        self.input_masks = output_dependence(graph, inputs)
 
 
 class Engine(Protocol[Value]):
@@ -90,6 +90,7 @@ class OpBuilder(Protocol):
     """Writes the instructions of a program: the first argument of `Op.hlo`."""
 
     mesh: DeviceMesh | None
+    literal: bool
 
     def op(
         self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
@@ -107,6 +108,7 @@ class OpBuilder(Protocol):
     def reshape(self, x: HloValue, shape: Sequence[int]) -> HloValue: ...
     def transpose(self, x: HloValue, perm: Sequence[int]) -> HloValue: ...
     def convert(self, x: HloValue, dtype: DType) -> HloValue: ...
+    def divide(self, x: HloValue, y: HloValue) -> HloValue: ...
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue: ...
     def select(self, condition: HloValue, x: HloValue, y: HloValue) -> HloValue: ...
     def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]: ...
@@ -120,6 +122,7 @@ class OpBuilder(Protocol):
         body: Callable[..., Sequence[HloValue]], stops: bool = True, axes: Sequence[str] = (),
     ) -> tuple[HloValue, ...]: ...  # fmt: skip
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None: ...
+    def callback(self, f: Callable[..., None], *xs: HloValue) -> None: ...
     def inline(
         self, graph: Graph, xs: Sequence[HloValue], held: bool = False
     ) -> tuple[HloValue, ...]: ...

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -24,16 +22,10 @@ def bytes_of(size: int | str) -> int:
     return int(count)
 
 
-def from_environment(name: str, default: int) -> int:
-    """Return the size in an environment variable; log a warning if it cannot be read."""
-    text = os.environ.get(name, "")
-    if not text.strip():
-        return default
-    try:
-        return bytes_of(text)
-    except ValueError:
-        import logging  # needed only here, and slow to load
-
-        message = 'pullback: %s must be a size such as 4096 or "500M", got %r: the default is used'
-        logging.getLogger("pullback").warning(message, name, text)
-        return default
+def show_bytes(size: int) -> str:
+    """Format a number of bytes: `1.5 MiB`."""
+    for power, name in enumerate(("TiB", "GiB", "MiB", "KiB")):
+        unit = 1 << (40 - 10 * power)
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"

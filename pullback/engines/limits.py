@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Sequence
 
 from pullback.errors import OutOfMemory
 from pullback.graph.graph import Graph
-from pullback.graph.types import show
+from pullback.graph.types import Type, show
 
 ADDRESS_SPACE = 1 << 47  # bytes of a process
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
+
+
+def physical_memory() -> int:
+    """Return the bytes of memory of this machine; no program is large if they are unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # another system
+        return 1 << 63
 
 
 def refuse_too_large(graph: Graph) -> None:
@@ -17,9 +27,15 @@ def refuse_too_large(graph: Graph) -> None:
     for node in graph.nodes:
         for inner in node.op.graphs:
             refuse_too_large(inner)
-        types = node.type if isinstance(node.type, tuple) else (node.type,)
-        # Zero dimensions count as one, as XLA multiplies the others.
-        counts = [math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize for t in types]
-        if max(counts, default=0) >= MOST:
-            what = f"there is not enough memory for {show(node.type)}"
-            raise OutOfMemory(what, op=node.op.title, where=node.where)
+        try:
+            refuse_types(node.type if isinstance(node.type, tuple) else (node.type,))
+        except OutOfMemory as error:
+            raise error.at(node.op.title, node.where) from None
+
+
+def refuse_types(types: Sequence[Type]) -> None:
+    """Raise if a value fits into no memory."""
+    for t in types:
+        # Zero dimensions count as one, as XLA multiplies the others
+        if math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize >= MOST:
+            raise OutOfMemory(f"there is not enough memory for {show(t)}")

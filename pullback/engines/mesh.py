@@ -16,9 +16,9 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import Partitioned, partition
-from pullback.sharding.partition.reasons import final
-from pullback.sharding.partition.simulate import simulated
-from pullback.sharding.parts import join, part, places
+from pullback.sharding.partition.reasons import final_with_reasons
+from pullback.sharding.partition.simulate import simulate_devices
+from pullback.sharding.parts import join, part_of_array, part_places
 from pullback.sharding.spec import P, Sharding
 
 
@@ -40,7 +40,7 @@ class OnMesh(ABC):
         """Return the whole value on the host; every part must be in this process."""
         parts, sharding, shape = self.parts(), self.sharding, self.type.shape
         positions = (parts, range(sharding.mesh.size))
-        here, needed = ({str(places(sharding, shape, k)) for k in ks} for ks in positions)
+        here, needed = ({str(part_places(sharding, shape, k)) for k in ks} for ks in positions)
         if here != needed:
             raise HostReadError(
                 f"reading a value: this process has only parts of {self.type}, which is on "
@@ -73,7 +73,7 @@ class MeshEngine(ABC):
 
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
         sharding = type.sharding or self.whole
-        return [part(array, sharding, k) for k in range(self.mesh.size)]
+        return [part_of_array(array, sharding, k) for k in range(self.mesh.size)]
 
     def get(self, value: OnMesh) -> np.ndarray:
         return value.gathered()
@@ -99,7 +99,7 @@ class MeshEngine(ABC):
 def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     """Return the program of one device: partitioned, canonical, with sums in buckets."""
     result = partition(graph, mesh)
-    local, (made_for, reasons) = final(result.graph, [result.made_for, result.reasons])
+    local, (made_for, reasons) = final_with_reasons(result.graph, [result.made_for, result.reasons])
     return Partitioned(local, made_for, reasons, result.within)
 
 
@@ -136,7 +136,7 @@ class SimulatedMesh(MeshEngine):
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
         local, _ = self.partitioned(graph)
-        compiled = self.single.compile(simulated(local, self.mesh))
+        compiled = self.single.compile(simulate_devices(local, self.mesh))
         return SimulatedProgram(self, graph, local, compiled)
 
 

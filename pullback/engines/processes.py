@@ -37,7 +37,7 @@ def current() -> ProcessGroup:
     return _current
 
 
-def install(group: ProcessGroup) -> None:
+def install_processes(group: ProcessGroup) -> None:
     global _current
     _current = group
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, cast, overload
 
+from pullback.engines import fork
 from pullback.engines.base import Engine
 from pullback.engines.mesh import MeshEngine, SimulatedMesh
 from pullback.engines.reference import ReferenceEngine
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _engines: dict[tuple[str, str | None], Engine] = {}
 _meshes: dict[tuple[Engine, DeviceMesh], MeshEngine] = {}
 _creating = threading.Lock()
+fork.hold(_creating)
 ON = {"reference": "cpu"}  # the platform of devices of an engine that names its own differently
 
 
@@ -37,12 +39,12 @@ def engine(name: str, platform: str | None = None) -> Engine:
     found = _engines.get((name, platform))
     if found is None:
         with _creating:
-            found = _engines.get((name, platform)) or _create(name, platform)
+            found = _engines.get((name, platform)) or _create_engine(name, platform)
             _engines[name, platform] = found
     return found
 
 
-def _create(name: str, platform: str | None) -> Engine:
+def _create_engine(name: str, platform: str | None) -> Engine:
     # One engine per platform, whatever name it is requested by.
     for (other, _), known in _engines.items():
         if other == name and (platform or known.platform) in (known.platform, ON.get(name)):
@@ -56,7 +58,7 @@ def _create(name: str, platform: str | None) -> Engine:
     return XlaEngine(platform)
 
 
-def is_created(name: str) -> bool:
+def engine_is_created(name: str) -> bool:
     """Whether an engine of that name is in use."""
     return any(known == name for known, _ in _engines)
 
@@ -72,11 +74,11 @@ def _mesh_engine(settings: Settings, mesh: DeviceMesh) -> MeshEngine:
     single = engine(settings.engine, mesh.platform or settings.device)
     found = _meshes.get((single, mesh))
     if found is None:
-        found = _meshes.setdefault((single, mesh), _on_mesh(mesh, single))
+        found = _meshes.setdefault((single, mesh), _engine_on_mesh(mesh, single))
     return found
 
 
-def _on_mesh(mesh: DeviceMesh, single: Engine) -> MeshEngine:
+def _engine_on_mesh(mesh: DeviceMesh, single: Engine) -> MeshEngine:
     if isinstance(single, ReferenceEngine):
         return SimulatedMesh(mesh, single)
     from pullback.engines.xla.mesh import XlaMesh  # heavy: loads jaxlib

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-from pullback.errors import ArgumentError
+from pullback.engines.environment import variable
 
 
 def cpu_device_count() -> int:
     """Return the number of virtual devices of the CPU."""
-    given = os.environ.get("PULLBACK_CPU_DEVICES") or "1"
-    if not given.strip().isdecimal() or int(given) < 1:
-        raise ArgumentError(f"PULLBACK_CPU_DEVICES must be a positive integer, got {given!r}")
-    return int(given)
+    return variable("PULLBACK_CPU_DEVICES", 1)

@@ -37,4 +37,4 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
-methods.bind(hooks.functions)
+methods.bind_methods(hooks.functions)

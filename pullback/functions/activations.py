@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 
 from pullback.functions import arguments
-from pullback.functions.arguments import apply, axes_of, axis_of, float_node, integer, literal
+from pullback.functions.arguments import apply, axes_argument, axis_of, float_node, integer, literal
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
-from pullback.functions.special import erf
-from pullback.functions.trigonometry import tanh
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.elementwise.error_functions import NormalCdf
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.logic import Equal
-from pullback.ops.elementwise.maximum import Minimum, Relu
+from pullback.ops.elementwise.maximum import Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max
@@ -53,8 +52,7 @@ def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     [0.0, 2.0]
     """
     x = wrap(float_node(x))
-    zero = literal(0, x.dtype)
-    below = apply(Expm1, apply(Minimum, node_of(x), zero._node)._node) * alpha
+    below = apply(Expm1, node_of(x)) * alpha  # it may overflow where it is not taken
     return apply(Where, (x > 0)._node, node_of(x), below._node)
 
 
@@ -100,8 +98,8 @@ def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
 
     if approximate:
         cubic = t * (c(1.0) + c(0.044715) * t * t)
-        return c(0.5) * t * (c(1.0) + tanh(c(math.sqrt(2 / math.pi)) * cubic))
-    return c(0.5) * t * (c(1.0) + erf(t * c(math.sqrt(0.5))))
+        return t * logistic(c(math.sqrt(8 / math.pi)) * cubic)  # (1 + tanh(x)) / 2, at 2 x
+    return t * apply(NormalCdf, node_of(t))
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Tensor:
@@ -121,13 +119,13 @@ def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor
     1000.0
     """
     x = wrap(float_node(x))
-    axes = axes_of("logsumexp", axis, x.ndim)
-    top = _shift(x, axes)
+    axes = axes_argument("logsumexp", axis, x.ndim)
+    top = _softmax_shift(x, axes)
     result = log(record(Sum(axes, True), (exp(x - top)._node,))) + top
     return result if keepdims else record(Squeeze(axes), (result._node,))
 
 
-def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _softmax_shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The largest element over axes, as a constant of derivatives; 0 where it is infinite."""
     if any(x.shape[i] == 0 for i in axes):
         return literal(0, x.dtype)
@@ -143,7 +141,7 @@ def softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     [0.5, 0.5]
     """
     a = float_node(x)
-    return record(Softmax(axes_of("softmax", axis, a.type.rank)), (a,))
+    return record(Softmax(axes_argument("softmax", axis, a.type.rank)), (a,))
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
@@ -153,7 +151,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     [0.0, -2000.0]
     """
     a = float_node(x)
-    return record(LogSoftmax(axes_of("log_softmax", axis, a.type.rank)), (a,))
+    return record(LogSoftmax(axes_argument("log_softmax", axis, a.type.rank)), (a,))
 
 
 def one_hot(

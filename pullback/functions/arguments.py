@@ -36,7 +36,7 @@ def record_as(name: str, op: Op, *nodes: Node) -> Tensor:
     try:
         return record(op, nodes)
     except PullbackError as error:
-        raise operators.renamed(error, name, op.title) from None
+        raise operators.renamed_for_operator(error, name, op.title) from None
 
 
 def node(x: ArrayLike) -> Node:
@@ -50,12 +50,12 @@ def float_node(x: ArrayLike) -> Node:
     return found if found.type.dtype.is_inexact else cast_node(found, current().default_dtype)
 
 
-def bool_node(x: ArrayLike) -> Node:
+def bool_argument(x: ArrayLike) -> Node:
     """Like `node`, but as bools: whether each element is nonzero."""
     return cast_node(node(x), bool_)
 
 
-def float_operands(*values: ArrayLike) -> list[Node]:
+def float_arguments(*values: ArrayLike) -> list[Node]:
     """Like `operands`, but if all are integers or bools, they become the default float dtype."""
     xs = [v if _is_number(v) else as_tensor(v) for v in map(number, values)]
     if any(type(x) in (float, complex) if type(x) in NUMBERS else x.dtype.is_inexact for x in xs):
@@ -90,7 +90,7 @@ def counting_dtype(dtype: DType) -> DType:
     return uint64 if dtype.kind == "u" else dtype
 
 
-def summand(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
+def summand_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
     """The operand of a sum or product, in the dtype that the user asked for or in 64 bits."""
     a = node(x)
     return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
@@ -112,7 +112,7 @@ def integer_node(op: str, value: Any, what: str, fitted: Callable[[int], int]) -
     `fitted` gives an equivalent integer that fits."""
     if isinstance(value, UnknownInt):
         return value.cast(int64)
-    return operators.scalar(fitted(integer(op, value, what)), int64)
+    return operators.scalar_operand(fitted(integer(op, value, what)), int64)
 
 
 def axis_of(op: str, axis: SupportsIndex, rank: int) -> int:
@@ -124,7 +124,7 @@ def axis_of(op: str, axis: SupportsIndex, rank: int) -> int:
     return found % rank
 
 
-def axes_of(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
+def axes_argument(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
     """Return axes, counted from the front, in ascending order; None stands for all."""
     if axis is None:
         return tuple(range(rank))

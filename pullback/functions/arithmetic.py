@@ -10,8 +10,8 @@ from pullback.lazy.operators import (
     cast_node,
     number,
     operands,
-    scalar,
     scalar_dtype,
+    scalar_operand,
 )
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -106,7 +106,7 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
         limit = 64 if type(exponent) is float else 2**31 - 1
         if -limit <= exponent <= limit and exponent == int(exponent):  # multiplied out
             return record(IntegerPow(int(exponent)), (x,))
-    return apply(Pow, x, scalar(exponent, dtype))
+    return apply(Pow, x, scalar_operand(exponent, dtype))
 
 
 __all__ = [

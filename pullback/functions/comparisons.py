@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import apply, bool_node, float_operands, node
+from pullback.functions.arguments import apply, bool_argument, float_arguments, node
 from pullback.functions.factory import BinaryFunction, UnaryFunction, binary, described, unary
 from pullback.graph.node import Node
 from pullback.lazy.operators import number
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.weak_compare import FLIPPED, beyond
+from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits
 from pullback.ops.elementwise import logic as ops
 from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike
 
 
-def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
+def _comparison_function(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
     """Like `binary`, but a Python integer may be one that the dtype cannot hold."""
     plain = binary(name, op, summary, example)
 
     def function(x1: ArrayLike, x2: ArrayLike) -> Tensor:
         for first, other, called in ((x1, x2, op.name), (x2, x1, FLIPPED[op.name])):
             if isinstance(first, Tensor):
-                found = beyond(called, node(first), number(other))
+                found = beyond_weak_limits(called, node(first), number(other))
                 if found is not None:
                     return found
         return plain(x1, x2)
@@ -29,24 +29,24 @@ def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFu
     return described(function, name, summary, example)
 
 
-equal = _comparison(
+equal = _comparison_function(
     "equal", ops.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
 )
-not_equal = _comparison(
+not_equal = _comparison_function(
     "not_equal", ops.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
 )
-less = _comparison(
+less = _comparison_function(
     "less", ops.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
 )
-less_equal = _comparison(
+less_equal = _comparison_function(
     "less_equal", ops.LessEqual, "Whether the first is at most the second.",
     "[1, 3], 2 -> [True, False]",
 )  # fmt: skip
-greater = _comparison(
+greater = _comparison_function(
     "greater", ops.Greater, "Whether the first is greater than the second.",
     "[1, 3], 2 -> [False, True]",
 )  # fmt: skip
-greater_equal = _comparison(
+greater_equal = _comparison_function(
     "greater_equal", ops.GreaterEqual, "Whether the first is at least the second.",
     "[1, 2], 2 -> [False, True]",
 )  # fmt: skip
@@ -67,25 +67,25 @@ signbit = unary(
 )  # fmt: skip
 
 
-def _bool_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
-    return [bool_node(x1), bool_node(x2)]
+def _logical_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
+    return [bool_argument(x1), bool_argument(x2)]
 
 
 logical_and = binary(
     "logical_and", ops.LogicalAnd, "Whether both are true.",
-    "[True, False], True -> [True, False]", _bool_operands,
+    "[True, False], True -> [True, False]", _logical_operands,
 )  # fmt: skip
 logical_or = binary(
     "logical_or", ops.LogicalOr, "Whether at least one is true.",
-    "[True, False], False -> [True, False]", _bool_operands,
+    "[True, False], False -> [True, False]", _logical_operands,
 )  # fmt: skip
 logical_xor = binary(
     "logical_xor", ops.LogicalXor, "Whether exactly one is true.",
-    "[True, False], True -> [False, True]", _bool_operands,
+    "[True, False], True -> [False, True]", _logical_operands,
 )  # fmt: skip
 logical_not = unary(
     "logical_not", ops.LogicalNot, "Whether each element is false.",
-    "[True, False] -> [False, True]", bool_node,
+    "[True, False] -> [False, True]", bool_argument,
 )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def isclose(
     >>> pb.isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]
     """
-    a, b = map(wrap, float_operands(x1, x2))
+    a, b = map(wrap, float_arguments(x1, x2))
     near = apply(ops.LessEqual, abs(a - b)._node, (atol + rtol * abs(b))._node)
     close = equal(a, b) | (near & isfinite(a) & isfinite(b))
     return close | (isnan(a) & isnan(b)) if equal_nan else close

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import float_node, float_operands, node, per_dimension, record_as
+from pullback.functions.arguments import float_arguments, float_node, node, per_dimension, record_as
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -18,7 +18,7 @@ from pullback.ops.conv.conv2d import Conv2d
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
-from pullback.ops.conv.windows import resolve_padding
+from pullback.ops.conv.windows import resolve_window_padding
 from pullback.typing import ArrayLike, Shape
 
 Padding = str | Sequence[Sequence[int]]
@@ -35,7 +35,7 @@ def conv(
     >>> pb.conv(pb.ones((1, 5, 2)), pb.ones((3, 2, 4))).shape
     (1, 3, 4)
     """
-    a, b = float_operands(as_tensor(x), as_tensor(filters))
+    a, b = float_arguments(as_tensor(x), as_tensor(filters))
     rank = a.type.rank - 2
     if rank < 0 or b.type.rank != a.type.rank:
         wanted = "[N, spatial..., C] and [spatial..., C, F] of the same rank"
@@ -56,7 +56,7 @@ def conv2d(
     >>> pb.conv2d(pb.ones((1, 4, 4, 3)), pb.ones((3, 3, 3, 8)), padding="SAME").shape
     (1, 4, 4, 8)
     """
-    a, b = float_operands(as_tensor(x), as_tensor(filters))
+    a, b = float_arguments(as_tensor(x), as_tensor(filters))
     steps = per_dimension("conv2d", strides, 2, "strides")
     border: Any = padding if isinstance(padding, str) else tuple(map(tuple, padding))
     return record(Conv2d(steps, border), (a, b))
@@ -71,7 +71,7 @@ def max_pool(
     [[[1.0], [3.0]]]
     """
     a = node(x)
-    op = WindowMax(*_window("max_pool", a, window, strides, padding))
+    op = WindowMax(*_pooling_window("max_pool", a, window, strides, padding))
     return record_as("max_pool", op, a)
 
 
@@ -84,14 +84,15 @@ def avg_pool(
     [[[0.5], [2.5]]]
     """
     a = float_node(x)
-    op = WindowSum(*_window("avg_pool", a, window, strides, padding))
+    op = WindowSum(*_pooling_window("avg_pool", a, window, strides, padding))
+    total = record_as("avg_pool", op, a)
     counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
     if counts.size and (counts == counts.flat[0]).all():
         counts = counts.flat[0]
-    return record_as("avg_pool", op, a) / arguments.literal(counts, a.type.dtype)
+    return total / arguments.literal(counts, a.type.dtype)
 
 
-def _window(
+def _pooling_window(
     op: str, x: Node, window: Shape, strides: Shape | None, padding: Padding
 ) -> tuple[Any, Any, Any]:
     """The parameters of a window op: sizes, strides and padding of every dimension."""
@@ -112,7 +113,7 @@ def _padding(
     if not isinstance(padding, str) and not pairs:
         message = f'padding must be "VALID", "SAME" or {len(sizes)} pairs, got {padding!r}'
         raise ShapeError(message, op=op)
-    return arguments.placed(op, resolve_padding, padding, sizes, window, strides, dilation)
+    return arguments.placed(op, resolve_window_padding, padding, sizes, window, strides, dilation)
 
 
 __all__ = ["avg_pool", "conv", "conv2d", "max_pool"]

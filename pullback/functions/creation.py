@@ -28,8 +28,9 @@ from pullback.functions.arguments import (
 from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
+from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.dtypes import DType, int64
+from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
@@ -43,7 +44,7 @@ from pullback.lazy.tensor import wrap
 from pullback.lazy.values import HostFormula
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast
-from pullback.ops.sources import Const, leaf
+from pullback.ops.sources import Const, leaf_source
 from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
 
 
@@ -69,7 +70,7 @@ def _created(
     place = current().place if device is None else placement(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
-    return wrap(leaf(type, HostFormula(lambda: _allocated(op, shape, make, line))))
+    return wrap(leaf_source(type, HostFormula(lambda: _allocated(op, shape, make, line))))
 
 
 def _constant(array: np.ndarray) -> Tensor:
@@ -208,7 +209,7 @@ def arange(
     ([0, 1, 2], [1.0, 1.5])
     """
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, step = map(_as_number, (first, last, step))
+    first, last, step = map(_creation_number, (first, last, step))
     if step == 0:
         raise ArgumentError("step must not be 0", op="arange")
     whole = all(isinstance(v, int) for v in (first, last, step))
@@ -232,7 +233,7 @@ def _fits(dtype: DType, *values: Any) -> bool:
     return all(limits.min <= v <= limits.max for v in values)
 
 
-def _as_number(value: Any) -> Any:
+def _creation_number(value: Any) -> Any:
     value = number(value)
     if isinstance(value, bool):
         return int(value)
@@ -256,7 +257,7 @@ def linspace(
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     first, last = number(start), number(stop)
     if isinstance(first, Tensor) or isinstance(last, Tensor):
-        result = _interpolated(first, last, count, dtype, endpoint)
+        result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
     wanted = dtype_or("linspace", dtype, current().default_dtype)
     wide = np.complex128 if wanted.is_complex else np.float64
@@ -267,16 +268,22 @@ def linspace(
     return _created("linspace", (count,), wanted, numbers, None, device)
 
 
-def _interpolated(
+def _linspace_interpolated(
     start: Any, stop: Any, count: int, dtype: DTypeLike | None, endpoint: bool
 ) -> Tensor:
-    """`linspace` between tensors, of which the result is a function."""
+    """`linspace` between tensors, of which the result is a function; computed in f64, as between
+    numbers, by NumPy's formula."""
     kind = result_type(start, stop)
-    kind = kind if kind.is_inexact else current().default_dtype
-    ones = (1,) * max([x.ndim for x in (start, stop) if isinstance(x, Tensor)])
-    share = linspace(0, 1, count, kind, endpoint).reshape(count, *ones)
-    result = start * (1 - share) + stop * share
-    return result.astype(dtype_or("linspace", dtype, result.dtype))
+    kind = dtype_or("linspace", dtype, kind if kind.is_inexact else current().default_dtype)
+    wide = complex128 if kind.is_complex or result_type(start, stop).is_complex else float64
+    first, last = as_tensor(start).astype(wide), as_tensor(stop).astype(wide)
+    ones = (1,) * max(first.ndim, last.ndim)
+    index = arange(count, dtype=float64).reshape(count, *ones)
+    steps = max(count - 1 if endpoint else count, 1)
+    result = first + index * ((last - first) / steps)
+    if endpoint and count > 1:
+        result = where(index == count - 1, last, result)
+    return result.astype(kind)
 
 
 def eye(

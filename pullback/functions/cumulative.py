@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import axis_of, float_node, node, record_as, summand
+from pullback.functions.arguments import axis_of, float_node, node, record_as, summand_argument
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -78,7 +78,7 @@ def _cumulative(
     op: str, kind: type[CumSum] | type[CumProd], x: ArrayLike, axis: int | None,
     dtype: DTypeLike | None, initial: int | None,
 ) -> Tensor:  # fmt: skip
-    a = summand(op, x, dtype)
+    a = summand_argument(op, x, dtype)
     along = _axis(op, a, axis)
     result = record_as(op, kind(along, False), a)
     if initial is None:

@@ -8,7 +8,7 @@ import ml_dtypes
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arguments import Tensor, as_tensor, fresh, node, node_of, number, placed
-from pullback.graph.dtypes import DType, promote
+from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.operators import NUMBERS, scalar_dtype
 from pullback.lazy.record import record
@@ -62,8 +62,8 @@ def result_type(*values: ArrayLike | DTypeLike) -> DType:
         if type(value) in NUMBERS:
             numbers.append(value)
             continue
-        dtype = _dtype_or_tensor("result_type", value)
-        found = dtype if found is None else promote(found, dtype)
+        dtype = _data_type_of("result_type", value)
+        found = dtype if found is None else promote_dtypes(found, dtype)
     if found is None:
         if not numbers:
             raise ArgumentError("needs at least one argument", op="result_type")
@@ -79,8 +79,8 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike) -> bool:
     >>> pb.can_cast(pb.int32, pb.int64), pb.can_cast(pb.float64, pb.float32)
     (True, False)
     """
-    source, target = _dtype_or_tensor("can_cast", from_), placed("can_cast", dtype_of, to)
-    return promote(source, target) is target
+    source, target = _data_type_of("can_cast", from_), placed("can_cast", dtype_of, to)
+    return promote_dtypes(source, target) is target
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
@@ -123,7 +123,7 @@ def finfo(dtype: ArrayLike | DTypeLike) -> FloatInfo:
     >>> pb.finfo(pb.float16).max
     65504.0
     """
-    found = _dtype_or_tensor("finfo", dtype)
+    found = _data_type_of("finfo", dtype)
     if not found.is_inexact:
         raise DTypeError(f"needs a float dtype, got {found}", op="finfo")
     info = ml_dtypes.finfo(found.real.numpy)
@@ -137,14 +137,14 @@ def iinfo(dtype: ArrayLike | DTypeLike) -> IntegerInfo:
     >>> pb.iinfo(pb.int8).min, pb.iinfo(pb.uint16).max
     (-128, 65535)
     """
-    found = _dtype_or_tensor("iinfo", dtype)
+    found = _data_type_of("iinfo", dtype)
     if not found.is_integer:
         raise DTypeError(f"needs an integer dtype, got {found}", op="iinfo")
     info = ml_dtypes.iinfo(found.numpy)
     return IntegerInfo(found.bits, int(info.max), int(info.min), found)
 
 
-def _dtype_or_tensor(op: str, value: Any) -> DType:
+def _data_type_of(op: str, value: Any) -> DType:
     """A dtype, or that of a tensor or a NumPy array."""
     if isinstance(value, Tensor):
         return value.dtype

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from pullback.errors import PullbackError
-from pullback.functions.arguments import axes_of, float_node, float_operands, node, operands
+from pullback.functions.arguments import axes_argument, float_arguments, float_node, node, operands
 from pullback.graph.node import Node
-from pullback.lazy.operators import renamed
+from pullback.lazy.operators import renamed_for_operator
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.op import Op
@@ -62,7 +62,7 @@ def unary(
         try:
             return record(instance, (operand(x),))
         except PullbackError as error:
-            raise renamed(error, name, instance.title) from None
+            raise renamed_for_operator(error, name, instance.title) from None
 
     return described(function, name, summary, example)
 
@@ -83,14 +83,14 @@ def binary(
         try:
             return record(instance, tuple(operands(x1, x2)))
         except PullbackError as error:
-            raise renamed(error, name, instance.title) from None
+            raise renamed_for_operator(error, name, instance.title) from None
 
     return described(function, name, summary, example)
 
 
 def float_binary(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
     """Like `binary`, but two integers or bools become the default float dtype."""
-    return binary(name, op, summary, example, float_operands)
+    return binary(name, op, summary, example, float_arguments)
 
 
 def reduction(
@@ -101,7 +101,7 @@ def reduction(
 
     def function(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
         a = operand(x)
-        return record(op(axes_of(name, axis, a.type.rank), keepdims), (a,))
+        return record(op(axes_argument(name, axis, a.type.rank), keepdims), (a,))
 
     return described(function, name, summary, example)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pullback.errors import ArgumentError, ShapeError
+from pullback.errors import ArgumentError, OutOfMemory, ShapeError
 from pullback.functions import arguments
 from pullback.functions.arguments import (
     along,
@@ -19,13 +19,17 @@ from pullback.functions.arguments import (
 )
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
-from pullback.graph.node import constant
-from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar
+from pullback.graph.node import Node, constant
+from pullback.lazy.host_data import length_of
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat, Pad
+from pullback.ops.shape.movement import Reshape
 from pullback.ops.shape.roll import Roll
 from pullback.typing import ArrayLike, Axis, Number, Shape
+
+_GROUP = 64  # the most operands of one concatenation
 
 
 def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor:
@@ -34,13 +38,11 @@ def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor
     >>> pb.concat([[1, 2], [3]]).tolist()
     [1, 2, 3]
     """
-    parts = [as_tensor(x) for x in arrays]
-    if not parts:
-        raise ArgumentError("needs at least one tensor", op="concat")
+    parts = _tensors("concat", arrays)
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
     axis = axis_of("concat", axis, parts[0].ndim)
-    return record(Concat(axis), tuple(operands(*parts)))
+    return _joined(axis, operands(*parts))
 
 
 def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
@@ -49,16 +51,45 @@ def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
-    parts = [as_tensor(x) for x in arrays]
-    if not parts:
-        raise ArgumentError("needs at least one tensor", op="stack")
+    parts = _tensors("stack", arrays)
     shape = parts[0].shape
     if any(p.shape != shape for p in parts):
         shown = ", ".join(str(p._node.type) for p in parts)
         raise ShapeError(f"tensors must have the same shape, got {shown}", op="stack")
     axis = axis_of("stack", axis, len(shape) + 1)
-    wide = (*shape[:axis], 1, *shape[axis:])
-    return record(Concat(axis), tuple(operands(*[shaped(p, wide) for p in parts])))
+    return _joined(axis, operands(*parts), (*shape[:axis], 1, *shape[axis:]))
+
+
+def _joined(axis: int, parts: Sequence[Node], shape: tuple[int, ...] | None = None) -> Tensor:
+    """Record a concatenation of nodes, reshaped to `shape` if it is given.
+
+    XLA's compile time is quadratic in the number of operands: 6 s for 2,000. So many are joined in
+    groups, which are equal parts of the program and compiled once.
+    """
+    groups = []
+    for i in range(0, len(parts), _GROUP):
+        few = parts[i : i + _GROUP]
+        made = few if shape is None else [record(Reshape(shape), (x,))._node for x in few]
+        groups.append(record(Concat(axis), tuple(made)))
+    return groups[0] if len(groups) == 1 else _joined(axis, [g._node for g in groups])
+
+
+def _tensors(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
+    """Return the elements of a sequence as tensors; there must be one."""
+    try:
+        # An object may have a length and nevertheless no end
+        given = (
+            arrays if isinstance(arrays, Tensor) else itertools.islice(arrays, length_of(arrays))
+        )
+    except OutOfMemory as error:
+        raise error.at(op, None) from None
+    except TypeError:
+        what = f"needs a sequence of tensors, got {type(arrays).__name__}"
+        raise ArgumentError(what, op=op) from None
+    parts = [as_tensor(x) for x in given]
+    if not parts:
+        raise ArgumentError("needs at least one tensor", op=op)
+    return parts
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
@@ -165,17 +196,17 @@ def pad(
     [0, 1, 2, 0, 0]
     """
     x = as_tensor(x)
-    pairs = _pairs(padding, x.ndim)
+    pairs = _pad_pairs(padding, x.ndim)
     filler = number(value)
     if type(filler) in NUMBERS:
-        fill = constant(filler, x.dtype) if filler == 0 else scalar(filler, x.dtype)
+        fill = constant(filler, x.dtype) if filler == 0 else scalar_operand(filler, x.dtype)
     else:
         fill = node(as_tensor(filler).astype(x.dtype))
     low, high = (tuple(pair[i] for pair in pairs) for i in (0, 1))
     return record(Pad(low, high, (0,) * x.ndim), (node_of(x), fill))
 
 
-def _pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
+def _pad_pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
     if not isinstance(padding, (tuple, list)):
         padding = (padding, padding)
     if len(padding) == 2 and not any(isinstance(p, (tuple, list)) for p in padding):

@@ -65,7 +65,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
     >>> pb.tensordot([[1, 2], [3, 4]], [[1, 0], [0, 1]]).item()
     5
     """
-    a, b = _tensor_operands(x1, x2)
+    a, b = _product_operands(x1, x2)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             message = f"axes must be a number or two lists, got {axes}"
@@ -79,7 +79,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
     return record_as("tensordot", DotGeneral((left, right), ((), ())), a, b)
 
 
-def _tensor_operands(*xs: ArrayLike) -> list[Node]:
+def _product_operands(*xs: ArrayLike) -> list[Node]:
     """Operands of one dtype, in which Python numbers count as tensors."""
     return operands(*[as_tensor(x) for x in xs])
 
@@ -90,7 +90,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
     >>> pb.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    a, b = _tensor_operands(x1, x2)
+    a, b = _product_operands(x1, x2)
     rank = min(a.type.rank, b.type.rank)
     axis = axis_of("vecdot", axis, rank) - rank  # from the end: broadcasting aligns the ends
     if a.type.shape[axis] != b.type.shape[axis]:
@@ -108,7 +108,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
-    a, b = _tensor_operands(x1, x2)
+    a, b = _product_operands(x1, x2)
     if a.type.rank != 1 or b.type.rank != 1:
         message = f"needs two vectors, got {a.type} and {b.type}"
         raise ShapeError(message, op="outer", code="E3002")
@@ -123,7 +123,7 @@ def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
     """
     if not xs:
         raise ArgumentError("needs at least one operand", op="einsum")
-    return record(Einsum(subscripts), tuple(_tensor_operands(*xs)))
+    return record(Einsum(subscripts), tuple(_product_operands(*xs)))
 
 
 def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import axes_of, axis_of, bool_node, node, summand
+from pullback.functions.arguments import (
+    axes_argument,
+    axis_of,
+    bool_argument,
+    node,
+    summand_argument,
+)
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
@@ -24,8 +30,8 @@ def sum(
     >>> pb.sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
-    a = summand("sum", x, dtype)
-    return record(Sum(axes_of("sum", axis, a.type.rank), keepdims), (a,))
+    a = summand_argument("sum", x, dtype)
+    return record(Sum(axes_argument("sum", axis, a.type.rank), keepdims), (a,))
 
 
 def prod(
@@ -36,8 +42,8 @@ def prod(
     >>> pb.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
     """
-    a = summand("prod", x, dtype)
-    return record(Prod(axes_of("prod", axis, a.type.rank), keepdims), (a,))
+    a = summand_argument("prod", x, dtype)
+    return record(Prod(axes_argument("prod", axis, a.type.rank), keepdims), (a,))
 
 
 max: ReductionFunction = reduction(
@@ -50,15 +56,15 @@ min: ReductionFunction = reduction(
 )  # fmt: skip
 any: ReductionFunction = reduction(
     "any", Any_, "Whether any element over axes is nonzero.",
-    "[[0, 0], [0, 1]], axis=1 -> [False, True]", bool_node,
+    "[[0, 0], [0, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
 all: ReductionFunction = reduction(
     "all", All, "Whether all elements over axes are nonzero.",
-    "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_node,
+    "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
 count_nonzero = reduction(
     "count_nonzero", Sum, "Number of nonzero elements over axes.",
-    "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_node(x), int64),
+    "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_argument(x), int64),
 )  # fmt: skip
 
 
@@ -68,7 +74,7 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Ten
     >>> pb.argmax([[1, 5], [7, 4]], axis=1).tolist()
     [1, 0]
     """
-    return _arg("argmax", ArgMax, node(x), axis, keepdims)
+    return _arg_reduction("argmax", ArgMax, node(x), axis, keepdims)
 
 
 def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -77,10 +83,10 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Ten
     >>> pb.argmin([[1, 5], [7, 4]]).item()
     0
     """
-    return _arg("argmin", ArgMin, node(x), axis, keepdims)
+    return _arg_reduction("argmin", ArgMin, node(x), axis, keepdims)
 
 
-def _arg(
+def _arg_reduction(
     op: str, kind: type[ArgMax] | type[ArgMin], x: Node, axis: int | None, keepdims: bool
 ) -> Tensor:
     rank = x.type.rank

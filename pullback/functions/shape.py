@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 from pullback.errors import ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import axes_of, fresh, integer, node, one_or_many, shape_of
+from pullback.functions.arguments import axes_argument, fresh, integer, node, one_or_many, shape_of
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -26,7 +26,7 @@ def reshape(x: ArrayLike, shape: Shape) -> Tensor:
     [[1, 2], [3, 4]]
     """
     x = as_tensor(x)
-    return shaped(x, _resolve_shape(x, shape))
+    return shaped(x, _resolve_new_shape(x, shape))
 
 
 def shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -34,7 +34,7 @@ def shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return fresh(x) if x.shape == shape else record(Reshape(shape), (node(x),))
 
 
-def _resolve_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
+def _resolve_new_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
     wanted = tuple(integer("reshape", n, "a size") for n in one_or_many(shape))
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
         message = f"sizes must not be negative, except for one -1, got {list(wanted)}"
@@ -139,7 +139,7 @@ def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
     """
     a = node(x)
     rank = a.type.rank + len(one_or_many(axis))
-    return record(ExpandDims(axes_of("expand_dims", axis, rank)), (a,))
+    return record(ExpandDims(axes_argument("expand_dims", axis, rank)), (a,))
 
 
 def squeeze(x: ArrayLike, axis: Axis = None) -> Tensor:
@@ -151,7 +151,7 @@ def squeeze(x: ArrayLike, axis: Axis = None) -> Tensor:
     a = node(x)
     if axis is None:
         axis = tuple(i for i, n in enumerate(a.type.shape) if n == 1)
-    return record(Squeeze(axes_of("squeeze", axis, a.type.rank)), (a,))
+    return record(Squeeze(axes_argument("squeeze", axis, a.type.rank)), (a,))
 
 
 def broadcast_to(x: ArrayLike, shape: Shape) -> Tensor:
@@ -197,7 +197,7 @@ def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
     [3, 2, 1]
     """
     a = node(x)
-    return record(Flip(axes_of("flip", axis, a.type.rank)), (a,))
+    return record(Flip(axes_argument("flip", axis, a.type.rank)), (a,))
 
 
 __all__ = [

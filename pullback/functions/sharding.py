@@ -13,9 +13,9 @@ from pullback.lazy.host_reads import readable
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import checked, to_host
+from pullback.lazy.values import checked_value, to_host
 from pullback.ops.collective.reshard import Reshard
-from pullback.ops.sources import leaf
+from pullback.ops.sources import leaf_source
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import P, Sharding
 from pullback.typing import ArrayLike
@@ -40,7 +40,7 @@ def reshard(
     >>> pb.reshard(x, pb.P(None, "dp")).sharding.spec
     P(None, 'dp')
     """
-    return _reshard("reshard", x := as_tensor(x), _sharding("reshard", x, sharding, spec))
+    return _reshard("reshard", x := as_tensor(x), _sharding_argument("reshard", x, sharding, spec))
 
 
 def with_sharding_constraint(
@@ -48,10 +48,10 @@ def with_sharding_constraint(
 ) -> Tensor:
     """Return `reshard(x, sharding, spec)`; inside a program it fixes the layout of a value."""
     op = "with_sharding_constraint"
-    return _reshard(op, x := as_tensor(x), _sharding(op, x, sharding, spec))
+    return _reshard(op, x := as_tensor(x), _sharding_argument(op, x, sharding, spec))
 
 
-def _sharding(op: str, x: Tensor, given: object, spec: P | None) -> Sharding:
+def _sharding_argument(op: str, x: Tensor, given: object, spec: P | None) -> Sharding:
     if isinstance(given, Sharding):
         return given
     if spec is not None or not isinstance(given, (P, str, tuple, type(None))):
@@ -81,15 +81,15 @@ def _reshard(op: str, x: Tensor, sharding: Sharding) -> Tensor:
     if old is sharding:
         return wrap(node)
     if old is None and node.value is not None and not node.tokens and not thread.tracing_from:
-        return _put(node, sharding)
+        return _put_shards(node, sharding)
     return record(Reshard.to(sharding), (node,))
 
 
-def _put(node: Node, sharding: Sharding) -> Tensor:
+def _put_shards(node: Node, sharding: Sharding) -> Tensor:
     """Copy a computed value to the devices shard by shard: none of them gets all of it."""
     type = node.type.sharded(sharding)
     engine = engine_for(current(), sharding.mesh)
-    return wrap(leaf(type, engine.put(to_host(checked(node)), type)))
+    return wrap(leaf_source(type, engine.put(to_host(checked_value(node)), type)))
 
 
 def to_device(x: ArrayLike, device: str) -> Tensor:
@@ -109,7 +109,7 @@ def to_device(x: ArrayLike, device: str) -> Tensor:
     array = to_host(readable(x))
     if place is not None:
         return on_mesh(array, place)
-    return wrap(leaf(x._node.type.plain, array))
+    return wrap(leaf_source(x._node.type.plain, array))
 
 
 def _check_movable(x: Tensor) -> None:

@@ -79,13 +79,13 @@ def searchsorted(
     # The rank of each value among all elements, less its rank among the values alone. The sort is
     # stable, so of equal elements the one that comes first in the list comes first.
     if side == "left":
-        rank = _ranks(concat([values, table]))[: values.size]
+        rank = _searchsorted_ranks(concat([values, table]))[: values.size]
     else:
-        rank = _ranks(concat([table, values]))[table.size :]
-    return shaped(rank - _ranks(values), wanted.shape)
+        rank = _searchsorted_ranks(concat([table, values]))[table.size :]
+    return shaped(rank - _searchsorted_ranks(values), wanted.shape)
 
 
-def _ranks(x: Tensor) -> Tensor:
+def _searchsorted_ranks(x: Tensor) -> Tensor:
     """The position of each element of a vector in sorted order."""
     return argsort(argsort(x))
 

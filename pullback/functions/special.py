@@ -19,7 +19,7 @@ digamma = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.
 
 
 def polygamma(order: int, x: ArrayLike) -> Tensor:
-    """Return the derivative of `digamma` of the given order.
+    """Return the derivative of `digamma` of the given order, at most 120.
 
     >>> round(pb.polygamma(1, 1.0).item(), 4)
     1.6449

@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, literal
+from pullback.functions.arguments import (
+    along,
+    apply,
+    axes_argument,
+    axis_of,
+    float_node,
+    fresh,
+    integer,
+    literal,
+)
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
 from pullback.graph.dtypes import DType, float32
 from pullback.graph.node import constant
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -38,7 +47,7 @@ def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     (1.0, 2.0)
     """
     a = float_node(x)
-    axes = axes_of("var", axis, a.type.rank)
+    axes = axes_argument("var", axis, a.type.rank)
     dtype = a.type.dtype
     if dtype.bits == 16:  # squares in half precision would lose the small deviations
         a = cast_node(a, float32)
@@ -54,7 +63,7 @@ def _degrees_of_freedom(count: int, correction: float, dtype: DType) -> Tensor:
     left = count - number(correction)
     if isinstance(left, Unknown):
         return apply(Maximum, left.cast(dtype), constant(0, dtype))
-    return wrap(scalar(max(left, 0), dtype))
+    return wrap(scalar_operand(max(left, 0), dtype))
 
 
 def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -77,7 +86,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
     x = wrap(float_node(x))
     if x.dtype.bits == 16:  # its squares would overflow
         return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
-    axes = axes_of("norm", axis, x.ndim)
+    axes = axes_argument("norm", axis, x.ndim)
     if ord == 2:
         return _root(record(Sum(axes, keepdims), (_squared_magnitude(x)._node,)))
     size = apply(Abs, node_of(x))
@@ -97,7 +106,7 @@ def _squared_magnitude(x: Tensor) -> Tensor:
 
 def _power(x: Tensor, exponent: float) -> Tensor:
     """Raise to a power that is an input of the program, even if it is an integer."""
-    return apply(Pow, x._node, scalar(float(exponent), x.dtype))
+    return apply(Pow, x._node, scalar_operand(float(exponent), x.dtype))
 
 
 def _root(x: Tensor, power: float = 0.5) -> Tensor:
@@ -115,13 +124,20 @@ def diff(
 ) -> Tensor:  # fmt: skip
     """Return the differences of neighbours along an axis, taken `n` times.
 
+    `prepend` and `append` are joined to `x` first; with `n` = 0, `x` is returned without them.
+
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
+    if n == 0:
+        return fresh(as_tensor(x))
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
     result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     axis = axis_of("diff", axis, result.ndim)
-    for _ in range(n):
+    count = integer("diff", n, "n")
+    if count < 0:
+        raise ArgumentError(f"n must not be negative, got {count}", op="diff")
+    for _ in range(min(count, result.shape[axis])):  # nothing is left after so many
         later, earlier = result[along(axis, slice(1, None))], result[along(axis, slice(-1))]
         result = later ^ earlier if result.dtype.kind == "b" else later - earlier
     return result

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
+from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
@@ -15,7 +15,7 @@ from pullback.graph.node import Node, constant
 from pullback.lazy.host_reads import read
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
-from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar
+from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar_operand
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.maximum import Clamp
@@ -23,7 +23,7 @@ from pullback.ops.elementwise.select import Where
 from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.ops.index.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from pullback.ops.prelude import broadcast_shapes
-from pullback.ops.reduce.extrema import bounds
+from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike, Index
 
 
@@ -46,7 +46,7 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
         return fresh(as_tensor(x))
     given = [v for v in (min, max) if v is not None]
     a, *limits = operands(as_tensor(x), *given)
-    least, most = bounds(a.type.dtype)
+    least, most = extrema_bounds(a.type.dtype)
     low = constant(least, a.type.dtype) if min is None else limits[0]
     high = constant(most, a.type.dtype) if max is None else limits[-1]
     return record_as("clip", Clamp(), a, low, high)
@@ -116,13 +116,29 @@ def scatter(
 
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
-    """Repeat each slice along an axis by a number of its own; the numbers are read."""
-    counts = read(as_tensor(repeats))
+    """Repeat each slice along an axis by a number of its own; tensors of numbers are read."""
+    counts = _counts(repeats)
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
         message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"
         raise ArgumentError(message, op="repeat")
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
+
+
+def _counts(repeats: ArrayLike) -> np.ndarray:
+    """The numbers of repetitions on the host, where they decide the shape of the result."""
+    if isinstance(repeats, np.ndarray):
+        return repeats
+    if isinstance(repeats, (tuple, list)) and all(type(n) is int for n in repeats):
+        return np.array(repeats, np.int64)
+    try:
+        return read(as_tensor(repeats))
+    except HostReadError as error:
+        error.op, error.hint = "repeat", (
+            "The number of repetitions decides the shape of the result: pass a list of integers or "
+            "a NumPy array."
+        )  # fmt: skip
+        raise
 
 
 def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int]) -> Tensor:
@@ -160,7 +176,7 @@ def _starts(op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, .
         if not 0 <= start <= n - size:
             what = f"is out of range for a block of {size} in axis {axis} with size {n}"
             raise IndexOutOfRange(f"start {start} {what}", op=op, axis=axis, extent=n)
-        nodes.append(scalar(start, int64))
+        nodes.append(scalar_operand(start, int64))
     if not len(starts) == len(sizes) == x.ndim:
         got = f"{len(starts)} and {len(sizes)}"
         message = f"needs {x.ndim} starts and sizes for {x._node.type}, got {got}"

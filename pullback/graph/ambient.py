@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pullback.errors import Location
+    from pullback.graph.node import Node
     from pullback.graph.where import SourceLine
+    from pullback.ops.watch import Watch
     from pullback.sharding.mesh import DeviceMesh
 
 # A pending graph with more handles than this is computed in pieces: a loop that never reads a value
@@ -25,11 +27,15 @@ class ThreadState(threading.local):
 
     # graph.node: what nodes that rules emit inherit from the node that the rule is called for
     where: Location = None
-    backward = False
+    forward_op = ""  # the name of the op whose reverse-mode rule is running
     leaf_tokens = True  # off while backward() runs: its gradients are not differentiable
+
+    # graph.graph: whether programs that differ only in their lines are different
+    lines_matter = False
 
     # ops.interpret
     deadline: float | None = None  # the time.monotonic() at which interpreting stops
+    watch: Watch | None = None  # notes what is interpreted
 
     # lazy.record
     handles_limit = PENDING_LIMIT  # how many handles there may be before they are looked through
@@ -41,6 +47,7 @@ class ThreadState(threading.local):
 
     # api
     transform_depth = 0
+    prints: Node | None = None  # the end of the chain of prints of the function being traced
     mesh: DeviceMesh | None = None  # of the shard_map whose function is running
 
     def __init__(self) -> None:

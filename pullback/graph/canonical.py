@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.graph import kinds
 from pullback.graph.graph import Graph, by_number, graphs_within
-from pullback.graph.merge_loops import subsume
+from pullback.graph.merge_loops import merge_contained_loops
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 
@@ -25,14 +25,14 @@ def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
     `keep_stop_gradient` also keeps users' derivative rules; a program that will be differentiated
     needs both. The function is idempotent.
     """
-    return _passes(graph, keep_stop_gradient)[0]
+    return _canonical_passes(graph, keep_stop_gradient)[0]
 
 
 def canonicalise_with_map(
     graph: Graph, keep_stop_gradient: bool = False
 ) -> tuple[Graph, dict[Node, Node]]:
     """Return the canonical graph, and the new node of each old one that was not dropped."""
-    made, places = _passes(graph, keep_stop_gradient)
+    made, places = _canonical_passes(graph, keep_stop_gradient)
     kept = set(made.nodes)
     return made, {old: new for old, new in places.items() if new in kept}
 
@@ -48,7 +48,7 @@ def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node
     for node in graph.nodes:
         op, xs = holders.get(node, node.op), tuple([new[x] for x in node.inputs])
         where = node.where if lines else None
-        new[node] = Node(op, xs, node.type, where, (), node.backward, node.value)
+        new[node] = Node(op, xs, node.type, where, (), node.forward_op, node.value)
     inputs, outputs = ([new[n] for n in nodes] for nodes in (graph.inputs, graph.outputs))
     made, places = canonicalise_with_map(Graph(inputs, outputs, graph.names), True)
     return made, {old: places[n] for old, n in new.items() if n in places}
@@ -60,11 +60,11 @@ def _canonical_inside(value: Any) -> Any:
     return canonicalise_all(value, lines=False)[0] if isinstance(value, Graph) else value
 
 
-def _passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, Node]]:
+def _canonical_passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, Node]]:
     """Canonicalise until no application is contained in another one."""
     made = _Canonicaliser(graph, keep_stop_gradient)
     places = made.new
-    while (merged := subsume(made.graph)) is not None:
+    while (merged := merge_contained_loops(made.graph)) is not None:
         made = _Canonicaliser(merged[0], keep_stop_gradient)
         moved = {old: made.new[new] for old, new in merged[1].items() if new in made.new}
         places = {old: moved[new] for old, new in places.items() if new in moved}
@@ -86,7 +86,7 @@ class _Canonicaliser:
         self.new: dict[Node, Node] = {}
         new, inputs = self.new, len(graph.inputs)
         for x, name in zip(graph.inputs, graph.names, strict=True):
-            new[x] = _input(x, name)
+            new[x] = _canonical_input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
             if self.executed and isinstance(op, kinds.RunsAs) and op.executed is not None:
@@ -107,7 +107,7 @@ class _Canonicaliser:
             return self.results[xs[0]][op.index]
         if isinstance(op, kinds.Distinct):
             return self.make(node, op, xs)
-        folded = fold(node, xs)
+        folded = fold_constant(node, xs)
         if folded is not None:
             op, xs = folded, ()
         key = (op, xs, node.type)
@@ -118,7 +118,7 @@ class _Canonicaliser:
 
     def make(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
         value = None if xs else node.value  # only the values of leaves are part of the program
-        made = Node(op, xs, node.type, node.where, (), node.backward, value)
+        made = Node(op, xs, node.type, node.where, (), node.forward_op, value)
         if isinstance(made.type, tuple):
             forwards = self.executed and isinstance(op, kinds.ForwardsOperands)
             # Results directly follow their op, as in the text
@@ -126,14 +126,14 @@ class _Canonicaliser:
         return made
 
 
-def _input(x: Node, name: str) -> Node:
+def _canonical_input(x: Node, name: str) -> Node:
     """Return a new input; an old one that is not an `Input` becomes one."""
     known, type = isinstance(x.op, kinds.InputSource), x.type
     op = x.op if known else TABLE["Input"](name, type.shape, type.dtype)
-    return Node(op, (), type, x.where, (), x.backward)
+    return Node(op, (), type, x.where, (), x.forward_op)
 
 
-def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
+def fold_constant(node: Node, xs: tuple[Node, ...]) -> Op | None:
     """Return the constant value of an op on scalar constants, or None if it is not exact.
 
     The value is computed in its dtype, and in unbounded integers or fractions. Where they differ it

@@ -71,13 +71,13 @@ def dtype(spec: Any) -> DType:
     try:
         if spec is not None:  # NumPy reads None as float64
             return BY_NUMPY[np.dtype(spec).newbyteorder("=")]
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, SyntaxError):  # NumPy evaluates some texts
         pass
     known = ", ".join(d.public for d in ALL)
     raise DTypeError(f"not a dtype: {spec!r}; known are {known}")
 
 
-def _promote(a: DType, b: DType) -> DType:
+def _promoted_dtype(a: DType, b: DType) -> DType:
     """Array API promotion; an integer with a float gives the float, f16 with bf16 gives f32."""
     if a is b:
         return a
@@ -97,9 +97,9 @@ def _promote(a: DType, b: DType) -> DType:
     return {8: int16, 16: int32, 32: int64}.get(high.bits, float64)
 
 
-_PROMOTION = {(a, b): _promote(a, b) for a in ALL for b in ALL}
+_PROMOTION = {(a, b): _promoted_dtype(a, b) for a in ALL for b in ALL}
 
 
-def promote(a: DType, b: DType) -> DType:
+def promote_dtypes(a: DType, b: DType) -> DType:
     """Return the dtype of an operation on two dtypes."""
     return _PROMOTION[a, b]

@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Distinct
-from pullback.graph.node import Node, emit
+from pullback.graph.node import Node, emit_node
 
 by_number = attrgetter("number")
 
@@ -31,7 +31,7 @@ def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = Non
     return sorted(seen, key=by_number)
 
 
-def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
+def output_dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     """Return, for each output, the union of the marks (bits) of the nodes that it depends on."""
     found = node_dependence(graph, marks)
     return [found[y] for y in graph.outputs]
@@ -63,20 +63,21 @@ class Structure:
     """The ops, edges and types of a program in the order of recording: hashable and comparable.
 
     Ops and types are interned, so that comparing tuples compares parameters by type and bits. The
-    line of an op that may fail at run time is included, because its error names that line.
+    line of an op that may fail at run time is included, because its error names that line; while
+    `thread.lines_matter`, that of every node is.
     """
 
     __slots__ = ("_hash", "parts")
 
     def __init__(self, graph: Graph) -> None:
         index = {node: i for i, node in enumerate(graph.nodes)}
-        count = len(graph.inputs)
+        count, lines_matter = len(graph.inputs), thread.lines_matter
         parts: list = [count, *(x.type for x in graph.inputs)]
         for node in graph.nodes[count:]:
             # Two leaves are different, even with equal values
             parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
             parts += [index[x] for x in node.inputs]
-            if node.op.fallible:
+            if node.op.fallible or lines_matter:
                 parts.append(node.where)
         self.parts = (*parts, None, *(index[y] for y in graph.outputs))
         self._hash = hash(self.parts)
@@ -91,8 +92,10 @@ class Structure:
 class Graph:
     """A program from `inputs` to `outputs`; `names` are the inputs' names in text.
 
-    `str(graph)` is that text; `pullback.static`, which writes it, sets `__str__`.
+    `str(graph)` is that text; `pullback.static`, which writes it, sets `text` and `__str__`.
     """
+
+    text: Callable[..., str]
 
     def __init__(
         self, inputs: Sequence[Node], outputs: Sequence[Node], names: Sequence[str] | None = None
@@ -118,14 +121,14 @@ class Graph:
     def __call__(self, *values: Node) -> tuple[Node, ...]:
         """Write the program out again over other inputs; return the outputs."""
         new = dict(zip(self.inputs, values, strict=True))
-        saved = thread.where, thread.backward
+        saved = thread.where, thread.forward_op
         try:
             for node in self.nodes[len(self.inputs) :]:
                 if not node.inputs and isinstance(node.op, Distinct):
                     new[node] = node  # leaves are shared
                     continue
-                thread.where, thread.backward = node.where, node.backward
-                new[node] = emit(node.op, tuple([new[x] for x in node.inputs]))
+                thread.where, thread.forward_op = node.where, node.forward_op
+                new[node] = emit_node(node.op, tuple([new[x] for x in node.inputs]))
         finally:
-            thread.where, thread.backward = saved
+            thread.where, thread.forward_op = saved
         return tuple([new[y] for y in self.outputs])

@@ -23,11 +23,11 @@ _recent: deque[Any] = deque(maxlen=1024)
 _LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class"}  # in annotations
 
 
-def exact(value: Any) -> Any:
+def exact_key(value: Any) -> Any:
     """Return a hashable key that distinguishes 0.0 from -0.0 and 1 from True, and equates NaNs."""
     kind = type(value)
     if isinstance(value, tuple):
-        return (kind, tuple(map(exact, value)))
+        return (kind, tuple(map(exact_key, value)))
     if isinstance(value, np.generic):
         return (kind, value.tobytes())
     if isinstance(value, float):
@@ -39,7 +39,7 @@ def exact(value: Any) -> Any:
     return (kind, value)
 
 
-def _words(annotation: Any) -> list[str]:
+def _exact_words(annotation: Any) -> list[str]:
     return re.findall(r"\w+", str(annotation))
 
 
@@ -61,9 +61,9 @@ class Interned(type):
         # `==` equates 0.0 and -0.0, and a table of arguments keeps them alive: only classes with
         # small parameters that are compared exactly look up instances by their arguments
         fields: tuple = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        words = {w for f in fields for w in _words(f.type)} - _LIGHT
+        words = {w for f in fields for w in _exact_words(f.type)} - _LIGHT
         aliases = getattr(sys.modules.get(cls.__module__), "__dict__", {})  # such as Padding
-        words = {w for name in words for w in _words(aliases.get(name, name))}
+        words = {w for name in words for w in _exact_words(aliases.get(name, name))}
         cls._quick = {} if words <= _LIGHT else None
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +86,7 @@ class Interned(type):
             if ref is not None and (found := ref()) is not None:
                 return found
         made = type.__call__(cls, *args, **kwargs)
-        key = made.parameters() if cls.equal_is_same else exact(made.parameters())
+        key = made.parameters() if cls.equal_is_same else exact_key(made.parameters())
         try:
             hash(key)
         except TypeError as error:
@@ -97,7 +97,7 @@ class Interned(type):
             known = cls._canonical.get(key)
             found = known() if known is not None else None
             if known is None or found is None:
-                found, known = made, weakref.ref(made, _forget(cls._canonical, key))
+                found, known = made, weakref.ref(made, _forget_interned(cls._canonical, key))
                 cls._canonical[key] = known
             heavy = [x for x in (*args, *kwargs.values()) if isinstance(x, bytes)]
             if quick is not None and all(len(x) <= _QUICK_BYTES for x in heavy):
@@ -107,7 +107,7 @@ class Interned(type):
         return found
 
 
-def _forget(table: dict, key: Any) -> Any:
+def _forget_interned(table: dict, key: Any) -> Any:
     def callback(ref: weakref.ref) -> None:
         if table.get(key) is ref:
             del table[key]

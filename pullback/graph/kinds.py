@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pullback.graph.node import Node
+    from pullback.sharding.mesh import DeviceMesh
 
 
 class Distinct:
@@ -77,6 +78,12 @@ class HigherOrder(SparseCotangents):
     def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
         return None
+
+
+class PerDevice:
+    """The op runs the program of one device on every device of its mesh."""
+
+    mesh: DeviceMesh
 
 
 class RunsAs:

@@ -14,21 +14,21 @@ from pullback.graph.table import TABLE
 Place = tuple[Node, Sequence[int]]  # an application, and positions of some of its results
 
 
-def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
+def merge_contained_loops(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
     """Return the graph without applications that others contain, and each new node; or None."""
     found = [n for n in graph.nodes if isinstance(n.op, HigherOrder)]
     holders = [n for n in found if isinstance(n.type, tuple)]
     if len(holders) < 2:
         return None
-    instead = _included(graph, holders)
-    order = _order(graph, instead) if instead else None
+    instead = _loops_contained(graph, holders)
+    order = _order_after_merge(graph, instead) if instead else None
     if order is None:  # together they form a cycle: one alone does not
         instead = dict(list(instead.items())[:1])
-        order = _order(graph, instead) if instead else None
-    return None if order is None else _rewrite(graph, order, instead)
+        order = _order_after_merge(graph, instead) if instead else None
+    return None if order is None else _rewrite_merged(graph, order, instead)
 
 
-def _included(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
+def _loops_contained(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
     """Map each application that another one contains to that one, if it does not depend on it."""
     above = node_dependence(graph, {holder: 1 << i for i, holder in enumerate(holders)})
     users: dict[Node | None, list[Node]] = {}
@@ -45,10 +45,10 @@ def _included(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
             if positions is not None:
                 found[small] = large, positions
                 break
-    return {small: _final(place, found) for small, place in found.items()}
+    return {small: _final_loop(place, found) for small, place in found.items()}
 
 
-def _final(place: Place, found: dict[Node, Place]) -> Place:
+def _final_loop(place: Place, found: dict[Node, Place]) -> Place:
     """Follow a place while its application is itself contained in another one."""
     node, positions = place
     while node in found:  # ends: each has more results than the one before
@@ -57,7 +57,7 @@ def _final(place: Place, found: dict[Node, Place]) -> Place:
     return node, positions
 
 
-def _order(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
+def _order_after_merge(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
     """Return the remaining nodes in topological order, and in the order of recording otherwise."""
     waits: dict[Node, int] = {}
     users: dict[Node, list[Node]] = {}
@@ -81,7 +81,7 @@ def _order(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
     return made if len(made) == len(inner) else None
 
 
-def _rewrite(
+def _rewrite_merged(
     graph: Graph, order: list[Node], instead: dict[Node, Place]
 ) -> tuple[Graph, dict[Node, Node]]:
     new: dict[Node, Node] = {x: x for x in graph.inputs}
@@ -93,6 +93,6 @@ def _rewrite(
             large, positions = instead[xs[0]]
             op, xs = TABLE["Result"](positions[op.index]), (large,)  # type: ignore[attr-defined]
         inputs = tuple([new[x] for x in xs])
-        backward = node.backward and node not in forward
-        new[node] = Node(op, inputs, node.type, node.where, (), backward, node.value)
+        forward_op = "" if node in forward else node.forward_op
+        new[node] = Node(op, inputs, node.type, node.where, (), forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new

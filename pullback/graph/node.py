@@ -12,7 +12,7 @@ import numpy as np
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Detached
 from pullback.graph.table import TABLE
-from pullback.graph.tape import merge_tokens, of_constant
+from pullback.graph.tape import merge_tokens, tokens_of_constant
 
 if TYPE_CHECKING:
     from pullback.errors import Location
@@ -24,7 +24,7 @@ Operand = Union["Node", complex]  # in formulas; `complex` includes int and floa
 next_number = itertools.count().__next__
 
 
-def _operator(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
+def _node_operator(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
     """An operator that applies an op, which is looked up once."""
     op: Any = None
 
@@ -32,7 +32,7 @@ def _operator(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
         nonlocal op
         if op is None:
             op = TABLE[name]()
-        y = operand(other, self)
+        y = operand_node(other, self)
         return op(y, self) if swap else op(self, y)
 
     return apply
@@ -44,25 +44,31 @@ class Node:
     `type` is the type of the result; an op with several results has a tuple of types, and each
     result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
     increases in the order of recording. `tokens` are the derivatives that may still need the op
-    and the inputs (see `pullback.lazy.history`).
+    and the inputs (see `pullback.lazy.history`). `forward_op` is the name of the op whose
+    reverse-mode rule emitted the node; empty for a node of the forward pass.
     """
 
     __slots__ = (
-        "__weakref__", "backward", "inputs", "number", "op", "tokens", "type", "value", "where",
+        "__weakref__", "forward_op", "inputs", "number", "op", "tokens", "type", "value", "where",
     )  # fmt: skip
 
     def __init__(
         self, op: Op, inputs: tuple[Node, ...], type: Any, where: Location = None,
-        tokens: tuple = (), backward: bool = False, value: Any = None,
+        tokens: tuple = (), forward_op: str = "", value: Any = None,
     ) -> None:  # fmt: skip
         self.op = op
         self.inputs = inputs
         self.type = type
         self.where = where
         self.tokens = tokens
-        self.backward = backward
+        self.forward_op = forward_op
         self.value = value
         self.number = next_number()
+
+    @property
+    def backward(self) -> bool:
+        """Whether it belongs to a backward pass: a reverse-mode rule emitted it."""
+        return self.forward_op != ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,16 +82,16 @@ class Node:
         return f"<{self.op.name} #{self.number}: {self.type}>"
 
     # Rules are written as formulas, such as `g * x + 1`
-    __add__, __radd__ = _operator("Add"), _operator("Add", swap=True)
-    __sub__, __rsub__ = _operator("Sub"), _operator("Sub", swap=True)
-    __mul__, __rmul__ = _operator("Mul"), _operator("Mul", swap=True)
-    __truediv__, __rtruediv__ = _operator("Div"), _operator("Div", swap=True)
+    __add__, __radd__ = _node_operator("Add"), _node_operator("Add", swap=True)
+    __sub__, __rsub__ = _node_operator("Sub"), _node_operator("Sub", swap=True)
+    __mul__, __rmul__ = _node_operator("Mul"), _node_operator("Mul", swap=True)
+    __truediv__, __rtruediv__ = _node_operator("Div"), _node_operator("Div", swap=True)
 
     def __neg__(self) -> Node:
         return TABLE["Neg"]()(self)
 
 
-def operand(value: Operand, like: Node) -> Node:
+def operand_node(value: Operand, like: Node) -> Node:
     """Return `value` as a node; a Python number becomes a constant of the dtype of `like`."""
     return value if isinstance(value, Node) else constant(value, like.type.dtype)
 
@@ -93,35 +99,35 @@ def operand(value: Operand, like: Node) -> Node:
 def constant(value: Any, dtype: DType) -> Node:
     """Return a scalar constant. It is part of the program, not an input of it."""
     # Integers recur; floats are not cached, because -0.0 and 0.0 are the same key
-    make = _whole_constant if type(value) is int else _constant
+    make = _whole_constant if type(value) is int else _cached_constant_node
     return make(value, dtype)()
 
 
-def _constant(value: Any, dtype: DType) -> Op:
+def _cached_constant_node(value: Any, dtype: DType) -> Op:
     data = np.asarray(value, dtype.numpy)
     return TABLE["Const"](dtype, data.shape, data.tobytes())
 
 
-_whole_constant = lru_cache(maxsize=256)(_constant)
+_whole_constant = lru_cache(maxsize=256)(_cached_constant_node)
 
 
-def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
+def emit_node(op: Op, inputs: tuple[Node, ...]) -> Node:
     """Apply `op` inside a rule: the new node has the line of the node that the rule is for."""
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
         op, inputs = op.conform(inputs)
         type = op.type_of(*[x.type for x in inputs])
-    return Node(op, inputs, type, thread.where, inherited(op, inputs), thread.backward)
+    return Node(op, inputs, type, thread.where, emitted_node_tokens(op, inputs), thread.forward_op)
 
 
-def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
+def emitted_node_tokens(op: Op, inputs: tuple[Node, ...]) -> tuple:
     """Return the tokens of a node that a rule emits."""
     tokens = merge_tokens(inputs)
     if not tokens:
         return ()
     if isinstance(op, Detached):
-        return of_constant(tokens)
+        return tokens_of_constant(tokens)
     if not thread.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])
     return tokens
@@ -141,12 +147,12 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
     own = x.type.varying
     if own == axes or all(a in own for a in axes):
         return x
-    return emit(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
+    return emit_node(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
 
 
 def results(node: Node) -> tuple[Node, ...]:
     """Return the results of an op with several results, as nodes."""
-    rest = node.where, node.tokens, node.backward
+    rest = node.where, node.tokens, node.forward_op
     return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])
 
 

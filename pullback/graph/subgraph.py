@@ -11,10 +11,10 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
 
-def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
+def embed_subgraph(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
     """Return the nodes of `whole` that compute `part` on inputs at these positions; or None."""
     inner = whole.nodes[len(whole.inputs) :]
-    known = {_key(n, n.inputs): n for n in inner if not isinstance(n.op, Distinct)}
+    known = {_subgraph_key(n, n.inputs): n for n in inner if not isinstance(n.op, Distinct)}
     holders = [n for n in whole.nodes if isinstance(n.op, HigherOrder)]
     places = {x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)}
     moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops that others contain
@@ -25,9 +25,9 @@ def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None
             node_in_whole = known.get((TABLE["Result"](index), (place,)))
         else:
             xs = tuple([places[x] for x in node.inputs])
-            node_in_whole = known.get(_key(node, xs))
+            node_in_whole = known.get(_subgraph_key(node, xs))
             if node_in_whole is None and isinstance(node.op, HigherOrder):
-                found = _within(node, xs, holders)
+                found = _subgraph_within(node, xs, holders)
                 if found is None:
                     return None
                 moved[node] = found
@@ -38,11 +38,11 @@ def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None
     return [places[y] for y in part.outputs]
 
 
-def _key(node: Node, xs: tuple[Node, ...]) -> tuple:
+def _subgraph_key(node: Node, xs: tuple[Node, ...]) -> tuple:
     return node.op, tuple(sorted(xs, key=by_number)) if node.op.commutative else xs
 
 
-def _within(
+def _subgraph_within(
     node: Node, xs: tuple[Node, ...], holders: Sequence[Node]
 ) -> tuple[Node, Sequence[int]] | None:
     """Return an application that computes the results of a node over `xs`, and their positions."""

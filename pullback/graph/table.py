@@ -10,14 +10,14 @@ version = 0  # increases when a class is added or changed; part of the keys of c
 on_replaced: list[Callable[[], None]] = []  # called when a rule was replaced: programs are stale
 
 
-def changed() -> None:
+def op_table_changed() -> None:
     """Invalidate cached rule results: a class was added or changed."""
     global version
     version += 1
 
 
-def replaced() -> None:
+def op_table_rule_replaced() -> None:
     """Invalidate cached rule results and programs: a rule was replaced."""
-    changed()
+    op_table_changed()
     for forget in on_replaced:
         forget()

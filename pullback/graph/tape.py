@@ -97,7 +97,7 @@ def _is_gone(token: Any) -> bool:
     return token.gone if token.leaf else token is LEAF_GONE
 
 
-def consumption(node: Node) -> Consumed | None:
+def consumed_by(node: Node) -> Consumed | None:
     """Return the mark of the `backward()` that consumed the node or one it was computed from."""
     return next((t for t in node.tokens if type(t) is Consumed), None)
 
@@ -114,15 +114,15 @@ def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
                 mixed = True
             else:
                 merged = tokens
-    return lasting(merged) if mixed else merged
+    return lasting_tokens(merged) if mixed else merged
 
 
-def of_constant(tokens: tuple) -> tuple:
+def tokens_of_constant(tokens: tuple) -> tuple:
     """Return the tokens that a value keeps when it becomes a constant: those of live traces."""
     return tuple([t for t in tokens if t.traces and t.alive])
 
 
-def lasting(tokens: tuple) -> tuple:
+def lasting_tokens(tokens: tuple) -> tuple:
     """Return the tokens that still matter: live ones, and a mark for leaves that are consumed or
     gone."""
     kept = [t for t in tokens if t.alive]

@@ -35,20 +35,20 @@ Function = Callable[..., Any]
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_ufunc__`."""
-    ours = _counterpart(ufunc)
+    ours = _counterpart_of_numpy(ufunc)
     if ours is not None and method == "__call__" and not options:
         return ours(*inputs)
-    return _on_host(ufunc.__name__, getattr(ufunc, method), inputs, options)
+    return _call_numpy_on_host(ufunc.__name__, getattr(ufunc, method), inputs, options)
 
 
 def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
-    ours = _counterpart(function)
+    ours = _counterpart_of_numpy(function)
     if ours is not None:
-        bound = _bind(function, ours, args, kwargs)
+        bound = _bind_numpy_call(function, ours, args, kwargs)
         if bound is not None:
             return ours(*bound.args, **bound.kwargs)
-    return _on_host(function.__name__, function, args, kwargs)
+    return _call_numpy_on_host(function.__name__, function, args, kwargs)
 
 
 def _flat(x: Any) -> Tensor:
@@ -64,7 +64,7 @@ def _along(f: Function) -> Function:
     return apply
 
 
-def _along_last(f: Function) -> Function:
+def _numpy_along_last(f: Function) -> Function:
     """A function that NumPy applies to the last axis by default, and flattened for `axis=None`."""
 
     def apply(x: Any, axis: int | None = -1, stable: bool = True) -> Tensor:
@@ -73,7 +73,7 @@ def _along_last(f: Function) -> Function:
     return apply
 
 
-def _dot(a: Any, b: Any) -> Tensor:
+def _numpy_dot(a: Any, b: Any) -> Tensor:
     a, b = functions.asarray(a), functions.asarray(b)
     if not a.ndim or not b.ndim:
         return functions.multiply(a, b)
@@ -82,15 +82,15 @@ def _dot(a: Any, b: Any) -> Tensor:
 
 # Functions that pullback does not have, or that take more arguments in NumPy
 _ADAPTED: dict[str, Function] = {
-    "shape": lambda a: a.shape, "ndim": lambda a: a.ndim, "ravel": _flat, "dot": _dot,
+    "shape": lambda a: a.shape, "ndim": lambda a: a.ndim, "ravel": _flat, "dot": _numpy_dot,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
     "cumsum": _along(functions.cumulative_sum), "cumprod": _along(functions.cumulative_prod),
-    "sort": _along_last(functions.sort), "argsort": _along_last(functions.argsort),
+    "sort": _numpy_along_last(functions.sort), "argsort": _numpy_along_last(functions.argsort),
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)), "take": _along(functions.take),
 }  # fmt: skip
 
 
-def _counterpart(function: Any) -> Function | None:
+def _counterpart_of_numpy(function: Any) -> Function | None:
     """The pullback function that means the same as a NumPy function."""
     name = function.__name__
     if getattr(np, name, None) is not function or name in _HOST:
@@ -98,7 +98,7 @@ def _counterpart(function: Any) -> Function | None:
     return _ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
 
 
-def _bind(
+def _bind_numpy_call(
     function: Function, ours: Function, args: tuple, kwargs: dict[str, Any]
 ) -> inspect.BoundArguments | None:
     """Bind the arguments of a NumPy call to our function, or return None if it lacks an option.
@@ -109,7 +109,7 @@ def _bind(
     try:
         given = inspect.signature(function).bind(*args, **kwargs)
     except ValueError:  # NumPy does not know its signature: the arguments must fit as they are
-        return _bound(signature, args, kwargs)
+        return _bound_numpy_call(signature, args, kwargs)
     operands: list[Any] = []
     options: dict[str, Any] = {}
     for name, value in given.arguments.items():
@@ -125,10 +125,10 @@ def _bind(
             options[called] = value
         elif value is not parameter.default and value is not None:
             return None
-    return _bound(signature, operands, options)
+    return _bound_numpy_call(signature, operands, options)
 
 
-def _bound(
+def _bound_numpy_call(
     signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> inspect.BoundArguments | None:
     try:
@@ -137,13 +137,13 @@ def _bound(
         return None
 
 
-def _on_host(name: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _call_numpy_on_host(name: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function on the values of tensors."""
     found: list[Tensor] = []
-    values, options = _values(args, found), _values(kwargs, found)
+    values, options = _values_for_numpy(args, found), _values_for_numpy(kwargs, found)
     result = function(*values, **options)
     # a function that returns None has written its result somewhere
-    lost = result is None or _holds_floats(result)
+    lost = result is None or _numpy_call_holds_floats(result)
     if lost and any(cuts_derivative(x) or cuts_backward(x) for x in found):
         what = "NumPy would compute on the values of a tensor that is being differentiated"
         hint = "Use a pullback function, or x.detach() to make the tensor a constant."
@@ -151,21 +151,21 @@ def _on_host(name: str, function: Function, args: tuple, kwargs: dict[str, Any])
     return result
 
 
-def _values(x: Any, found: list[Tensor]) -> Any:
+def _values_for_numpy(x: Any, found: list[Tensor]) -> Any:
     """Replace tensors among arguments by their values, and collect them in `found`."""
     if isinstance(x, Tensor):
         found.append(x)
         return read(x)
     if isinstance(x, (list, tuple)):
-        return type(x)([_values(part, found) for part in x])
+        return type(x)([_values_for_numpy(part, found) for part in x])
     if isinstance(x, dict):
-        return {key: _values(part, found) for key, part in x.items()}
+        return {key: _values_for_numpy(part, found) for key, part in x.items()}
     return x
 
 
-def _holds_floats(x: Any) -> bool:
+def _numpy_call_holds_floats(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
-        return any(map(_holds_floats, x))
+        return any(map(_numpy_call_holds_floats, x))
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fcV"
 
 

@@ -8,8 +8,8 @@ from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
-from pullback.graph.tape import Consumed, consumption, requires_gradient
-from pullback.lazy.history import forget
+from pullback.graph.tape import Consumed, consumed_by, requires_gradient
+from pullback.lazy.history import forget_history
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import guard_placeholder_write, register, wrap
 from pullback.ops.prelude import ones
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def backward(loss: Tensor) -> None:
     """Differentiate `loss` with respect to every leaf, and consume its graph."""
     node_of(loss)  # makes a leaf that was assigned to a root again
-    _check(loss)
-    path = _path(loss._node)
+    _check_loss_for_backward(loss)
+    path = _backward_path(loss._node)
     leaves = [n for n in path if not n.inputs]
     start_log()
     thread.leaf_tokens = False
@@ -32,7 +32,7 @@ def backward(loss: Tensor) -> None:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
         for node, g in zip(leaves, found, strict=True):
             if g is not None:
-                _deposit(node, g)
+                _deposit_gradient(node, g)
     finally:
         thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
@@ -40,10 +40,10 @@ def backward(loss: Tensor) -> None:
         if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
             node.tokens = (*(t for t in node.tokens if not t.leaf), mark)
             if node.value is not None and not any(t.alive for t in node.tokens):
-                forget(node)
+                forget_history(node)
 
 
-def _check(loss: Tensor) -> None:
+def _check_loss_for_backward(loss: Tensor) -> None:
     if loss.shape != ():
         hint = "Reduce it first, with .sum() or .mean()."
         raise UnsupportedShape(f"backward() needs a scalar loss, got {loss._node.type}", hint=hint)
@@ -54,7 +54,7 @@ def _check(loss: Tensor) -> None:
             hint="Create parameters with pb.tensor(data, requires_grad=True). What is recorded "
             "inside\n`with pb.no_grad():` does not count.",
         )
-    if consumption(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
+    if consumed_by(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
         raise ArgumentError(
             "backward() needs a leaf to store a gradient in, but the tensors with "
             "requires_grad=True that this loss was computed from no longer exist",
@@ -62,11 +62,11 @@ def _check(loss: Tensor) -> None:
         )
 
 
-def _path(loss: Node) -> list[Node]:
+def _backward_path(loss: Node) -> list[Node]:
     """Return the nodes between the loss and its leaves; raise if one was already consumed."""
     stack, seen = [loss], {loss}
     for node in stack:
-        mark = consumption(node)
+        mark = consumed_by(node)
         if mark is not None and (node.number < mark.before or not node.inputs):
             place = f" ({node.where})" if node.where is not None else ""
             raise GraphConsumed(
@@ -87,7 +87,7 @@ def _is_active(node: Node) -> bool:
     return any((t.leaf and t.alive) or type(t) is Consumed for t in node.tokens)
 
 
-def _deposit(leaf: Node, g: Node) -> None:
+def _deposit_gradient(leaf: Node, g: Node) -> None:
     """Add a gradient to `.grad` of the tensor of a leaf."""
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf and token.alive else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
@@ -12,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from pullback.engines.base import Program
+from pullback.engines.environment import variable
 from pullback.errors import Location
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
@@ -161,8 +161,8 @@ class Cache:
         self, work: Work, key: tuple, want: tuple[int, ...], known: CacheEntry | None, split: bool
     ) -> Cause:
         """Return why there is no program for this work."""
-        place = _last_line(work)
-        before = self._last_at.get(_line(place))
+        place = _last_line_of_cached(work)
+        before = self._last_at.get(_cache_line_key(place))
         if (hash(key), want) in self._evicted:
             return Cause("evicted", place)
         if known is not None:
@@ -175,7 +175,9 @@ class Cache:
         """Count a miss, and note the key as the last one compiled for the line of the work."""
         self.misses += 1
         if work is not None:
-            remember(self._last_at, _line(_last_line(work)), key, bound=MOST_PROGRAMS)
+            remember(
+                self._last_at, _cache_line_key(_last_line_of_cached(work)), key, bound=MOST_PROGRAMS
+            )
         self.causes.append(cause)
 
     def info(self) -> CacheInfo:
@@ -185,12 +187,12 @@ class Cache:
         )  # fmt: skip
 
 
-def _last_line(work: Work) -> Location:
+def _last_line_of_cached(work: Work) -> Location:
     """Return the line of the last op, which stands for the whole work."""
     return next((n.where for n in reversed(work.nodes) if n.where is not None), None)
 
 
-def _line(place: Location) -> Any:
+def _cache_line_key(place: Location) -> Any:
     """Return a key for a line: code objects of different calls may have the same line."""
     return (place.code, place.line) if isinstance(place, SourceLine) else place
 
@@ -207,17 +209,19 @@ def _difference(before: tuple, after: tuple, work: Work, place: Location, split:
         node = work.nodes[max(number, 0)]
         where = node.where or place
         if isinstance(old, Type) and isinstance(new, Type):
-            return Cause(*differing(old, new, where, f"operand of {_name(node)}"))
+            return Cause(
+                *cause_of_differing_types(old, new, where, f"operand of {_cache_name(node)}")
+            )
         if isinstance(old, Op) and isinstance(new, Op) and type(old) is type(new):
-            return Cause("static", where, _name(node), repr(old), repr(new))
+            return Cause("static", where, _cache_name(node), repr(old), repr(new))
         which = "the op at" if isinstance(new, Op) else "after" if new is _END else "operand of"
-        path = f"{which} {_name(node)}" if which != "the op at" else f"the op at {where}"
-        shown = (_show(old, work), _show(new, work))
+        path = f"{which} {_cache_name(node)}" if which != "the op at" else f"the op at {where}"
+        shown = (_show_key_part(old, work), _show_key_part(new, work))
         return Cause("split" if split else "structure", where, path, *shown)
     return Cause("structure", place, "the program", "dropped", "the same")
 
 
-def differing(old: Type, new: Type, where: Location, path: str) -> tuple:
+def cause_of_differing_types(old: Type, new: Type, where: Location, path: str) -> tuple:
     """Return the fields of a cause for two types that differ."""
     if old.dtype is not new.dtype:
         return "dtype", where, path, str(old), str(new)
@@ -229,11 +233,11 @@ def differing(old: Type, new: Type, where: Location, path: str) -> tuple:
 _END = object()  # fills the shorter of two keys
 
 
-def _name(node: Node) -> str:
+def _cache_name(node: Node) -> str:
     return f"{node.op.title} ({node.where})" if node.where is not None else node.op.title
 
 
-def _show(part: Any, work: Work) -> str:
+def _show_key_part(part: Any, work: Work) -> str:
     """Describe a part of a key; numbers agree in both keys up to the first difference."""
     if part is _END:
         return "the end"
@@ -242,12 +246,12 @@ def _show(part: Any, work: Work) -> str:
     if isinstance(part, int):
         if part < 0:
             return f"{'a number' if ~part % 2 else 'input'} {~part // 2}"
-        return f"the result of {_name(work.nodes[part])}"
+        return f"the result of {_cache_name(work.nodes[part])}"
     return f"a new input {part}"
 
 
-def announce(cause: Cause | None, seconds: float, program: Program) -> None:
+def announce_cache_miss(cause: Cause | None, seconds: float, program: Program) -> None:
     """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
-    if "compiles" in os.environ.get("PULLBACK_LOG", "").split(","):
+    if "compiles" in variable("PULLBACK_LOG", ()):
         how = "found on disk" if program.origin == "disk" else "compiled"
         print(f"pullback: {how} in {seconds:.3f} s, {cause}", file=sys.stderr)

@@ -11,7 +11,7 @@ from pullback.graph.kinds import RunsAs, Transparent
 from pullback.graph.node import Node
 from pullback.ops.op import Op
 from pullback.ops.sources import SCALAR, Input
-from pullback.ops.traits import position
+from pullback.ops.traits import op_position
 
 
 def base(node: Node) -> Node:
@@ -38,7 +38,7 @@ def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
     return sorted(stack, key=by_number)
 
 
-def related(targets: list[Node], candidates: list[Node]) -> tuple[list[Node], list[Node]]:
+def collect_related(targets: list[Node], candidates: list[Node]) -> tuple[list[Node], list[Node]]:
     """Return the candidates that share pending work or an input with the targets, and all nodes
     that have to be computed for both, in recording order.
 
@@ -118,7 +118,7 @@ class Work:
                         i = index.get(x)
                     if i is None:
                         if x.value is None:
-                            raise _no_value(x)
+                            raise _without_value(x)
                         if x.op is SCALAR:
                             i = ~(2 * len(scalars) + 1)
                             scalars.append(x)
@@ -130,28 +130,28 @@ class Work:
                 key.append(i)
             index[node] = number
             if not node.inputs and type(op) is Input:
-                raise _no_value(node)
+                raise _without_value(node)
         return tuple(key)
 
     def anywhere(self) -> tuple:
         """Return the key without the positions of ops; `()` if there are none, or on a mesh."""
         if any(x.type.sharding is not None for x in self.leaves):
             return ()
-        if not any(position(n.op) for n in self.nodes):
+        if not any(op_position(n.op) for n in self.nodes):
             return ()
         nodes = iter(self.nodes)
         key: list[Any] = [Work.anywhere]  # differs from every key with positions
         for part in self.key:
             node = next(nodes) if isinstance(part, Op) else None
-            key += (type(part), node.type) if node and position(part) else (part,)
+            key += (type(part), node.type) if node and op_position(part) else (part,)
         return tuple(key)
 
     def positions(self) -> list[int]:
         """Return the positions that a program for any position takes, in the order of the nodes."""
-        return [i for n in self.nodes for i in position(n.op)]
+        return [i for n in self.nodes for i in op_position(n.op)]
 
 
-def _no_value(node: Node) -> HostReadError:
+def _without_value(node: Node) -> HostReadError:
     return HostReadError(
         f"the value of a placeholder {node.type} was read, but it has none yet",
         hint="The function is being traced: it runs once, on placeholders, and values exist only "

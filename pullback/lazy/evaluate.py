@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback import tree
 from pullback.lazy.host_reads import require_values
-from pullback.lazy.pending import compute
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.tensor import Tensor
 
 
@@ -20,4 +20,4 @@ def evaluate(*tensors: Any) -> None:
     """
     nodes = [t._node for t in tree.leaves(tensors) if isinstance(t, Tensor)]
     require_values("evaluate", nodes)
-    compute(nodes)
+    compute_pending(nodes)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from pullback.graph.node import Node
-from pullback.graph.tape import Token, lasting
+from pullback.graph.tape import Token, lasting_tokens
 from pullback.ops.sources import Leaf
 
 
@@ -20,13 +20,13 @@ def realise(node: Node, value: Any) -> None:
                 if not token.leaf:
                     token.remember(node)
             return
-    forget(node)
+    forget_history(node)
 
 
-def forget(node: Node) -> None:
+def forget_history(node: Node) -> None:
     """Drop the inputs of a node; keep the name of its op, its line, and marks of consumption."""
     if node.tokens:
-        node.tokens = lasting(node.tokens)
+        node.tokens = lasting_tokens(node.tokens)
     if node.inputs:
         node.op, node.inputs = _leaf(node.op.name), ()
     elif type(node.op) is not Leaf:
@@ -51,7 +51,7 @@ class Derivative:
         for ref in token.computed:
             node = ref()
             if node and node.value is not None and not any(t.alive for t in node.tokens):
-                forget(node)
+                forget_history(node)
         token.computed = []
 
     def __enter__(self) -> Derivative:

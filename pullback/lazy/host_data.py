@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.limits import physical_memory
 from pullback.engines.registry import engine_for
-from pullback.errors import ArgumentError, DTypeError
+from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
@@ -17,7 +18,7 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
-from pullback.ops.sources import leaf
+from pullback.ops.sources import leaf_source
 
 if TYPE_CHECKING:
     from pullback.sharding.spec import Sharding
@@ -63,7 +64,11 @@ def asarray(data: ArrayLike, dtype: DTypeLike | None = None, device: str | None 
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
         return asarray(hooks.stack([asarray(row) for row in data]), dtype)
-    return from_host(_host_array(data, wanted))
+    try:
+        return from_host(_host_array(data, wanted))
+    except MemoryError:
+        what = f"there is not enough memory to copy {_shown(data)}"
+        raise OutOfMemory(what, op="tensor") from None
 
 
 def from_host(array: np.ndarray) -> Tensor:
@@ -72,16 +77,30 @@ def from_host(array: np.ndarray) -> Tensor:
     if place is not None:
         return on_mesh(array, place)
     array.flags.writeable = False
-    return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
+    return wrap(leaf_source(Type(array.shape, dtype_of(array.dtype)), array))
+
+
+def length_of(data: Any) -> int | None:
+    """Return the length of a sequence, None of something else; refuse one that no memory holds."""
+    try:
+        count = len(data)
+    except TypeError:  # a number, or an iterator
+        return None
+    except OverflowError:
+        count = 2**63
+    if 8 * count > physical_memory() and not hasattr(data, "dtype"):
+        raise OutOfMemory(f"a {type(data).__name__} with {count} elements does not fit into memory")
+    return count
 
 
 def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
     """Return a tensor with a copy of an array on the devices of a mesh."""
     type = Type(array.shape, dtype_of(array.dtype)).sharded(place)
-    return wrap(leaf(type, engine_for(current(), place.mesh).put(array, type)))
+    return wrap(leaf_source(type, engine_for(current(), place.mesh).put(array, type)))
 
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
+    length_of(data)  # NumPy reads objects with a length element by element
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         data = np.from_dlpack(data)
     has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
@@ -94,16 +113,21 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
         raise DTypeError(f"tensor: cannot hold {type(data).__name__} data of dtype {array.dtype}")
     if wanted is None and not has_dtype:
-        wanted = _default(array.dtype)
+        wanted = _default_host_dtype(array.dtype)
     if wanted is not None and array.dtype != wanted.numpy:
         if wanted.is_integer and array.dtype.kind in "iu" and array.size:
-            _check_range(array, wanted)
+            _check_host_range(array, wanted)
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
-def _default(found: np.dtype) -> DType | None:
+def _shown(data: Any) -> str:
+    shape = getattr(data, "shape", None)
+    return f"a {type(data).__name__}" + ("" if shape is None else f" of shape {list(shape)}")
+
+
+def _default_host_dtype(found: np.dtype) -> DType | None:
     """Return the dtype of Python numbers of a kind; that of floats is a setting."""
     wide = current().default_dtype is float64
     if found.kind == "f":
@@ -113,7 +137,7 @@ def _default(found: np.dtype) -> DType | None:
     return int64 if found.kind in "iu" else None
 
 
-def _check_range(array: np.ndarray, wanted: DType) -> None:
+def _check_host_range(array: np.ndarray, wanted: DType) -> None:
     limits = np.iinfo(wanted.numpy)
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:

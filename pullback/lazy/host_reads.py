@@ -19,9 +19,9 @@ from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.graph.where import stack_level, user_line
 from pullback.lazy.collect import pending_ancestors
-from pullback.lazy.pending import compute
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import current
-from pullback.lazy.values import checked, to_host
+from pullback.lazy.values import checked_value, to_host
 from pullback.ops.sources import Input
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def readable(tensor: Tensor) -> Any:
             token.reads.append(user_line())
     if node.value is None:
         _forbid_alone(node)
-        compute([node])
-    return checked(node)
+        compute_pending([node])
+    return checked_value(node)
 
 
 def has_value(tensor: Tensor) -> bool:

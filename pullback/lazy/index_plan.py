@@ -79,9 +79,9 @@ class IndexPlan:
         return (*kept[: self.place], *self.pick_shape(), *kept[self.place :])
 
 
-def plan(shape: tuple[int, ...], index: Any) -> IndexPlan:
+def plan_index(shape: tuple[int, ...], index: Any) -> IndexPlan:
     """Plan an index of a tensor of the given shape."""
-    parts = _expand_ellipsis(read(index), shape)
+    parts = _expand_ellipsis(read_index(index), shape)
     made = IndexPlan()
     advanced: list[int] = []  # the parts that count as index arrays in NumPy
     before = 0  # dimensions of the result before the first of them
@@ -99,16 +99,16 @@ def plan(shape: tuple[int, ...], index: Any) -> IndexPlan:
             advanced.append(number)
         if isinstance(part, Pick) and part.fresh:
             made.added.append(len(made.view))
-            _add_pick(made, part, 1)
+            _add_index_pick(made, part, 1)
             continue
-        _add(made, part, axis, shape[axis])
+        _add_to_index_plan(made, part, axis, shape[axis])
         axis += 1
     together = advanced == list(range(advanced[0], advanced[-1] + 1)) if advanced else True
     made.place = before if made.picks and together else 0
     return made
 
 
-def _add(made: IndexPlan, part: Any, axis: int, size: int) -> None:
+def _add_to_index_plan(made: IndexPlan, part: Any, axis: int, size: int) -> None:
     """Add the part of an index for one dimension."""
     if isinstance(part, int):
         i = part + size if part < 0 else part
@@ -117,25 +117,25 @@ def _add(made: IndexPlan, part: Any, axis: int, size: int) -> None:
         made.ranges.append(range(i, i + 1))
         made.dropped.append(axis)
     elif isinstance(part, slice):
-        taken = _range(part, size)
+        taken = _index_range(part, size)
         if taken.step < 0:
             made.flipped.append(axis)
             taken = taken[::-1]
         made.ranges.append(taken)
         made.view.append(len(taken))
     else:
-        _check_pick(part, axis, size)
+        _check_index_pick(part, axis, size)
         made.ranges.append(range(size))
-        _add_pick(made, part, size)
+        _add_index_pick(made, part, size)
 
 
-def _add_pick(made: IndexPlan, pick: Pick, size: int) -> None:
+def _add_index_pick(made: IndexPlan, pick: Pick, size: int) -> None:
     made.dims.append(len(made.view))
     made.picks.append(pick)
     made.view.append(size)
 
 
-def _range(part: slice, size: int) -> range:
+def _index_range(part: slice, size: int) -> range:
     try:
         taken = range(*part.indices(size))
     except (TypeError, ValueError) as error:
@@ -146,7 +146,7 @@ def _range(part: slice, size: int) -> range:
     return taken if len(taken) else range(0)
 
 
-def read(index: Any) -> list[Any]:
+def read_index(index: Any) -> list[Any]:
     """Return the parts of an index: ints, slices, picks, `None` and `...`."""
     parts: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
@@ -155,7 +155,7 @@ def read(index: Any) -> list[Any]:
         elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
             parts.append(operator.index(item))
         else:
-            parts.extend(_picks(item))
+            parts.extend(_index_picks(item))
     if parts.count(Ellipsis) > 1:
         raise ArgumentError("index: `...` may occur only once")
     return parts
@@ -175,18 +175,18 @@ def _expand_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     return parts[:at] + (rest or [Ellipsis]) + parts[at + 1 :]
 
 
-def _picks(item: Any) -> list[Pick]:
+def _index_picks(item: Any) -> list[Pick]:
     """Return an integer array, or a mask, as picks."""
-    array = _as_array(item)
+    array = _index_array(item)
     dtype = array.dtype
     if dtype is bool_ or dtype == np.bool_:
-        return _mask(array)
+        return _mask_picks(array)
     if not (dtype.is_integer if isinstance(array, Tensor) else dtype.kind in "iu"):
-        raise _wrong_type(dtype)
+        raise _wrong_index_type(dtype)
     return [Pick(array)]
 
 
-def _as_array(item: Any) -> Any:
+def _index_array(item: Any) -> Any:
     if isinstance(item, (Tensor, Unknown)):
         return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
@@ -196,19 +196,19 @@ def _as_array(item: Any) -> Any:
         if any(isinstance(x, (Tensor, Unknown)) for x in item):
             return asarray(item)
     elif not isinstance(item, (bool, np.ndarray, np.generic)):
-        raise _wrong_type(type(item).__name__)
+        raise _wrong_index_type(type(item).__name__)
     try:
         return np.asarray(item)
     except ValueError:
-        raise _wrong_type("a list whose rows have different lengths") from None
+        raise _wrong_index_type("a list whose rows have different lengths") from None
 
 
-def _wrong_type(found: Any) -> DTypeError:
+def _wrong_index_type(found: Any) -> DTypeError:
     expected = "integers, slices, `...`, None, integer arrays and masks"
     return DTypeError(f"index: must consist of {expected}, got {found}", code="E4011")
 
 
-def _mask(mask: Any) -> list[Pick]:
+def _mask_picks(mask: Any) -> list[Pick]:
     """Return the positions where a mask is true, as picks."""
     if isinstance(mask, Tensor):
         mask = mask.numpy()
@@ -218,9 +218,9 @@ def _mask(mask: Any) -> list[Pick]:
     return [Pick(np.asarray(i, np.int64), size=n) for i, n in zip(places, mask.shape)]
 
 
-def _check_pick(pick: Pick, axis: int, size: int) -> None:
+def _check_index_pick(pick: Pick, axis: int, size: int) -> None:
     """Check an index array on the host; a tensor is checked when its values are computed."""
-    if pick.size not in (None, size):
+    if pick.size not in (None, size) and (pick.size, size) != (0, 1):  # those two broadcast
         raise AxisError(
             "index: a mask must have the shape of the dimensions that it indexes, "
             f"axis {axis} has size {size} and the mask {pick.size}", code="E3001",

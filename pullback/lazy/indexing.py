@@ -15,8 +15,8 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
 from pullback.lazy.hooks import hooks
-from pullback.lazy.index_plan import IndexPlan, plan
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.index_plan import IndexPlan, plan_index
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import at_one_line, cut, record, record_node, register, wrap
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -53,11 +53,11 @@ def get(x: Any, index: Any) -> Tensor:
     [3, 6]
     """
     x = as_tensor(x)
-    steps = plan(x.shape, index)
+    steps = plan_index(x.shape, index)
     start = node_of(x)
     if steps.is_one_element and steps.ranges:
         return record(Index(tuple(r.start for r in steps.ranges)), (start,))
-    return handle(_picked(_view(start, steps), steps))
+    return handle(_index_picked(_indexed_view(start, steps), steps))
 
 
 def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
@@ -70,16 +70,16 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     x = as_tensor(x)
     if mode not in _MODES:
         raise ArgumentError(f"at: mode must be one of {', '.join(_MODES)}, got {mode!r}")
-    target, new = node_of(x), _value(value, x)
-    if _is_mask(index) and new.type.rank <= x.ndim - len(index.shape):
-        return _where_mask(target, as_tensor(index), new, mode)
-    steps = plan(x.shape, index)
-    new = _broadcast_value(new, steps.result())
+    target, new = node_of(x), _value_to_index(value, x)
+    if _index_is_mask(index, x) and new.type.rank <= x.ndim - len(index.shape):
+        return _where_index_mask(target, as_tensor(index), new, mode)
+    steps = plan_index(x.shape, index)
+    new = _broadcast_to_indexed(new, steps.result())
     if steps.picks:
-        new = _scattered(_view(target, steps), new, steps, mode)
+        new = _scattered_by_index(_indexed_view(target, steps), new, steps, mode)
     elif mode != "set":
-        new = record_node(_MODES[mode][0], _view(target, steps), new)
-    return handle(_put_back(target, new, steps))
+        new = record_node(_MODES[mode][0], _indexed_view(target, steps), new)
+    return handle(_put_back_indexed(target, new, steps))
 
 
 def handle(node: Node) -> Tensor:
@@ -131,7 +131,7 @@ class IndexedPlace:
         return updated(self._x, self._index, value, "max")
 
 
-def _view(x: Node, steps: IndexPlan) -> Node:
+def _indexed_view(x: Node, steps: IndexPlan) -> Node:
     """Return the block that ints and slices select, in the shape of the view."""
     if any(r != range(n) for r, n in zip(steps.ranges, x.type.shape, strict=True)):
         ranges = steps.ranges
@@ -148,7 +148,7 @@ def _view(x: Node, steps: IndexPlan) -> Node:
     return x
 
 
-def _picked(view: Node, steps: IndexPlan) -> Node:
+def _index_picked(view: Node, steps: IndexPlan) -> Node:
     """Return the elements of the view that index arrays pick."""
     if not steps.picks:
         return view
@@ -166,28 +166,28 @@ def _picked(view: Node, steps: IndexPlan) -> Node:
     return record_node(Transpose(perm), made)
 
 
-def _value(value: Any, x: Tensor) -> Node:
+def _value_to_index(value: Any, x: Tensor) -> Node:
     """Return the value to write, in the dtype of the tensor."""
     value = number(value)
     if type(value) in NUMBERS:
-        _check_kind(_NUMBER_KINDS[type(value)], type(value).__name__, x)
-        return scalar(value, x.dtype)
+        _check_indexed_kind(_NUMBER_KINDS[type(value)], type(value).__name__, x)
+        return scalar_operand(value, x.dtype)
     if isinstance(value, Unknown):
-        _check_kind(value.dtype.kind, value.kind.__name__, x)
+        _check_indexed_kind(value.dtype.kind, value.kind.__name__, x)
         return value.cast(x.dtype)
     given = as_tensor(value)
-    _check_kind(given.dtype.kind, str(given.dtype), x)
+    _check_indexed_kind(given.dtype.kind, str(given.dtype), x)
     return cast_node(node_of(given), x.dtype)
 
 
-def _check_kind(kind: str, shown: str, x: Tensor) -> None:
+def _check_indexed_kind(kind: str, shown: str, x: Tensor) -> None:
     if _KIND_RANK[kind] > _KIND_RANK[x.dtype.kind]:
         what = f"x[...] = : cannot write {shown} into {x._node.type} without loss"
         hint = "Cast the value with astype, or create the tensor with that dtype."
         raise DTypeError(what, hint=hint)
 
 
-def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
+def _broadcast_to_indexed(value: Node, shape: tuple[int, ...]) -> Node:
     """Return the value in the shape that is written; it may have extra leading dimensions of 1."""
     given = value.type.shape
     extra = max(len(given) - len(shape), 0)
@@ -205,18 +205,18 @@ def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
     return record_node(Broadcast(shape), value)
 
 
-def _is_mask(index: Any) -> bool:
-    """Whether the index is one mask. Writing through it needs no positions."""
+def _index_is_mask(index: Any, x: Tensor) -> bool:
+    """Whether the index is one mask that fits. Writing through it needs no positions."""
     if isinstance(index, Tensor):
-        return index.dtype is bool_
-    return isinstance(index, np.ndarray) and index.dtype == np.bool_
+        fits = index.dtype is bool_
+    else:
+        fits = isinstance(index, np.ndarray) and index.dtype == np.bool_
+    return fits and index.shape == x.shape[: len(index.shape)]
 
 
-def _where_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
-    if mask.shape != x.type.shape[: mask.ndim]:
-        plan(x.type.shape, mask)  # raises the error
+def _where_index_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
     rest = x.type.shape[mask.ndim :]
-    value = _broadcast_value(value, rest) if value.type.shape else value
+    value = _broadcast_to_indexed(value, rest) if value.type.shape else value
     if mode != "set":
         value = record_node(_MODES[mode][0], x, value)
     condition = node_of(mask)
@@ -225,7 +225,7 @@ def _where_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
     return record(Where(), (condition, value, x))
 
 
-def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
+def _scattered_by_index(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
     """Return the view with values written at index arrays."""
     indices = steps.indices()
     count, rank = indices[0].type.rank, value.type.rank
@@ -237,7 +237,7 @@ def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
         return record_node(_MODES[mode][1](tuple(steps.dims)), view, value, *indices)
 
 
-def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:
+def _put_back_indexed(x: Node, new: Node, steps: IndexPlan) -> Node:
     """Return `x` with the block replaced by a new one, which has the shape of the view."""
     if new.type.shape != steps.block:
         new = record_node(Reshape(steps.block), new)

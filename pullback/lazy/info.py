@@ -16,7 +16,7 @@ from pullback.lazy.devices import platform_name
 from pullback.lazy.host_reads import readable, refuse_cut
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
-from pullback.sharding.parts import places
+from pullback.sharding.parts import part_places
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
@@ -101,7 +101,7 @@ def shards(tensor: Tensor) -> list[Shard]:
     refuse_cut(tensor, "shards")
     made = []
     for k, data in readable(tensor).parts().items():
-        sides = zip(places(sharding, shape, k), shape, strict=True)
+        sides = zip(part_places(sharding, shape, k), shape, strict=True)
         index = tuple([slice(min(s.start, n), min(s.stop, n)) for s, n in sides])
         cut = np.asarray(data[tuple([slice(s.stop - s.start) for s in index])])
         cut.setflags(write=False)

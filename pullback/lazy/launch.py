@@ -9,21 +9,24 @@ import threading
 import time
 from typing import Any
 
+from pullback.engines import fork
 from pullback.engines.base import Program
 from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.cache import Cache, CacheEntry, Cause, announce
+from pullback.lazy.cache import Cache, CacheEntry, Cause, announce_cache_miss
 from pullback.lazy.collect import Work, base, pending_ancestors
 from pullback.lazy.history import realise
 from pullback.lazy.program import build, pack
 from pullback.lazy.settings import Settings, current
-from pullback.lazy.split import gathered_values, is_split, phase, piece_size, results_with_op
-from pullback.lazy.values import InFlight, argument
+from pullback.lazy.split import gathered_values, is_split, piece_size, results_with_op, split_phase
+from pullback.lazy.values import InFlight, argument_value, to_host
 
 lock = threading.RLock()
+fork.hold(lock)
 
 
 class LaunchState:
@@ -54,7 +57,7 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
                 return
             nodes = pending_ancestors(wanted) if nodes is None else nodes
             if not is_split(nodes, wanted):
-                prepared = _prepare(nodes, needed, wanted)
+                prepared = _prepare_launch(nodes, needed, wanted)
         if prepared is not None:
             prepared.run()
         else:
@@ -73,12 +76,12 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
             size = piece_size(nodes, outputs, gathered)
             if len(nodes) <= size and keep_tail:
                 return
-            cut = phase(nodes, size) if len(nodes) > size else len(nodes)
+            cut = split_phase(nodes, size) if len(nodes) > size else len(nodes)
             piece, rest = results_with_op(nodes[:cut], nodes[cut:])
             used = {base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
             out = [n for n in out if not isinstance(n.type, tuple)]
-            prepared = _prepare(piece, out, out, split=True) if out else None
+            prepared = _prepare_launch(piece, out, out, split=True) if out else None
         if prepared is not None:
             try:
                 prepared.run()
@@ -87,7 +90,7 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
         nodes = [n for n in rest if n.value is None]
 
 
-def _prepare(
+def _prepare_launch(
     nodes: list[Node], needed: list[Node], wanted: list[Node], split: bool = False
 ) -> Launch:
     """Find the program for some work, and mark the nodes as in flight. Called under the lock."""
@@ -103,7 +106,7 @@ def _prepare(
             entry = state.cache.add(loose)
         anywhere = entry is not None
     if entry is None and len(wanted) > len(needed) and state.cache.first_sight(key):
-        smaller = _required_alone(needed, mode)
+        smaller = _launch_required_alone(needed, mode)
         if smaller is not None:
             return smaller
     cause = None
@@ -116,7 +119,7 @@ def _prepare(
         known = entry if entry is not None and entry.variants else None
         cause = state.cache.missed(work, key, want, known, split)
         if not mode.may_compile:
-            raise refuse("evaluate", cause)
+            raise refuse_launch("evaluate", cause)
         state.cache.note(cause, work, key)
         entry, chosen = entry or state.cache.add(key), want
     else:
@@ -124,13 +127,13 @@ def _prepare(
     return Launch(work, entry, chosen, mode, cause, anywhere)  # type: ignore[arg-type]
 
 
-def refuse(what: str, cause: Cause) -> RecompileError:
+def refuse_launch(what: str, cause: Cause) -> RecompileError:
     """Return the error that `no_recompile` raises."""
     message = f"{what}: a program would be compiled inside no_recompile: {cause}"
     return RecompileError(message, where=cause.where, cause=cause)
 
 
-def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
+def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     """Return a launch of a cached program for the required outputs alone, if there is one."""
     work = Work(pending_ancestors(needed))
     entry = state.cache.entries.get((mode.engine, mode.device, *work.key))
@@ -164,6 +167,8 @@ def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[
 class Launch:
     """One run of a program."""
 
+    mark: InFlight | None = None  # until the nodes are marked: an interrupt may come before
+
     def __init__(
         self, work: Work, entry: CacheEntry, outputs: tuple[int, ...], mode: Settings,
         cause: Cause | None = None, anywhere: bool = False,
@@ -185,22 +190,34 @@ class Launch:
         try:
             program = self.program = self.program or self._compile()
             here, owns = self.engine, self.engine.owns
-            args = [x.value if owns(x.value) else argument(here, x) for x in self.work.leaves]
+            args = [x.value if owns(x.value) else argument_value(here, x) for x in self.work.leaves]
             if self.work.scalars or self.positions:
                 args.append(self._packed(program))
             values = program.run(args)
+            failed = self._nonfinite(args, values) if self.mode.check_nan else {}
             with lock:
                 state.programs_run += 1
-                for node, value in zip(self.nodes, values, strict=False):
-                    realise(node, value)
+                for i, (node, value) in enumerate(zip(self.nodes, values, strict=False)):
+                    realise(node, failed.get(i, value))
                 if program.checks or runtime_checks.any_unchecked():
                     word = values[-1] if program.checks else None
                     lines = [self.work.nodes[i].where for i in program.written]
                     runtime_checks.started(program, word, lines, self.work.leaves, self.nodes)
         except PullbackError as error:
-            raise self._named(error).at(None, self._line(error)) from None
+            raise self._named(error).at(None, self._line(error)) from error.__cause__
         finally:
             self.release()
+
+    def _nonfinite(self, args: list[Any], values: list[Any]) -> dict[int, runtime_checks.Failed]:
+        """Return the results that are not finite: reading one raises at the op that made it so."""
+        from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
+
+        def program() -> tuple[Graph, list[Any]]:
+            graph, _ = build(self.work, self.outputs, bool(self.positions))
+            return graph, list(map(to_host, args))
+
+        outputs = [to_host(v) for v, _ in zip(values, self.nodes)]
+        return {i: runtime_checks.Failed(e) for i, e in nonfinite_errors(outputs, program).items()}
 
     def _line(self, error: PullbackError) -> Location:
         """Return the line of the node that failed, or of the last output."""
@@ -223,7 +240,7 @@ class Launch:
 
     def release(self) -> None:
         """Finish, after success or failure: nodes without a value are pending again."""
-        if not self.mark.over:
+        if self.mark is not None and not self.mark.over:
             for node in self.nodes:
                 if node.value is self.mark:
                     node.value = None
@@ -239,7 +256,7 @@ class Launch:
                 graph, stands_for = self.graph
                 start = time.perf_counter()
                 program = self.engine.compile(graph)
-                announce(self.cause, time.perf_counter() - start, program)
+                announce_cache_miss(self.cause, time.perf_counter() - start, program)
                 # Positions of the checked nodes in the work, not their lines: the program also
                 # serves other work of the same structure
                 program.stands_for = stands_for if self.engine.name == "reference" else {}

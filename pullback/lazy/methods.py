@@ -104,19 +104,19 @@ class Methods:
 
     def reshape(self, *shape: Shape) -> Tensor:
         """Return the elements in another shape, given as a tuple or as several ints."""
-        return hooks.functions.reshape(self, _one_or_many(shape))
+        return hooks.functions.reshape(self, _one_or_many_for_method(shape))
 
     def broadcast_to(self, *shape: Shape) -> Tensor:
         """Broadcast to a shape, given as a tuple or as several ints."""
-        return hooks.functions.broadcast_to(self, _one_or_many(shape))
+        return hooks.functions.broadcast_to(self, _one_or_many_for_method(shape))
 
     def transpose(self, *axes: Shape) -> Tensor:
         """Reverse the order of the dimensions, or reorder them by `axes`."""
-        return hooks.functions.transpose(self, _one_or_many(axes) if axes else None)
+        return hooks.functions.transpose(self, _one_or_many_for_method(axes) if axes else None)
 
     def permute(self, *axes: Shape) -> Tensor:
         """Reorder the dimensions."""
-        return hooks.functions.permute_dims(self, _one_or_many(axes))
+        return hooks.functions.permute_dims(self, _one_or_many_for_method(axes))
 
     @property
     def T(self) -> Tensor:
@@ -152,14 +152,14 @@ class Methods:
         return hooks.namespace
 
 
-def bind(module: ModuleType) -> None:
+def bind_methods(module: ModuleType) -> None:
     """Set the methods that are functions of `module`."""
     for name, value in list(vars(Methods).items()):
         if isinstance(value, FunctionName):
             setattr(Methods, name, getattr(module, value))
 
 
-def _one_or_many(values: tuple[Shape, ...]) -> Shape:
+def _one_or_many_for_method(values: tuple[Shape, ...]) -> Shape:
     """`f((2, 3))` and `f(2, 3)` mean the same."""
     first = values[0] if len(values) == 1 else None
     return first if isinstance(first, (tuple, list)) else values  # type: ignore[return-value]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError
-from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote
+from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
-from pullback.lazy.record import record, root
+from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import Unknown, UnknownComplex, UnknownFloat, UnknownInt
-from pullback.lazy.weak_compare import FLIPPED, beyond, limits
-from pullback.ops.sources import SCALAR, pack_bits
+from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits, weak_limits
+from pullback.ops.sources import SCALAR, pack_source_bits
 
 if TYPE_CHECKING:
     from pullback.graph.tape import LeafToken
@@ -36,26 +36,26 @@ _NUMBER_RANK: dict[type, int] = {
 
 def node_of(x: Tensor) -> Node:
     """Return the node of a tensor, with its token if it requires a gradient."""
-    return x._node if x._token is None else root(x)
+    return x._node if x._token is None else record_root(x)
 
 
-def scalar(value: Any, dtype: DType) -> Node:
+def scalar_operand(value: Any, dtype: DType) -> Node:
     """A number of the user: an input of the program that uses it, not a constant."""
     if dtype.is_integer and type(value) is int:
-        low, high = limits(dtype)
+        low, high = weak_limits(dtype)
         if not low <= value <= high:
             raise DTypeError(f"{value} does not fit into {dtype}")
     try:
-        bits = pack_bits(value, dtype)
+        bits = pack_source_bits(value, dtype)
     except OverflowError:
         digits = len(str(abs(value)))
         raise DTypeError(f"an integer of {digits} digits does not fit into {dtype}") from None
-    return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), False, bits)
+    return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), "", bits)
 
 
 def weak(value: Any, dtype: DType) -> Node:
     """A Python number or a traced number in the dtype of the tensor it is combined with."""
-    return value.cast(dtype) if isinstance(value, Unknown) else scalar(value, dtype)
+    return value.cast(dtype) if isinstance(value, Unknown) else scalar_operand(value, dtype)
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
@@ -92,7 +92,7 @@ def operands(*values: Any) -> list[Node]:
             nodes.append(value)
             continue
         node = node_of(as_tensor(value))
-        dtype = node.type.dtype if dtype is None else promote(dtype, node.type.dtype)
+        dtype = node.type.dtype if dtype is None else promote_dtypes(dtype, node.type.dtype)
         nodes.append(node)
     if dtype is None:
         nodes[0] = node_of(as_tensor(nodes[0]))
@@ -110,20 +110,20 @@ def as_tensor(value: ArrayLike | Unknown) -> Tensor:
     return hooks.asarray(value)
 
 
-def binary(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
+def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
     """Record `x op y`, or return `NotImplemented` for foreign objects; the hot cases come first."""
-    a = x._node if x._token is None else root(x)
+    a = x._node if x._token is None else record_root(x)
     if isinstance(y, Operators):
-        b = y._node if y._token is None else root(y)  # type: ignore[arg-type]
+        b = y._node if y._token is None else record_root(y)  # type: ignore[arg-type]
         if a.type.dtype is not b.type.dtype:
-            dtype = promote(a.type.dtype, b.type.dtype)
+            dtype = promote_dtypes(a.type.dtype, b.type.dtype)
             a, b = cast_node(a, dtype), cast_node(b, dtype)
     else:
         if type(y) not in NUMBERS:
             y = number(y)
         if type(y) in NUMBERS:
             dtype = scalar_dtype(y, a.type.dtype)
-            a, b = cast_node(a, dtype), scalar(y, dtype)
+            a, b = cast_node(a, dtype), scalar_operand(y, dtype)
         elif isinstance(y, (np.ndarray, list, tuple)):
             a, b = operands(x, y)
         elif isinstance(y, Unknown):
@@ -137,7 +137,7 @@ def binary(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
 Operator = Callable[["Operators", "ArrayLike"], "Tensor"]
 
 
-def _operator(symbol: str, name: str, swap: bool = False) -> Operator:
+def _make_operator(symbol: str, name: str, swap: bool = False) -> Operator:
     """An operator that applies one op; comparisons take integers of any size."""
     op: Any = None
     compares = name in FLIPPED
@@ -147,28 +147,28 @@ def _operator(symbol: str, name: str, swap: bool = False) -> Operator:
         if op is None:
             op = TABLE[name]()
         if compares and not isinstance(other, Operators):
-            result = beyond(name, node_of(self), number(other))
+            result = beyond_weak_limits(name, node_of(self), number(other))
             if result is not None:
                 return result
         try:
-            return binary(op, self, other, swap)
+            return binary_operator(op, self, other, swap)
         except PullbackError as error:
-            raise renamed(error, symbol, op.title) from None
+            raise renamed_for_operator(error, symbol, op.title) from None
 
     return apply
 
 
-def _unary(symbol: str, name: str) -> Callable[[Operators], Tensor]:
+def _unary_operator(symbol: str, name: str) -> Callable[[Operators], Tensor]:
     def apply(self: Any) -> Tensor:
         try:
             return record(TABLE[name](), (node_of(self),))
         except PullbackError as error:
-            raise renamed(error, symbol, TABLE[name].title) from None
+            raise renamed_for_operator(error, symbol, TABLE[name].title) from None
 
     return apply
 
 
-def _function(symbol: str, name: str, swap: bool = False) -> Operator:
+def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
     """An operator that is a public function."""
 
     def apply(self: Any, other: Any) -> Any:
@@ -176,19 +176,19 @@ def _function(symbol: str, name: str, swap: bool = False) -> Operator:
         try:
             return function(other, self) if swap else function(self, other)
         except PullbackError as error:
-            raise renamed(error, symbol, name) from None
+            raise renamed_for_operator(error, symbol, name) from None
 
     return apply
 
 
-def renamed(error: PullbackError, name: str, *titles: str) -> PullbackError:
+def renamed_for_operator(error: PullbackError, name: str, *titles: str) -> PullbackError:
     """The error with the name or symbol that the user wrote instead of the op's title."""
     if error.op in titles:
         error.op = name
     return error
 
 
-def _in_place(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
+def _in_place_operator(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
     """An operator that rebinds the handle to the result of another operator."""
 
     def update(self: Any, other: Any) -> Any:
@@ -204,63 +204,63 @@ class Operators:
     _node: Node
     _token: LeafToken | None
 
-    __add__ = _operator("+", "Add")
-    __radd__ = _operator("+", "Add", swap=True)
-    __sub__ = _operator("-", "Sub")
-    __rsub__ = _operator("-", "Sub", swap=True)
-    __mul__ = _operator("*", "Mul")
-    __rmul__ = _operator("*", "Mul", swap=True)
-    __eq__ = _operator("==", "Equal")  # type: ignore[assignment]
-    __ne__ = _operator("!=", "NotEqual")  # type: ignore[assignment]
-    __lt__ = _operator("<", "Less")
-    __le__ = _operator("<=", "LessEqual")
-    __gt__ = _operator(">", "Greater")
-    __ge__ = _operator(">=", "GreaterEqual")
-    __and__ = _operator("&", "BitwiseAnd")
-    __rand__ = _operator("&", "BitwiseAnd", swap=True)
-    __or__ = _operator("|", "BitwiseOr")
-    __ror__ = _operator("|", "BitwiseOr", swap=True)
-    __xor__ = _operator("^", "BitwiseXor")
-    __rxor__ = _operator("^", "BitwiseXor", swap=True)
-    __lshift__ = _operator("<<", "ShiftLeft")
-    __rlshift__ = _operator("<<", "ShiftLeft", swap=True)
-    __rshift__ = _operator(">>", "ShiftRight")
-    __rrshift__ = _operator(">>", "ShiftRight", swap=True)
-    __mod__ = _operator("%", "Mod")
-    __rmod__ = _operator("%", "Mod", swap=True)
-    __floordiv__ = _operator("//", "FloorDiv")
-    __rfloordiv__ = _operator("//", "FloorDiv", swap=True)
+    __add__ = _make_operator("+", "Add")
+    __radd__ = _make_operator("+", "Add", swap=True)
+    __sub__ = _make_operator("-", "Sub")
+    __rsub__ = _make_operator("-", "Sub", swap=True)
+    __mul__ = _make_operator("*", "Mul")
+    __rmul__ = _make_operator("*", "Mul", swap=True)
+    __eq__ = _make_operator("==", "Equal")  # type: ignore[assignment]
+    __ne__ = _make_operator("!=", "NotEqual")  # type: ignore[assignment]
+    __lt__ = _make_operator("<", "Less")
+    __le__ = _make_operator("<=", "LessEqual")
+    __gt__ = _make_operator(">", "Greater")
+    __ge__ = _make_operator(">=", "GreaterEqual")
+    __and__ = _make_operator("&", "BitwiseAnd")
+    __rand__ = _make_operator("&", "BitwiseAnd", swap=True)
+    __or__ = _make_operator("|", "BitwiseOr")
+    __ror__ = _make_operator("|", "BitwiseOr", swap=True)
+    __xor__ = _make_operator("^", "BitwiseXor")
+    __rxor__ = _make_operator("^", "BitwiseXor", swap=True)
+    __lshift__ = _make_operator("<<", "ShiftLeft")
+    __rlshift__ = _make_operator("<<", "ShiftLeft", swap=True)
+    __rshift__ = _make_operator(">>", "ShiftRight")
+    __rrshift__ = _make_operator(">>", "ShiftRight", swap=True)
+    __mod__ = _make_operator("%", "Mod")
+    __rmod__ = _make_operator("%", "Mod", swap=True)
+    __floordiv__ = _make_operator("//", "FloorDiv")
+    __rfloordiv__ = _make_operator("//", "FloorDiv", swap=True)
 
-    __pow__ = _function("**", "pow")
-    __rpow__ = _function("**", "pow", swap=True)
-    __matmul__ = _function("matmul", "matmul")
-    __rmatmul__ = _function("matmul", "matmul", swap=True)
+    __pow__ = _function_operator("**", "pow")
+    __rpow__ = _function_operator("**", "pow", swap=True)
+    __matmul__ = _function_operator("matmul", "matmul")
+    __rmatmul__ = _function_operator("matmul", "matmul", swap=True)
 
     def __truediv__(self, other: ArrayLike) -> Tensor:
-        return _divide(self, other)
+        return _divide_operator(self, other)
 
     def __rtruediv__(self, other: ArrayLike) -> Tensor:
-        return _divide(self, other, swap=True)
+        return _divide_operator(self, other, swap=True)
 
     def __pos__(self) -> Tensor:
         return hooks.functions.positive(self)
 
-    __neg__ = _unary("-", "Neg")
-    __abs__ = _unary("abs", "Abs")
-    __invert__ = _unary("~", "BitwiseNot")
+    __neg__ = _unary_operator("-", "Neg")
+    __abs__ = _unary_operator("abs", "Abs")
+    __invert__ = _unary_operator("~", "BitwiseNot")
 
     # In place: the handle is bound to the new value. There are no views, so nothing else changes.
-    __iadd__ = _in_place("+=", operator.add)
-    __isub__ = _in_place("-=", operator.sub)
-    __imul__ = _in_place("*=", operator.mul)
-    __itruediv__ = _in_place("/=", operator.truediv)
-    __ifloordiv__ = _in_place("//=", operator.floordiv)
-    __imod__ = _in_place("%=", operator.mod)
-    __ipow__ = _in_place("**=", operator.pow)
-    __imatmul__ = _in_place("@=", operator.matmul)
-    __iand__ = _in_place("&=", operator.and_)
-    __ior__ = _in_place("|=", operator.or_)
-    __ixor__ = _in_place("^=", operator.xor)
+    __iadd__ = _in_place_operator("+=", operator.add)
+    __isub__ = _in_place_operator("-=", operator.sub)
+    __imul__ = _in_place_operator("*=", operator.mul)
+    __itruediv__ = _in_place_operator("/=", operator.truediv)
+    __ifloordiv__ = _in_place_operator("//=", operator.floordiv)
+    __imod__ = _in_place_operator("%=", operator.mod)
+    __ipow__ = _in_place_operator("**=", operator.pow)
+    __imatmul__ = _in_place_operator("@=", operator.matmul)
+    __iand__ = _in_place_operator("&=", operator.and_)
+    __ior__ = _in_place_operator("|=", operator.or_)
+    __ixor__ = _in_place_operator("^=", operator.xor)
 
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
@@ -280,7 +280,7 @@ class Operators:
         self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
 
 
-def _divide(x: Any, y: Any, swap: bool = False) -> Tensor:
+def _divide_operator(x: Any, y: Any, swap: bool = False) -> Tensor:
     """True division: integers are converted to floats first."""
     if isinstance(y, (np.ndarray, list, tuple)):
         y = as_tensor(y)
@@ -292,6 +292,6 @@ def _divide(x: Any, y: Any, swap: bool = False) -> Tensor:
     if isinstance(y, Operators) and not y._node.type.dtype.is_inexact:
         y = hooks.functions.astype(y, x._node.type.dtype)
     try:
-        return binary(TABLE["Div"](), x, y, swap)
+        return binary_operator(TABLE["Div"](), x, y, swap)
     except PullbackError as error:
-        raise renamed(error, "/", "div") from None
+        raise renamed_for_operator(error, "/", "div") from None

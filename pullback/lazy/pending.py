@@ -12,11 +12,11 @@ from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.collect import base, pending_ancestors, related
+from pullback.lazy.collect import base, collect_related, pending_ancestors
 from pullback.lazy.history import realise
 from pullback.lazy.launch import launch, launch_split, lock
 from pullback.lazy.settings import current
-from pullback.lazy.values import InFlight, arrived
+from pullback.lazy.values import InFlight, arrived_value
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def submit(nodes: Sequence[Node]) -> None:
     """Start what nodes depend on. A failure is stored, and raised when they are read."""
     try:
-        compute(nodes)
+        compute_pending(nodes)
     except RecompileError:
         raise
-    except PullbackError:
-        _compute_apart([base(n) for n in nodes])
+    except Exception:
+        _compute_pending_apart([base(n) for n in nodes])
 
 
 def submit_pending() -> None:
@@ -40,7 +40,7 @@ def submit_pending() -> None:
         submit(nodes)
 
 
-def compute(targets: Sequence[Node]) -> None:
+def compute_pending(targets: Sequence[Node]) -> None:
     """Start computing the targets, with live pending tensors that are related to them."""
     while True:
         with lock:
@@ -56,24 +56,24 @@ def compute(targets: Sequence[Node]) -> None:
             alone = thread.tracing_from or spans_processes(current(), mesh)
             live = [] if alone else live_pending()
             others = [n for n in live if n not in known and mesh_of([n.type]) is mesh]
-            extra, nodes = related(needed, others)
+            extra, nodes = collect_related(needed, others)
             wanted = [*needed, *extra]
         if not needed:  # another thread is computing them
             for source in sources:
-                arrived(source)
+                arrived_value(source)
             continue
         try:
             launch(needed, wanted, nodes)
             thread.handles = list(filter(_is_pending, thread.handles))
-        except PullbackError:
+        except Exception:
             # Optional outputs must not make required ones fail
             if len(wanted) == len(needed):
                 raise
             launch(needed, needed)
-            _compute_apart(wanted[len(needed) :])
+            _compute_pending_apart(wanted[len(needed) :])
 
 
-def _compute_apart(nodes: Sequence[Node]) -> None:
+def _compute_pending_apart(nodes: Sequence[Node]) -> None:
     """Compute nodes that were not read yet; a failure is stored, and raised when they are read."""
     for node in nodes:
         if node.value is None:
@@ -83,6 +83,8 @@ def _compute_apart(nodes: Sequence[Node]) -> None:
                 return  # they stay pending, and may succeed later
             except PullbackError as error:
                 node.value = runtime_checks.Failed(error)
+            except Exception:
+                continue  # raised when it is read
 
 
 def _resolve_aliases(targets: Sequence[Node]) -> None:
@@ -97,7 +99,7 @@ def _copy_value(source: Node, alias: Node) -> bool:
     if source.value is None or isinstance(source.value, InFlight):
         return False
     realise(alias, source.value)
-    runtime_checks.follow(source, alias)
+    runtime_checks.follow_runtime_checks(source, alias)
     return True
 
 
@@ -136,7 +138,7 @@ def execute_alone(node: Node) -> None:
             target = base(node)
         if target.value is None:
             launch([target], [target])
-        arrived(target)
+        arrived_value(target)
         with lock:
             _resolve_aliases([node])
 
@@ -145,7 +147,7 @@ def execute_together(nodes: Sequence[Node]) -> None:
     """Eager mode: compute the results of one op, in one program."""
     launch(list(nodes), list(nodes))
     for node in nodes:
-        arrived(node)
+        arrived_value(node)
 
 
 def bound_pending() -> None:
@@ -156,7 +158,7 @@ def bound_pending() -> None:
     if thread.tracing_from:
         bound_handles(2 * len(live) + PENDING_LIMIT)
     elif len(live) > PENDING_LIMIT // 2:
-        compute(live)
+        compute_pending(live)
     elif len(nodes) > PENDING_LIMIT:
         launch_split(nodes, live, keep_tail=True)
     else:  # most pending nodes have no handle: look again sooner

@@ -44,7 +44,7 @@ def build(
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op)
     graph = Graph(inputs, [new[work.nodes[i]] for i in outputs])
     canonical, places = canonicalise_with_map(graph)
     stands_for: dict[Node, int] = {}
@@ -57,9 +57,9 @@ def build(
 def pack(words: list[int], engine: Engine, program: Program) -> Any:
     """Return the scalars of a run as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
-    return packed if program.host_scalars else engine.put(packed, _words(len(words)))
+    return packed if program.host_scalars else engine.put(packed, _program_scalar_words(len(words)))
 
 
 @lru_cache(maxsize=64)
-def _words(count: int) -> Type:
+def _program_scalar_words(count: int) -> Type:
     return Type((count,), uint64)

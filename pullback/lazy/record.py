@@ -13,14 +13,14 @@ from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Detached
 from pullback.graph.node import Node, results
-from pullback.graph.tape import merge_tokens, of_constant
+from pullback.graph.tape import merge_tokens, tokens_of_constant
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock
 from pullback.lazy.pending import bound_pending, execute_alone, execute_together
 from pullback.lazy.roots import compute_captured, submit_roots
 from pullback.lazy.settings import Settings, current
-from pullback.lazy.values import arrived
+from pullback.lazy.values import arrived_value
 from pullback.ops.sources import LEAF, SCALAR
 from pullback.ops.wrap.identity import Alias, StopGradient
 
@@ -35,7 +35,7 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     """Apply `op`: infer the type, make the node, and return a handle on it."""
     mode = current()
     tensor = _new(_Tensor)
-    tensor._node = _application(op, nodes, mode)
+    tensor._node = _recorded_application(op, nodes, mode)
     tensor._token = tensor._grad = None
     handles = thread.handles
     handles.append(_ref(tensor))
@@ -51,7 +51,7 @@ def record_node(op: Op, *nodes: Node) -> Node:
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results; return a handle on each."""
-    return several(_application(op, nodes, current()))
+    return several(_recorded_application(op, nodes, current()))
 
 
 def several(node: Node) -> tuple[Tensor, ...]:
@@ -64,7 +64,7 @@ def several(node: Node) -> tuple[Tensor, ...]:
     return made
 
 
-def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
+def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     """Return the node of `op` applied to `nodes`, with the user's line."""
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
@@ -75,7 +75,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
         op, nodes, type = _infer(op, nodes, where)
     tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
-        tokens = of_constant(tokens)
+        tokens = tokens_of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
 
@@ -105,7 +105,7 @@ def at_one_line(called: str = "") -> Iterator[None]:
 
 def apply(op: Op, *tensors: Tensor) -> Tensor:
     """Apply `op` to tensors."""
-    return record(op, tuple([t._node if t._token is None else root(t) for t in tensors]))
+    return record(op, tuple([t._node if t._token is None else record_root(t) for t in tensors]))
 
 
 def register(tensor: Tensor) -> None:
@@ -130,7 +130,7 @@ def settle(*tensors: Tensor) -> None:
         bound_pending()
 
 
-def root(tensor: Tensor) -> Node:
+def record_root(tensor: Tensor) -> Node:
     """Return the node of a leaf that requires a gradient; it is computed first."""
     node = tensor._node
     if tensor._token in node.tokens or not current().grad_enabled:
@@ -145,10 +145,10 @@ def root(tensor: Tensor) -> Node:
 
 def leaf_of(node: Node, tokens: tuple) -> Node:
     """Return a leaf with the value of a computed node."""
-    arrived(node)
+    arrived_value(node)
     with lock:
-        made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
-        runtime_checks.follow(node, made)
+        made = Node(LEAF, (), node.type, node.where, tokens, "", node.value)
+        runtime_checks.follow_runtime_checks(node, made)
     return made
 
 
@@ -161,7 +161,7 @@ def cut(node: Node) -> Node:
     """Return the node as a constant of derivatives in progress, and of later ones of a trace."""
     if not node.tokens and not thread.tracing_from:
         return node
-    return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
+    return Node(_STOP, (node,), node.type, node.where, tokens_of_constant(node.tokens))
 
 
 def guard_placeholder_write(tensor: Tensor, what: str) -> None:
@@ -181,7 +181,7 @@ def wrap(node: Node) -> Tensor:
         dtype = node.type.dtype.numpy
         data = np.array(node.value, np.uint64).tobytes()[: dtype.itemsize]
         value = np.frombuffer(data, dtype).reshape(()).copy()
-        node = Node(LEAF, (), node.type, node.where, (), False, value)
+        node = Node(LEAF, (), node.type, node.where, (), "", value)
     tensor._node = node
     tensor._token = tensor._grad = None
     return tensor

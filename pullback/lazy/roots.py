@@ -14,7 +14,7 @@ from pullback.engines.registry import mesh_of, spans_processes
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.where import user_line
-from pullback.lazy.collect import base, pending_ancestors, related
+from pullback.lazy.collect import base, collect_related, pending_ancestors
 from pullback.lazy.launch import lock
 from pullback.lazy.pending import bound_handles, live_pending, submit
 from pullback.lazy.settings import current
@@ -45,7 +45,7 @@ def _with_related(nodes: list[Node]) -> list[Node]:
     with lock:
         pending = [b for b in map(base, nodes) if b.value is None]
         others = [n for n in _live() if n not in pending]
-        return [*nodes, *related(pending, others)[0]]
+        return [*nodes, *collect_related(pending, others)[0]]
 
 
 class Outside:

@@ -84,7 +84,7 @@ def started(
         _unchecked[node] = (run, i)
 
 
-def follow(node: Node, copy: Node) -> None:
+def follow_runtime_checks(node: Node, copy: Node) -> None:
     """Note that `copy` has the value of `node`, and so depends on the same checks."""
     found = _unchecked.get(node)
     if found is not None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.engines.byte_sizes import bytes_of, from_environment
+from pullback.engines import environment
+from pullback.engines.byte_sizes import bytes_of
+from pullback.engines.environment import variable
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
@@ -30,6 +31,7 @@ class Settings:
     place: Sharding | None = None  # of new tensors, if not on the platform's first device
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
+    check_nan: bool = False
     outer: Settings | None = field(default=None, compare=False, repr=False)
     # A weak reference to the scope; that of the outermost settings is never None
     scope: Callable[[], object] = field(default=object, compare=False, repr=False)
@@ -77,15 +79,17 @@ class Settings:
         return made
 
 
-def _from_environment() -> Settings:
-    given = [os.environ.get(name, "") for name in ("PULLBACK_EAGER", "PULLBACK_VERIFY_SHAPES")]
-    eager, verify_shapes = (text not in ("", "0") for text in given)
-    cache_bytes = from_environment("PULLBACK_CACHE_MEMORY", Settings.cache_bytes)
-    engine = os.environ.get("PULLBACK_ENGINE", "xla")
-    return Settings(eager, verify_shapes, engine, cache_bytes=cache_bytes)
+def _settings_from_environment() -> Settings:
+    environment.check_all()  # at the import, and not when a variable is first needed
+    return Settings(
+        eager=variable("PULLBACK_EAGER", False),
+        verify_shapes=variable("PULLBACK_VERIFY_SHAPES", False),
+        engine=variable("PULLBACK_ENGINE", "xla"),
+        cache_bytes=variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
+    )
 
 
-_environment = _from_environment()  # immutable, and the default of every context
+_environment = _settings_from_environment()  # immutable, and the default of every context
 _settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_environment)
 current = _settings.get
 
@@ -128,11 +132,14 @@ class Scope:
         return inside
 
 
-_PUBLIC = ("cache_bytes", "eager", "engine", "verify_shapes")
+_PUBLIC = ("cache_bytes", "check_nan", "eager", "engine", "verify_shapes")
 
 
 def config(**changes: Any) -> Scope:
-    """Set `eager`, `verify_shapes`, `engine` ("xla" or "reference") or `cache_bytes`.
+    """Set `eager`, `verify_shapes`, `check_nan`, `engine` ("xla" or "reference") or `cache_bytes`.
+
+    With `check_nan`, a program whose results are not finite raises an error at the line of the op
+    that made the NaN or infinity (see `pb.debug.trace_nan`).
 
     `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
     the least recently used beyond the bound are evicted.

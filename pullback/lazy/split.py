@@ -61,7 +61,7 @@ def piece_size(nodes: list[Node], outputs: set[Node], gathered: set[Node]) -> in
     return PIECE
 
 
-def phase(nodes: list[Node], size: int) -> int:
+def split_phase(nodes: list[Node], size: int) -> int:
     """Return where to cut: before the last node that was recorded where the first one was.
 
     A loop is then cut at the same point of its body each time, so that all pieces are the same

@@ -18,7 +18,7 @@ from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values
 from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
-from pullback.lazy.pending import compute
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _compute(tensor: Tensor) -> None:
     """Compute a tensor that becomes a leaf."""
     if tensor._node.value is None:
         require_values("requires_grad", [tensor._node])
-        compute([tensor._node])
+        compute_pending([tensor._node])
 
 
 def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None) -> Tensor:

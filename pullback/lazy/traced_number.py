@@ -67,16 +67,16 @@ class Unknown:
         dtype = _KINDS[rank].dtype
         x = self._wide(dtype)
         y = other._wide(dtype) if isinstance(other, Unknown) else other
-        return number(f(y, x) if swap else f(x, y))
+        return traced_number(f(y, x) if swap else f(x, y))
 
     def __neg__(self) -> Any:
-        return number(-self._wide(self.dtype))
+        return traced_number(-self._wide(self.dtype))
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return number(abs(self._wide(self.dtype)))
+        return traced_number(abs(self._wide(self.dtype)))
 
     def _unknown(self) -> NoReturn:
         raise HostReadError(
@@ -116,7 +116,7 @@ _KINDS = (UnknownInt, UnknownFloat, UnknownComplex)
 _INEXACT = (operator.truediv, operator.pow)  # give floats for integers
 
 
-def unknown(kind: type, node: Node, given: DType | None = None) -> Unknown:
+def unknown_traced_number(kind: type, node: Node, given: DType | None = None) -> Unknown:
     return _KINDS[_ORDER[kind]](node, given)
 
 
@@ -125,7 +125,7 @@ def is_weak(node: Node) -> bool:
     return node in _NODES
 
 
-def number(x: Any) -> Any:
+def traced_number(x: Any) -> Any:
     """Return a 64-bit result as an unknown number; the result of a comparison stays a tensor."""
     for kind in _KINDS:
         if x.dtype is kind.dtype:
@@ -133,7 +133,7 @@ def number(x: Any) -> Any:
     return x
 
 
-def _operator(f: Callable, swap: bool = False) -> Any:
+def _traced_number_operator(f: Callable, swap: bool = False) -> Any:
     def apply(self: Unknown, other: Any) -> Any:
         return self._with(other, f, swap)
 
@@ -146,7 +146,7 @@ for _f in (
     operator.pow,
 ):  # fmt: skip
     _name = _f.__name__.strip("_")
-    setattr(Unknown, f"__{_name}__", _operator(_f))
-    setattr(Unknown, f"__r{_name}__", _operator(_f, swap=True))
+    setattr(Unknown, f"__{_name}__", _traced_number_operator(_f))
+    setattr(Unknown, f"__r{_name}__", _traced_number_operator(_f, swap=True))
 for _f in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
-    setattr(Unknown, f"__{_f.__name__.strip('_')}__", _operator(_f))
+    setattr(Unknown, f"__{_f.__name__.strip('_')}__", _traced_number_operator(_f))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines import fork
 from pullback.engines.registry import engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
@@ -19,6 +20,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self.over = False
+        self._depth = fork.depth
         self._running = threading.Lock()  # created ten times as fast as an Event
         self._running.acquire()
 
@@ -28,6 +30,8 @@ class InFlight:
 
     def wait(self) -> None:
         """Wait until the program was started, or failed to start."""
+        if self._depth != fork.depth:
+            fork.refuse("reading a value that another thread was computing")
         with self._running:
             pass
 
@@ -50,22 +54,22 @@ class HostFormula:
         return self._array
 
 
-def argument(on: Any, leaf: Node) -> Any:
+def argument_value(on: Any, leaf: Node) -> Any:
     """Return the value of a leaf as a buffer of an engine, copied there if necessary."""
-    value = settled(leaf)
+    value = settled_value(leaf)
     if on.owns(value):
         return value
     if leaf.type.sharding is not None or not hasattr(on, "copies"):
-        value = leaf.value = on.put(to_host(checked(leaf)), leaf.type)
+        value = leaf.value = on.put(to_host(checked_value(leaf)), leaf.type)
         return value
     # A value on no mesh stays where it is; the mesh keeps copies of it
     copy = on.copies.get(leaf)
     if copy is None:
-        copy = on.copies[leaf] = on.put(to_host(checked(leaf)), leaf.type)
+        copy = on.copies[leaf] = on.put(to_host(checked_value(leaf)), leaf.type)
     return copy
 
 
-def arrived(node: Node) -> Any:
+def arrived_value(node: Node) -> Any:
     """Return the value of a node, after waiting while another thread computes it."""
     while isinstance(value := node.value, InFlight):
         value.wait()
@@ -74,9 +78,9 @@ def arrived(node: Node) -> Any:
     return value
 
 
-def settled(node: Node) -> Any:
+def settled_value(node: Node) -> Any:
     """Return the buffer of a node. Wait while another thread computes it, raise if that failed."""
-    value = arrived(node)
+    value = arrived_value(node)
     if isinstance(value, runtime_checks.Failed):
         raise value.error
     if value is None:
@@ -84,13 +88,13 @@ def settled(node: Node) -> Any:
     return value
 
 
-def checked(node: Node) -> Any:
+def checked_value(node: Node) -> Any:
     """Return the buffer of a node for the host; raise if a check that it depends on failed."""
-    value = settled(node)
+    value = settled_value(node)
     if not runtime_checks.any_unchecked():
         return value
     runtime_checks.examine(node)
-    return settled(node)
+    return settled_value(node)
 
 
 def to_host(value: Any) -> np.ndarray:

@@ -19,18 +19,18 @@ FLIPPED = {
 }  # fmt: skip
 
 
-def limits(dtype: DType) -> tuple[int, int]:
+def weak_limits(dtype: DType) -> tuple[int, int]:
     """Return the smallest and the largest integer of a dtype."""
     low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
     return low, low + (1 << dtype.bits) - 1
 
 
-def beyond(name: str, x: Node, k: Any) -> Any:
+def beyond_weak_limits(name: str, x: Node, k: Any) -> Any:
     """Compare `x` with an integer out of range of its dtype, as 0 would; None for one in range."""
     dtype = x.type.dtype
     if not dtype.is_integer or type(k) not in (int, UnknownInt):
         return None
-    low, high = limits(dtype)
+    low, high = weak_limits(dtype)
     if type(k) is int:
         if low <= k <= high:
             return None
@@ -39,7 +39,7 @@ def beyond(name: str, x: Node, k: Any) -> Any:
     if dtype is int64:
         return None
     inside = k >= low
-    if high <= limits(int64)[1]:
+    if high <= weak_limits(int64)[1]:
         inside = inside & (k <= high)
     plain = record(TABLE[name](), (x, k.cast(dtype)))
     as_zero = getattr(k, _METHODS[FLIPPED[name]])(0)

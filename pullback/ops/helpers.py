@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType
-from pullback.graph.node import Node, constant, operand, vary_over
+from pullback.graph.node import Node, constant, operand_node, vary_over
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
 
@@ -143,7 +143,7 @@ def op_functions(*names: str) -> list[Callable[..., Node]]:
     def function(name: str) -> Callable[..., Node]:
         def apply(*xs: Any) -> Node:
             nodes = [x for x in xs if isinstance(x, Node)]
-            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
+            return TABLE[name]()(*[operand_node(x, nodes[-1]) for x in xs])
 
         return apply
 

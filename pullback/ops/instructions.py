@@ -20,7 +20,7 @@ def sliced(
     )  # fmt: skip
 
 
-def stacked(b: Any, xs: Sequence[Any], axis: int) -> Any:
+def stacked_instruction(b: Any, xs: Sequence[Any], axis: int) -> Any:
     """Write values of one type side by side along a new dimension."""
     shape = list(xs[0].shape)
     shape.insert(axis, 1)
@@ -30,3 +30,14 @@ def stacked(b: Any, xs: Sequence[Any], axis: int) -> Any:
         return parts[0]
     out = Type(tuple(shape), xs[0].dtype)
     return b.op("stablehlo.concatenate", *parts, out=out, dimension=axis)
+
+
+def looked_up(b: Any, values: Any, index: Any) -> Any:
+    """The elements of a vector at an array of indices, which are in range."""
+    rank = len(index.shape)
+    numbers = f"collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = {rank}"
+    return b.op(
+        "stablehlo.gather", values, b.reshape(index, (*index.shape, 1)),
+        out=Type(index.shape, values.dtype), dimension_numbers=f"#stablehlo.gather<{numbers}>",
+        slice_sizes=(1,), indices_are_sorted=False,
+    )  # fmt: skip

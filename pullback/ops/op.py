@@ -17,14 +17,14 @@ import numpy as np
 from pullback.errors import PullbackError, UnsupportedOp, VerificationError
 from pullback.graph.graph import graphs_within
 from pullback.graph.memo import remember
-from pullback.graph.node import Node, emit, results, vary_alike
+from pullback.graph.node import Node, emit_node, results, vary_alike
 from pullback.graph.types import Type
 from pullback.ops.helpers import Axis, zeros
 from pullback.ops.imported import Imported
 from pullback.ops.parts import Parts
 from pullback.ops.registration import OpMeta
 from pullback.ops.text import Text
-from pullback.sharding.propagate import lay_out, plan
+from pullback.sharding.propagate import plan_propagation, propagate_layout
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -73,9 +73,9 @@ class Op(metaclass=OpMeta, abstract=True):
         so must the result; a result without it is the same for all examples. By default, the op
         is applied to one example after the other.
         """
-        from pullback.ops.control.masked import one_after_the_other  # which is made of ops
+        from pullback.ops.control.masked import masked_one_by_one  # which is made of ops
 
-        return one_after_the_other(self, axis, xs, mapped)
+        return masked_one_by_one(self, axis, xs, mapped)
 
     def factors(self, *xs: Type) -> str:
         """Return which dimensions of operands and results are the same index, so that they can be
@@ -96,7 +96,7 @@ class Op(metaclass=OpMeta, abstract=True):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """Return the layouts of the results on the mesh."""
-        return plan(self, xs, ys, mesh).shardings
+        return plan_propagation(self, xs, ys, mesh).shardings
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
         """Return the results' types with named axes and layouts, which `infer` does not see."""
@@ -108,11 +108,11 @@ class Op(metaclass=OpMeta, abstract=True):
             raise VerificationError(what, code="E2001")
         if several or plain == types:
             return made
-        return lay_out(self, types, over_axes(made, types[0].varying))
+        return propagate_layout(self, types, op_results_over_axes(made, types[0].varying))
 
     def __call__(self, *xs: Node) -> Node:
         """Apply the op to nodes, inside a rule or a pass."""
-        return emit(self, xs)
+        return emit_node(self, xs)
 
     def type_of(self, *types: Type) -> Any:
         """Return `infer`'s result, cached: the same types come again at every step of a loop."""
@@ -133,7 +133,7 @@ class Op(metaclass=OpMeta, abstract=True):
     @cached_property
     def predictable(self) -> bool:
         """Whether its rules always give the same: they are pure, also those of ops inside it."""
-        return type(self).pure and _predictable(self.parameters())
+        return type(self).pure and _op_is_predictable(self.parameters())
 
     @cached_property
     def graphs(self) -> list:
@@ -156,17 +156,17 @@ class Op(metaclass=OpMeta, abstract=True):
         return type(self), self.parameters()
 
 
-def over_axes(made: Any, axes: tuple[str, ...]) -> Any:
+def op_results_over_axes(made: Any, axes: tuple[str, ...]) -> Any:
     """Return types of results that vary along the named axes."""
     if isinstance(made, tuple):
         return tuple([t.over(axes) for t in made])
     return made.over(axes)
 
 
-def _predictable(parameters: Iterable[Any]) -> bool:
+def _op_is_predictable(parameters: Iterable[Any]) -> bool:
     for p in parameters:
         if isinstance(p, tuple):
-            held = _predictable(p)
+            held = _op_is_predictable(p)
         elif hasattr(p, "structure"):  # a graph
             held = all(n.op.predictable for n in p.nodes)
         else:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import align, check_kind
+from pullback.ops.elementwise.base import align, check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
 from pullback.ops.samples import complexes, positive, real
@@ -24,13 +24,13 @@ class AdamStep(Composite):
     kinds: ClassVar[str] = "f"
 
     def infer(self, p: Type, g: Type, mean: Type, square: Type, *numbers: Type) -> tuple:
-        check_kind(p.dtype, "fc")
+        check_elementwise_kind(p.dtype, "fc")
         return p, mean, square
 
     def expand(self, p: Node, g: Node, mean: Node, square: Node, *numbers: Node) -> tuple:
         length, correction, keep, take, keep_square, take_square, epsilon = numbers
         mean = mean * cast(keep, p.type.dtype) + g * cast(take, p.type.dtype)
-        size = real_part(g * conjugate(g), square.type.dtype)
+        size = optimizer_real_part(g * conjugate(g), square.type.dtype)
         square = square * keep_square + size * take_square
         root = TABLE["Sqrt"]()(square) * correction + epsilon
         new = p - mean * cast(length, p.type.dtype) / cast(root, p.type.dtype)
@@ -61,7 +61,7 @@ class AdamCorrections(Composite):
 
     def infer(self, steps: Type, *logarithms: Type) -> tuple:
         for x in logarithms:
-            check_kind(x.dtype, "f")
+            check_elementwise_kind(x.dtype, "f")
         return logarithms
 
     def expand(self, steps: Node, *logarithms: Node) -> tuple:
@@ -73,5 +73,5 @@ class AdamCorrections(Composite):
         yield cls(), (np.array(3, np.int32), np.array(-0.1), np.array(-0.001))
 
 
-def real_part(x: Node, dtype: DType) -> Node:
+def optimizer_real_part(x: Node, dtype: DType) -> Node:
     return cast(TABLE["Real"]()(x), dtype) if x.type.dtype.is_complex else x

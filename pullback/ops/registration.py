@@ -12,7 +12,7 @@ from pullback.graph.interned import Interned
 from pullback.graph.table import TABLE
 
 
-def _has_fields(namespace: dict) -> bool:
+def _op_class_has_fields(namespace: dict) -> bool:
     if "__annotations__" not in namespace:  # from Python 3.14 on they are computed on demand
         return any(name.startswith("__annotate") for name in namespace)
     return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
@@ -24,7 +24,7 @@ def _make_int_fields(op: Any) -> None:
         op.set(field, tuple(map(int, getattr(op, field))))
 
 
-def _refuse(self: Any, name: str, *value: Any) -> None:
+def _refuse_op_change(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
 
 
@@ -40,10 +40,10 @@ class OpMeta(Interned):
         if "int_fields" in namespace:
             namespace = {"__post_init__": _make_int_fields, **namespace}
         cls = super().__new__(meta, name, bases, namespace)
-        if bases and not _has_fields(namespace):
+        if bases and not _op_class_has_fields(namespace):
             # It has the fields of its base; applying `dataclass` again takes a millisecond.
-            type.__setattr__(cls, "__setattr__", _refuse)
-            type.__setattr__(cls, "__delattr__", _refuse)
+            type.__setattr__(cls, "__setattr__", _refuse_op_change)
+            type.__setattr__(cls, "__delattr__", _refuse_op_change)
             return cls
         return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
 
@@ -53,12 +53,12 @@ class OpMeta(Interned):
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name).lower()
         cls.title = namespace.get("title", snake)
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
-        if _has_fields(namespace):
-            _check_parameters(cls)
-        _into_records(cls, namespace)
-        cls._left_open = _missing(cls, bases, namespace)
+        if _op_class_has_fields(namespace):
+            _check_op_parameters(cls)
+        _into_op_records(cls, namespace)
+        cls._left_open = _missing_op_methods(cls, bases, namespace)
         if not abstract:
-            _enter(cls)
+            _enter_into_op_table(cls)
         type.__setattr__(cls, "_made", True)
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -73,17 +73,17 @@ class OpMeta(Interned):
 
     def _forget(cls) -> None:
         if "_made" not in cls.__dict__:
-            table.changed()
+            table.op_table_changed()
             return
         kinds: list[Any] = [cls]
         for kind in kinds:  # which grows
             kinds += kind.__subclasses__()
             for op in filter(None, [ref() for ref in list(kind._canonical.values())]):
                 vars(op).pop("inferred", None)
-        table.replaced()
+        table.op_table_rule_replaced()
 
 
-def _check_parameters(cls: Any) -> None:
+def _check_op_parameters(cls: Any) -> None:
     """Refuse a parameter that would hide a rule or flag of `Op`, the last op class of all."""
     op = [base for base in cls.__mro__ if isinstance(base, OpMeta)][-1]
     hidden = [f.name for f in dataclasses.fields(cls) if hasattr(op, f.name)]
@@ -92,7 +92,7 @@ def _check_parameters(cls: Any) -> None:
         raise ArgumentError(what)
 
 
-def _into_records(cls: Any, namespace: dict) -> None:
+def _into_op_records(cls: Any, namespace: dict) -> None:
     """Let a class state a field of a record directly: `combine = "max"` is one of `parts`."""
     for attribute in ("text", "parts"):
         record = getattr(cls, attribute)
@@ -102,7 +102,7 @@ def _into_records(cls: Any, namespace: dict) -> None:
             setattr(cls, attribute, dataclasses.replace(record, **stated))
 
 
-def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
+def _missing_op_methods(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
     """Return the abstract methods of a family that a class does not define."""
     abstract = [name for base in bases for name in getattr(base, "_left_open", ())]
     abstract += [n for n, v in namespace.items() if getattr(v, "__isabstractmethod__", False)]
@@ -110,7 +110,7 @@ def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
     return tuple(dict.fromkeys(missing))
 
 
-def _enter(cls: Any) -> None:
+def _enter_into_op_table(cls: Any) -> None:
     """List a class in the table; its module may define it again, as in a notebook."""
     if cls._left_open:
         what = f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 
-def _generator(shape: tuple[int, ...], salt: int) -> np.random.Generator:
+def _sample_generator(shape: tuple[int, ...], salt: int) -> np.random.Generator:
     return np.random.default_rng([salt, len(shape), *shape])
 
 
@@ -13,7 +13,7 @@ def real(*shape: int, salt: int = 0, low: float = -2.0, high: float = 2.0) -> np
     """Return reals spread over [low, high], no two of them close, none close to an end or 0."""
     size = int(np.prod(shape, dtype=np.int64))
     grid = (np.arange(size) + 0.5) / max(size, 1)
-    values = low + (high - low) * _generator(shape, salt).permutation(grid)
+    values = low + (high - low) * _sample_generator(shape, salt).permutation(grid)
     return np.where(np.abs(values) < 1e-2, 0.05, values).reshape(shape)
 
 
@@ -31,7 +31,7 @@ def complexes(*shape: int, salt: int = 0) -> np.ndarray:
 
 
 def integers(*shape: int, low: int = 0, high: int = 10, salt: int = 0) -> np.ndarray:
-    return _generator(shape, salt).integers(low, high, shape)
+    return _sample_generator(shape, salt).integers(low, high, shape)
 
 
 def booleans(*shape: int, salt: int = 0) -> np.ndarray:

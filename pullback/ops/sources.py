@@ -130,10 +130,10 @@ class Unpack(Op, kinds.UnpackedScalar):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if self.dtype is dtypes.bool_:
-            return TABLE["Cast"](self.dtype)(_words(xs[0], self.word, dtypes.uint64))
+            return TABLE["Cast"](self.dtype)(_source_words(xs[0], self.word, dtypes.uint64))
         if not self.dtype.is_complex:
-            return _words(xs[0], self.word, self.dtype)
-        return TABLE["Complex"]()(*[_words(xs[0], *place) for place in self._parts()])
+            return _source_words(xs[0], self.word, self.dtype)
+        return TABLE["Complex"]()(*[_source_words(xs[0], *place) for place in self._parts()])
 
     def _parts(self) -> tuple[tuple[int, DType, int], tuple[int, DType, int]]:
         """Return the word, dtype and shift of both parts; those of f32 are halves of one word."""
@@ -154,7 +154,7 @@ class Unpack(Op, kinds.UnpackedScalar):
             yield cls(1, dtype), (words,)
 
 
-def _words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node:
+def _source_words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node:
     """Return the low bits of word `index` of each example, after a shift, read as `dtype`."""
     n = words.type.shape[0]
     made = TABLE["Slice"]((0, index), (n, index + 1), (1, 1))(words)
@@ -187,7 +187,7 @@ class Result(SourceOp, kinds.ResultSource):
         return types[self.index]
 
 
-def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
+def pack_source_bits(value: Any, dtype: DType) -> tuple[int, ...]:
     """Return the 64-bit words that hold a scalar."""
     # the common cases, without NumPy
     if dtype is dtypes.float32 and type(value) in (float, int) and abs(value) < _EXACT[type(value)]:
@@ -208,6 +208,6 @@ _EXACT = {float: 1e38, int: 1 << 53}  # below this a number becomes an f32 in on
 LEAF, SCALAR = Leaf(), Scalar()
 
 
-def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
+def leaf_source(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
     """Return the node of a known value."""
-    return Node(LEAF, (), type, where, tokens, False, value)
+    return Node(LEAF, (), type, where, tokens, "", value)

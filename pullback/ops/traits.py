@@ -38,16 +38,16 @@ class HasNamedAxes:
         return ()
 
 
-def position(op: Op) -> tuple[int, ...]:
+def op_position(op: Op) -> tuple[int, ...]:
     """Return where an op reads or writes, if it can do so anywhere; else nothing."""
     return op.position if isinstance(op, Positioned) else ()
 
 
-def named_axes(op: Op) -> tuple[str, ...]:
+def op_named_axes(op: Op) -> tuple[str, ...]:
     """Return the named axes that an op means something along."""
     return op.named_axes() if isinstance(op, HasNamedAxes) else ()
 
 
-def communicates(op: Op) -> tuple[str, ...]:
+def op_communicates(op: Op) -> tuple[str, ...]:
     """Return the named axes along which an op waits for others."""
     return op.communicates() if isinstance(op, HasNamedAxes) else ()

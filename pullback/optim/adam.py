@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import node_of, scalar
+from pullback.lazy.operators import node_of, scalar_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
@@ -38,11 +38,11 @@ class AdamRule(UpdateRule):
         """Return the scalar operands of `AdamStep`."""
         assert count is not None
         logarithms = [math.log(beta) if beta else -math.inf for beta in self.betas]
-        operands = node_of(count), *[scalar(v, dtype) for v in logarithms]
+        operands = node_of(count), *[scalar_operand(v, dtype) for v in logarithms]
         filled, correction = record_several(AdamCorrections(), operands)
         step_size = asarray(self.learning_rate / filled, dtype)
         numbers = [v for beta in self.betas for v in (beta, 1.0 - beta)] + [self.eps]
-        scalars = [scalar(float(v), dtype) for v in numbers]
+        scalars = [scalar_operand(float(v), dtype) for v in numbers]
         return (node_of(step_size), correction._node, *scalars)
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Nodes) -> tuple[Tensor, Slots]:

@@ -60,7 +60,7 @@ class UpdateRule:
         """Return the state before the first step."""
         leaves, structure = tree.flatten(params)
         for leaf, path in zip(leaves, tree.paths(params), strict=True):
-            check_parameter(leaf, path)
+            check_optimizer_parameter(leaf, path)
         slots = [self.initial_slots(p) for p in leaves]
         return _state(self.zero_count(leaves), structure, self.slots, slots)
 
@@ -69,8 +69,8 @@ class UpdateRule:
     ) -> tuple[Params, OptimizerState]:
         """Return new parameters and new state; nothing is changed in place."""
         leaves, structure = tree.flatten(params)
-        gradients = _leaves_like(structure, grads, "grads")
-        columns = [_leaves_like(structure, s, "state") for s in state.slots.values()]
+        gradients = _optimizer_leaves_like(structure, grads, "grads")
+        columns = [_optimizer_leaves_like(structure, s, "state") for s in state.slots.values()]
         slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
         with at_one_line():
             count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
@@ -84,12 +84,12 @@ class UpdateRule:
         factors: dict[DType, Nodes] = {}
         new_params, new_slots = [], []
         for param, grad, slot in zip(params, grads, slots, strict=True):
-            dtype = working_dtype(param.dtype)
-            p, g = _cast(param, dtype), _cast(grad, dtype)
+            dtype = optimizer_dtype(param.dtype)
+            p, g = _cast_optimizer_leaves(param, dtype), _cast_optimizer_leaves(grad, dtype)
             if dtype.real not in factors:
                 factors[dtype.real] = self.factors(count, dtype.real)
             p, new = self.change(p, g, slot, factors[dtype.real])
-            new_params.append(_cast(p, param.dtype))
+            new_params.append(_cast_optimizer_leaves(p, param.dtype))
             new_slots.append(new)
         return count, new_params, new_slots
 
@@ -98,7 +98,7 @@ class UpdateRule:
 
         They are computed values, not pending ones, so that steps 1 and 2 run the same program.
         """
-        dtype, slots = working_dtype(p.dtype), {}
+        dtype, slots = optimizer_dtype(p.dtype), {}
         for name, is_real in self.slots.items():
             slot = asarray(np.zeros(p.shape, (dtype.real if is_real else dtype).numpy))
             slots[name] = slot if p.sharding is None else reshard(slot, p.sharding)
@@ -120,7 +120,7 @@ def _state(
     return OptimizerState(count, trees)
 
 
-def _cast(x: Tensor, dtype: DType) -> Tensor:
+def _cast_optimizer_leaves(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
@@ -131,7 +131,7 @@ class Optimizer:
 
     def __init__(self, params: object, rule: UpdateRule) -> None:
         self.rule = rule
-        self.params = _checked_leaves(params, self._name)
+        self.params = _checked_optimizer_leaves(params, self._name)
         self.slots = [rule.initial_slots(p) for p in self.params]
         self._counts = [rule.zero_count(self.params)] * len(self.params)
 
@@ -172,12 +172,12 @@ class Optimizer:
         return list(groups.values())
 
 
-def working_dtype(dtype: DType) -> DType:
+def optimizer_dtype(dtype: DType) -> DType:
     """Return the dtype of a step's computation and slots: f32 for half precision."""
     return float32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
-def check_parameter(p: Any, path: str) -> None:
+def check_optimizer_parameter(p: Any, path: str) -> None:
     place = path or "the root"
     if not isinstance(p, Tensor):
         message = f"optim: a parameter must be a tensor, got {type(p).__name__} at {place}"
@@ -188,7 +188,7 @@ def check_parameter(p: Any, path: str) -> None:
         )
 
 
-def _leaves_like(structure: Any, other: object, name: str) -> list[Any]:
+def _optimizer_leaves_like(structure: Any, other: object, name: str) -> list[Any]:
     """Return the leaves of a tree that must have the structure of the parameters."""
     leaves, found = tree.flatten(other)
     if found != structure:
@@ -198,13 +198,13 @@ def _leaves_like(structure: Any, other: object, name: str) -> list[Any]:
     return leaves
 
 
-def _checked_leaves(params: object, name: str) -> list[Tensor]:
+def _checked_optimizer_leaves(params: object, name: str) -> list[Tensor]:
     """Return the distinct parameters of the object form, after checking them."""
     if isinstance(params, Iterator):
         params = list(params)
     found: dict[int, Tensor] = {}
     for p, path in zip(tree.leaves(params), tree.paths(params), strict=True):
-        check_parameter(p, path)
+        check_optimizer_parameter(p, path)
         if not p.is_leaf:
             raise ArgumentError(
                 f"{name}: a parameter must be a leaf, but the tensor at {path} was computed",

@@ -10,10 +10,10 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
 from pullback.functions.arguments import placed, shape_of
-from pullback.graph.dtypes import DType, promote, uint32
+from pullback.graph.dtypes import DType, promote_dtypes, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -36,14 +36,14 @@ def key_of(op: str, key: ArrayLike) -> Node:
     raise error(f"key must be u32[2], got {got}", op=op, hint=hint)
 
 
-def float_dtype(
+def float_dtype_argument(
     op: str, dtype: DTypeLike | None, *parameters: ArrayLike, kinds: str = "f"
 ) -> DType:
     """Return the requested dtype, else the promoted dtype of the parameters, else the default."""
     if dtype is None:
         given = [as_tensor(p).dtype for p in parameters if isinstance(p, (Tensor, np.ndarray))]
         given = [d for d in given if d.kind in kinds]
-        return reduce(promote, given) if given else current().default_dtype
+        return reduce(promote_dtypes, given) if given else current().default_dtype
     requested = user_dtype(op, dtype)
     if requested.kind not in kinds:
         expected = "float or complex" if "c" in kinds else "float"
@@ -51,13 +51,13 @@ def float_dtype(
     return requested
 
 
-def parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
+def random_parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
     """Return a parameter of a distribution as a node of the given float dtype."""
     value = number(value)
     if isinstance(value, complex):
         raise DTypeError(f"parameters must be real, got {value}", op=op)
     if type(value) in NUMBERS:
-        return scalar(float(value), dtype)  # type: ignore[arg-type]
+        return scalar_operand(float(value), dtype)  # type: ignore[arg-type]
     if isinstance(value, Unknown) and value.kind is not complex:
         return value.cast(dtype)
     if not isinstance(value, (Tensor, np.ndarray)):
@@ -82,23 +82,23 @@ def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, 
     return wanted
 
 
-def known(value: ArrayLike) -> np.ndarray | None:
+def known_parameter(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
-    if not _is_known(value):
+    if not _is_known_parameter(value):
         return None
     array = np.asarray(value)
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 
-def _is_known(value: ArrayLike) -> bool:
+def _is_known_parameter(value: ArrayLike) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(map(_is_known, value))
+        return all(map(_is_known_parameter, value))
     return not isinstance(value, (Tensor, Unknown))
 
 
 def require(op: str, test: Callable[..., Any], message: str, *values: ArrayLike) -> None:
     """Raise ArgumentError unless all elements of `test(*values)` are true, if values are known."""
-    arrays = [known(v) for v in values]
+    arrays = [known_parameter(v) for v in values]
     if any(a is None for a in arrays):
         return
     try:

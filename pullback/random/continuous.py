@@ -20,11 +20,17 @@ from pullback.ops.random.affine import Affine, Between, NormalBetween
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
-from pullback.random.arguments import float_dtype, key_of, parameter, require, sample_shape
+from pullback.random.arguments import (
+    float_dtype_argument,
+    key_of,
+    random_parameter,
+    require,
+    sample_shape,
+)
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
-def _computed_in(dtype: DType) -> DType:
+def _continuous_computed_in(dtype: DType) -> DType:
     """Return the dtype that samples are computed in: f64 for f64, f32 for all others."""
     return float64 if dtype is float64 else float32
 
@@ -42,14 +48,14 @@ def uniform(
     [0.8953341245651245, 0.9571597576141357]
     """
     op = "random.uniform"
-    wanted = float_dtype(op, dtype, minval, maxval)
+    wanted = float_dtype_argument(op, dtype, minval, maxval)
     require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = key_of(op, key)
     with at_one_line():
-        wide = _computed_in(wanted)
-        low, high = (parameter(op, v, wide) for v in (minval, maxval))
+        wide = _continuous_computed_in(wanted)
+        low, high = (random_parameter(op, v, wide) for v in (minval, maxval))
         shape = sample_shape(op, shape, low, high)
-        if _is(minval, 0) and _is(maxval, 1):
+        if _parameter_is(minval, 0) and _parameter_is(maxval, 1):
             return record(RandomUniform(shape, wanted), (node,))
 
         def finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -76,25 +82,25 @@ def normal(
     4.0
     """
     op = "random.normal"
-    wanted = float_dtype(op, dtype, loc, scale, kinds="fc")
+    wanted = float_dtype_argument(op, dtype, loc, scale, kinds="fc")
     node = key_of(op, key)
     with at_one_line():
         if wanted.is_complex:
             return _complex_normal(op, node, shape, wanted, loc, scale)
-        wide = _computed_in(wanted)
-        factor, offset = parameter(op, scale, wide), parameter(op, loc, wide)
+        wide = _continuous_computed_in(wanted)
+        factor, offset = random_parameter(op, scale, wide), random_parameter(op, loc, wide)
         shape = sample_shape(op, shape, factor, offset)
-        if _is(loc, 0) and _is(scale, 1):
+        if _parameter_is(loc, 0) and _parameter_is(scale, 1):
             return record(RandomNormal(shape, wanted), (node,))
         unit = record(RandomNormal(shape, wide), (node,))
         return _scale_and_shift(unit, factor, offset, wanted)
 
 
 def _scale_and_shift(x: Tensor, scale: Node, offset: Node, dtype: DType) -> Tensor:
-    return _as_dtype(record(Affine(), (x._node, scale, offset)), dtype)
+    return _continuous_as_dtype(record(Affine(), (x._node, scale, offset)), dtype)
 
 
-def _as_dtype(x: Tensor, dtype: DType) -> Tensor:
+def _continuous_as_dtype(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
@@ -102,10 +108,10 @@ def _complex_normal(
     op: str, key: Node, shape: Shape | None, dtype: DType, loc: ArrayLike, scale: ArrayLike
 ) -> Tensor:
     part = dtype.real
-    factor = wrap(parameter(op, scale, part)) * literal(math.sqrt(0.5), part)
+    factor = wrap(random_parameter(op, scale, part)) * literal(math.sqrt(0.5), part)
     value = number(loc)
     if type(value) in NUMBERS:
-        offsets = [parameter(op, v, part) for v in (value.real, value.imag)]
+        offsets = [random_parameter(op, v, part) for v in (value.real, value.imag)]
     else:
         center = as_tensor(value).astype(dtype)
         offsets = [node_of(real(center)), node_of(imag(center))]
@@ -128,16 +134,16 @@ def truncated_normal(
     [-0.19635199010372162, 40.00608825683594]
     """
     op = "random.truncated_normal"
-    wanted = float_dtype(op, dtype, lower, upper)
+    wanted = float_dtype_argument(op, dtype, lower, upper)
     require(op, operator.lt, "lower must be less than upper", lower, upper)
     node = key_of(op, key)
     with at_one_line():
-        low, high = (parameter(op, v, float64) for v in (lower, upper))
+        low, high = (random_parameter(op, v, float64) for v in (lower, upper))
         shape = sample_shape(op, shape, low, high)
         steps = (record(RandomBits(shape, 64), (node,)) >> 12).astype(float64)  # of 2**52
         unit = (steps + literal(0.5, float64)) * literal(2.0**-52, float64)
         samples = record(NormalBetween(), (unit._node, low, high))
-        return _as_dtype(samples, wanted)
+        return _continuous_as_dtype(samples, wanted)
 
 
 def exponential(
@@ -150,17 +156,17 @@ def exponential(
     [0.11055822670459747, 0.04378489404916763]
     """
     op = "random.exponential"
-    wanted = float_dtype(op, dtype, scale)
+    wanted = float_dtype_argument(op, dtype, scale)
     node = key_of(op, key)
     require(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with at_one_line():
-        wide = _computed_in(wanted)
-        factor = parameter(op, scale, wide)
+        wide = _continuous_computed_in(wanted)
+        factor = random_parameter(op, scale, wide)
         shape = sample_shape(op, shape, factor)
-        if _is(scale, 1):
+        if _parameter_is(scale, 1):
             return record(RandomExponential(shape, wanted), (node,))
         unit = record(RandomExponential(shape, wide), (node,))
-        return _as_dtype(unit * wrap(factor), wanted)
+        return _continuous_as_dtype(unit * wrap(factor), wanted)
 
 
 def gamma(
@@ -175,15 +181,15 @@ def gamma(
     [1.881826639175415, 0.8390815258026123, 86.04927825927734]
     """
     op = "random.gamma"
-    wanted = float_dtype(op, dtype, a)
+    wanted = float_dtype_argument(op, dtype, a)
     node = key_of(op, key)
     require(op, lambda a: a > 0, "a must be positive", a)
     with at_one_line():
-        shapes = wrap(parameter(op, a, wanted))
+        shapes = wrap(random_parameter(op, a, wanted))
         shapes = spread(shapes, sample_shape(op, shape, shapes._node))
         return record(RandomGamma(), (node, node_of(shapes)))
 
 
-def _is(value: ArrayLike, wanted: float) -> bool:
+def _parameter_is(value: ArrayLike, wanted: float) -> bool:
     """Return whether a parameter is this Python number, not a tensor."""
     return type(value) in (int, float) and bool(value == wanted)

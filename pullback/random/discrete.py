@@ -11,14 +11,14 @@ from pullback.functions.arguments import literal, shape_of
 from pullback.functions.where_take import clip, where
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import MulHigh
-from pullback.random.arguments import key_of, parameter, require, sample_shape
+from pullback.random.arguments import key_of, random_parameter, require, sample_shape
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -46,7 +46,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     op = "random.bernoulli"
     require(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with at_one_line():
-        chance = wrap(cut(parameter(op, p, float64)))  # a decision has no derivative
+        chance = wrap(cut(random_parameter(op, p, float64)))  # a decision has no derivative
         words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))
         # Comparing integers with integers: rounding cannot change the outcome.
         below = (chance * literal(2.0**64, float64)).astype(uint64)
@@ -72,13 +72,13 @@ def randint(
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
     require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with at_one_line():
-        low, last = _bound(op, minval, wanted), _bound(op, maxval, wanted, minus=1)
+        low, last = _randint_bound(op, minval, wanted), _randint_bound(op, maxval, wanted, minus=1)
         shape = sample_shape(op, shape, low, last)
-        offset = _up_to(key_of(op, key), shape, low, last)
+        offset = _randint_up_to(key_of(op, key), shape, low, last)
         return (wrap(cast_node(low, uint64)) + offset).astype(wanted)
 
 
-def _up_to(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> Tensor:
+def _randint_up_to(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> Tensor:
     """Return integers (u64) from 0 to last - low, both included."""
     one = literal(1, uint64)
     span = wrap(cast_node(last, uint64)) - wrap(cast_node(low, uint64)) + one
@@ -94,7 +94,7 @@ def _up_to(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> Tensor:
     return where(span == literal(0, uint64), words, upper + carry.astype(uint64))
 
 
-def _bound(op: str, value: ArrayLike, dtype: DType, minus: int = 0) -> Node:
+def _randint_bound(op: str, value: ArrayLike, dtype: DType, minus: int = 0) -> Node:
     """Return the bound `value - minus` as a node of the given dtype; raise if it does not fit."""
     value = number(value)
     if isinstance(value, (list, tuple, np.ndarray, Unknown)):
@@ -102,16 +102,16 @@ def _bound(op: str, value: ArrayLike, dtype: DType, minus: int = 0) -> Node:
     if isinstance(value, Tensor):
         if not value.dtype.is_integer:
             raise DTypeError(f"bounds must be integers, got {value._node.type}", op=op)
-        return _clamped(value, dtype, minus)
+        return _randint_clamped(value, dtype, minus)
     if type(value) is not int:
         raise ArgumentError(f"bounds must be integers, got {value!r}", op=op)
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= value - minus <= limits.max:
         raise ArgumentError(f"bound {value} does not fit into {dtype}", op=op)
-    return scalar(value - minus, dtype)
+    return scalar_operand(value - minus, dtype)
 
 
-def _clamped(bound: Tensor, dtype: DType, minus: int) -> Node:
+def _randint_clamped(bound: Tensor, dtype: DType, minus: int) -> Node:
     """Return `bound - minus` without overflow, clamped to the range of `dtype`."""
     own, limits = np.iinfo(bound.dtype.numpy), np.iinfo(dtype.numpy)
     if minus:

@@ -10,7 +10,7 @@ from pullback.functions.creation import from_array
 from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -29,13 +29,13 @@ def key(seed: int | Tensor) -> Tensor:
     [0, 7]
     """
     if not isinstance(seed, (Tensor, Unknown)):
-        word = _modulo_64("random.key", seed, "seed")
+        word = _key_data_modulo_64("random.key", seed, "seed")
         return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
         given = as_tensor(seed)
         if given.shape:
             raise ShapeError(f"seed must have rank 0, got {given._node.type}", op="random.key")
-        whole = wrap(_to_uint64("random.key", given, "seed"))
+        whole = wrap(_key_data_to_uint64("random.key", given, "seed"))
         return stack([(whole >> 32).astype(uint32), whole.astype(uint32)])
 
 
@@ -66,13 +66,13 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
     node = key_of(op, key)
     with at_one_line():
         if isinstance(data, (Tensor, np.ndarray, Unknown)):
-            word = _to_uint64(op, data, "data")
+            word = _key_data_to_uint64(op, data, "data")
         else:
-            word = scalar(_modulo_64(op, data, "data"), uint64)
+            word = scalar_operand(_key_data_modulo_64(op, data, "data"), uint64)
         return record(FoldIn(), (node, word))
 
 
-def _modulo_64(op: str, value: int, name: str) -> int:
+def _key_data_modulo_64(op: str, value: int, name: str) -> int:
     """Return an integer modulo 2**64."""
     value = integer(op, number(value), name)
     if not -(2**63) <= value < 2**64:
@@ -81,7 +81,7 @@ def _modulo_64(op: str, value: int, name: str) -> int:
     return value % 2**64
 
 
-def _to_uint64(op: str, value: Tensor | np.ndarray, name: str) -> Node:
+def _key_data_to_uint64(op: str, value: Tensor | np.ndarray, name: str) -> Node:
     """Return integers of any dtype as u64, negative ones modulo 2**64."""
     node = node_of(as_tensor(value))
     if not node.type.dtype.is_integer:

@@ -21,7 +21,7 @@ from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import key_of, known, parameter, require
+from pullback.random.arguments import key_of, known_parameter, random_parameter, require
 from pullback.random.discrete import randint
 from pullback.typing import ArrayLike, Shape
 
@@ -47,10 +47,10 @@ def categorical(
     with at_one_line():
         x = wrap(cut(float_node(logits)))
         axis = axis_of(op, axis, x.ndim)
-        draws = _draws(op, shape, (*x.shape[:axis], *x.shape[axis + 1 :]))
+        draws = _choice_draws(op, shape, (*x.shape[:axis], *x.shape[axis + 1 :]))
         _check_population(op, x.shape[axis], draws, replace)
         weights = record(RelativeWeights(axis), (node_of(x),))
-        return _draw(node, moveaxis(weights, axis, -1), draws, replace)
+        return _draw_choice(node, moveaxis(weights, axis, -1), draws, replace)
 
 
 def choice(
@@ -70,10 +70,10 @@ def choice(
     node = key_of(op, key)
     draws = shape_of(op, shape)
     with at_one_line():
-        n, elements, axis = _population(op, a, axis)
+        n, elements, axis = _choice_population(op, a, axis)
         _check_population(op, n, draws, replace)
         if p is not None:
-            indices = _draw(node, _weights(op, p, n, draws, replace), draws, replace)
+            indices = _draw_choice(node, _choice_weights(op, p, n, draws, replace), draws, replace)
         elif replace:
             indices = randint(key, draws, 0, max(n, 1))
         else:
@@ -93,7 +93,7 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     op = "random.permutation"
     node = key_of(op, key)
     with at_one_line():
-        n, elements, axis = _population(op, x, axis)
+        n, elements, axis = _choice_population(op, x, axis)
         if elements is None:
             return _random_order(node, (n,), 0)
         if not independent:
@@ -106,7 +106,7 @@ def _random_order(key: Node, shape: tuple[int, ...], axis: int) -> Tensor:
     return argsort(record(RandomBits(shape, 64), (key,)), axis)
 
 
-def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, int]:
+def _choice_population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, int]:
     """Return the number of elements to draw from, the elements (None: indices), and their axis."""
     value = number(a)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -121,17 +121,17 @@ def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, i
     return elements.shape[axis], elements, axis
 
 
-def _weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: bool) -> Tensor:
+def _choice_weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: bool) -> Tensor:
     """Return probabilities scaled so that the largest is at least 1 and less than 2. Those below
     the least normal number, before or after, count as 0."""
-    given = known(p)
+    given = known_parameter(p)
     if given is not None:
         require(op, lambda p: p >= 0, "probabilities must not be negative", p)
         count, positive = math.prod(draws), int((given > 0).sum())
         require(op, lambda: positive > 0, "at least one probability must be positive")
         what = f"cannot draw {count} distinct elements: only {positive} have a positive probability"
         require(op, lambda: replace or count <= positive, what)
-    weights = wrap(cut(parameter(op, p, float64)))
+    weights = wrap(cut(random_parameter(op, p, float64)))
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
     zero = literal(0, float64)
@@ -153,7 +153,7 @@ def _relative_to(top: Tensor, weights: Tensor) -> Tensor:
     return bitcast(where(normal, moved, literal(0, int64)), float64)
 
 
-def _draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, ...]:
+def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, ...]:
     """Return the leading part of a shape that ends with `batch`."""
     if shape is None:
         return ()
@@ -171,7 +171,7 @@ def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) ->
     require(op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
 
 
-def _draw(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:
+def _draw_choice(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:
     """Return indices along the last axis, of shape `draws` followed by the other axes."""
     count = math.prod(draws)
     draw = _draw_with_replacement if replace else _draw_distinct

@@ -41,7 +41,7 @@ def work(op: Any, extents: dict[str, int], types: Sequence[Type]) -> float:
     return max([steps, *[t.size for t in types]])
 
 
-def traffic(kind: str, nbytes: float, count: int) -> float:
+def traffic_cost(kind: str, nbytes: float, count: int) -> float:
     """Return the bytes that each of `count` devices sends in a collective.
 
     `nbytes` is the larger of a device's sizes before and after.

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.memory_plan import readable
-from pullback.api.placeholders import program_of
+from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
+from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
 from pullback.errors import ArgumentError, Location
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
-from pullback.ops.traits import communicates
+from pullback.ops.traits import op_communicates
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.prices import applied, operations
+from pullback.sharding.partition.prices import operations_price, priced_nodes
 from pullback.sharding.partition.reasons import Reason
 
 
@@ -45,7 +45,7 @@ class Communication:
     rounds: int = 1
 
     def __str__(self) -> str:
-        cost = f"{readable(self.nbytes)}, {self.seconds * 1e6:.0f} us"
+        cost = f"{show_bytes(self.nbytes)}, {self.seconds * 1e6:.0f} us"
         cost += f", {self.rounds} times" if self.rounds != 1 else ""
         head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
         needs = f"needs {self.why} of {self.of}" if self.why else "is part of a shard_map"
@@ -64,7 +64,7 @@ class Explanation:
     @property
     def computing(self) -> float:
         """The expected seconds of computation on each device."""
-        return self.machine.computing(operations(self.program))
+        return self.machine.computing(operations_price(self.program))
 
     @property
     def communicating(self) -> float:
@@ -80,7 +80,7 @@ class Explanation:
         """The bytes of a device's arguments, results and largest intermediate value."""
         ends = [*self.program.inputs, *dict.fromkeys(self.program.outputs)]
         inside = set(self.program.nodes).difference(ends)
-        largest = max([sum([t.nbytes for t in _types(n)]) for n in inside], default=0)
+        largest = max([sum([t.nbytes for t in _explained_types(n)]) for n in inside], default=0)
         return sum(n.type.nbytes for n in ends) + largest
 
     @property
@@ -96,7 +96,7 @@ class Explanation:
     def __str__(self) -> str:
         if not self.exchanges:
             return f"on {self.mesh}: no communication"
-        total = f"{len(self.exchanges)} collectives, each device sends {readable(self.nbytes)}"
+        total = f"{len(self.exchanges)} collectives, each device sends {show_bytes(self.nbytes)}"
         return "\n".join([f"on {self.mesh}: {total}", *map(str, self.exchanges)])
 
     __repr__ = __str__
@@ -117,25 +117,25 @@ def explain_sharding(
 
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        graph = program_of("explain_sharding", f, args, kwargs)
+        graph = program_on_placeholders("explain_sharding", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is None:
             message = "explain_sharding: no argument and no result is on a mesh"
             raise ArgumentError(message, hint="Lay the arguments out first: x.shard(mesh, spec).")
         made = per_device(graph, mesh)
         costs = machine or Machine()
-        wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]
+        wired = [(n, times) for n, times in priced_nodes(made.graph) if getattr(n.op, "wire", "")]
         reasons = made.reasons | made.within
-        found = [_exchange(n, times, reasons.get(n), mesh, costs) for n, times in wired]
+        found = [_explain_exchange(n, times, reasons.get(n), mesh, costs) for n, times in wired]
         return Explanation(mesh, tuple(found), costs, made.graph)
 
     return explained
 
 
-def _exchange(
+def _explain_exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
 ) -> Communication:
-    axes, out = communicates(node.op), _types(node)
+    axes, out = op_communicates(node.op), _explained_types(node)
     collective: Any = node.op
     before, after = sum([x.type.nbytes for x in node.inputs]), sum([t.nbytes for t in out])
     sent = collective.sent(before, after, mesh.extent(axes))
@@ -145,5 +145,5 @@ def _exchange(
     return Communication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
-def _types(node: Node) -> tuple[Type, ...]:
+def _explained_types(node: Node) -> tuple[Type, ...]:
     return node.type if isinstance(node.type, tuple) else (node.type,)

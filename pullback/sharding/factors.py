@@ -100,19 +100,19 @@ class FactorRule:
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str) -> tuple[tuple, tuple]:
+def parse_factors(text: str) -> tuple[tuple, tuple]:
     """Return the words of operands and results: a name, `...`, or a tuple of names."""
     left, arrow, right = text.partition("->")
     if not arrow:
         raise VerificationError(f"a factor rule must contain '->', got {text!r}")
-    return _values(left, text), _values(right, text)
+    return _factor_values(left, text), _factor_values(right, text)
 
 
-def _values(side: str, text: str) -> tuple:
-    return tuple([_words(v, text) for v in side.split(",")])
+def _factor_values(side: str, text: str) -> tuple:
+    return tuple([_factor_words(v, text) for v in side.split(",")])
 
 
-def _words(value: str, text: str) -> tuple:
+def _factor_words(value: str, text: str) -> tuple:
     words: list = []
     at = 0
     while value[at:].strip():
@@ -127,39 +127,39 @@ def _words(value: str, text: str) -> tuple:
     return tuple(words)
 
 
-def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorRule:
+def instantiate_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorRule:
     """Return the rule for operands and results of the given types."""
-    found = form_of(text, xs, ys)
+    found = form_of_factors(text, xs, ys)
     return FactorRule(found, found.extents((*xs, *ys)))
 
 
-def form_of(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
+def form_of_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
     """Return the form of a rule, shared by all types with equal ranks and equal positions of 1s."""
-    key = text, len(xs), *[_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
+    key = text, len(xs), *[_factors_of_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
     found = _FORMS.get(key)
     if found is None:
-        found = remember(_FORMS, key, _form(text, xs, ys), bound=4096)
+        found = remember(_FORMS, key, _factor_form(text, xs, ys), bound=4096)
     return found
 
 
-def _ones(t: Type) -> tuple[bool, ...]:
+def _factors_of_ones(t: Type) -> tuple[bool, ...]:
     return tuple([n == 1 for n in t.shape])
 
 
-def _form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
-    left, right = parse(text)
+def _factor_form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
+    left, right = parse_factors(text)
     left = left if xs else ()  # an empty side also means one operand of rank 0
     if len(left) != len(xs) or len(right) != len(ys):
         raise VerificationError(
             f"the factor rule {text!r} has {len(left)} operands and {len(right)} results, "
             f"the op has {len(xs)} and {len(ys)}"
         )
-    operands = tuple([_dims(w, t, text) for w, t in zip(left, xs, strict=True)])
-    results = tuple([_dims(w, t, text) for w, t in zip(right, ys, strict=True)])
+    operands = tuple([_dims_of_factors(w, t, text) for w, t in zip(left, xs, strict=True)])
+    results = tuple([_dims_of_factors(w, t, text) for w, t in zip(right, ys, strict=True)])
     return Form(text, operands, results)
 
 
-def _dims(words: tuple, type: Type, text: str) -> tuple:
+def _dims_of_factors(words: tuple, type: Type, text: str) -> tuple:
     """Return the factors of each dimension; those of `...` are numbered from the last."""
     count = type.rank - (len(words) - ("..." in words))
     if count < 0 or (count and "..." not in words):

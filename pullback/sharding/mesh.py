@@ -34,15 +34,15 @@ class DeviceMesh(metaclass=Interned):
         axis_names: str | Sequence[str],
         devices: Iterable[int] | None = None,
     ) -> None:
-        self.shape = _integers(shape, "dimensions")
-        self.axis_names = _names(axis_names)
+        self.shape = _mesh_integers(shape, "dimensions")
+        self.axis_names = _mesh_names(axis_names)
         self.size = math.prod(self.shape)
         if self.size > MOST_DEVICES:
             what = f"a mesh has at most {MOST_DEVICES} devices, got {self.size}"
             raise ArgumentError(what, op="DeviceMesh")
         self.devices = tuple(range(self.size))
         if devices is not None:
-            self.devices = _integers(devices, "devices")
+            self.devices = _mesh_integers(devices, "devices")
         self._check()
         self.sizes = dict(zip(self.axis_names, self.shape, strict=True))
 
@@ -113,7 +113,7 @@ class DeviceMesh(metaclass=Interned):
         return f"DeviceMesh({axes})" if usual else f"DeviceMesh({axes}, devices={self.devices})"
 
 
-def _integers(given: Any, what: str) -> tuple[int, ...]:
+def _mesh_integers(given: Any, what: str) -> tuple[int, ...]:
     """Flatten nested integers in row-major order."""
     try:
         array = np.asarray([given] if isinstance(given, (int, np.integer)) else list(given))
@@ -124,7 +124,7 @@ def _integers(given: Any, what: str) -> tuple[int, ...]:
     return tuple(array.ravel().tolist())
 
 
-def _names(given: Any) -> tuple[str, ...]:
+def _mesh_names(given: Any) -> tuple[str, ...]:
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) and n for n in names):
         raise ArgumentError(f"axis names must be strings, got {given!r}", op="DeviceMesh")

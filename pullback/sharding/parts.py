@@ -9,7 +9,7 @@ import numpy as np
 from pullback.sharding.spec import Sharding
 
 
-def places(sharding: Sharding, shape: Sequence[int], position: int) -> tuple[slice, ...]:
+def part_places(sharding: Sharding, shape: Sequence[int], position: int) -> tuple[slice, ...]:
     """Return the slices of a device's shard in the array; they may extend past its end."""
     dims, mesh = sharding.dims(len(shape)), sharding.mesh
     made = []
@@ -19,9 +19,9 @@ def places(sharding: Sharding, shape: Sequence[int], position: int) -> tuple[sli
     return tuple(made)
 
 
-def part(array: np.ndarray, sharding: Sharding, position: int) -> np.ndarray:
+def part_of_array(array: np.ndarray, sharding: Sharding, position: int) -> np.ndarray:
     """Return a device's shard of an array, padded with zeros."""
-    found = array[places(sharding, array.shape, position)]
+    found = array[part_places(sharding, array.shape, position)]
     shape = sharding.local_shape(array.shape)
     if found.shape == shape:
         return np.array(found, order="C")
@@ -37,7 +37,7 @@ def join(parts: Mapping[int, np.ndarray], sharding: Sharding, shape: Sequence[in
         return np.asarray(first)
     made = np.empty(tuple(shape), first.dtype)
     for position, found in parts.items():
-        at = places(sharding, shape, position)
+        at = part_places(sharding, shape, position)
         there = made[at]
         there[...] = found[tuple([slice(n) for n in there.shape])]
     return made

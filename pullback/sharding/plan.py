@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pullback.api.memory_plan import readable
+from pullback.engines.byte_sizes import show_bytes
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
@@ -69,10 +69,10 @@ class ShardingPlan:
         kind = max([len(str(a.type)) for a in self.arguments], default=0)
         lines = [f"{a.path:{width}}  {a.type!s:{kind}}  {a.spec}" for a in self.arguments]
         time = f"{_time(self.computing)} computing, {_time(self.communicating)} communicating"
-        sent = f"{len(self.collectives)} collectives, each device sends {readable(self.nbytes)}"
+        sent = f"{len(self.collectives)} collectives, each device sends {show_bytes(self.nbytes)}"
         return "\n".join([
             f"on {mesh}: {_time(self.seconds)} ({time})",
-            f"{readable(self.memory)} on each device; {sent}", *lines, *self.collectives,
+            f"{show_bytes(self.memory)} on each device; {sent}", *lines, *self.collectives,
         ])  # fmt: skip
 
     __repr__ = __str__
@@ -97,7 +97,7 @@ class ShardingPlan:
                 raise ValueError(f"its format is {data['format']!r}, not {FORMAT!r}")
             arguments = [
                 PlannedArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
-                                _spec(*a["spec"])) for a in data["arguments"]
+                                _plan_spec(*a["spec"])) for a in data["arguments"]
             ]  # fmt: skip
             costs, texts = {k: data[k] for k in COSTS}, tuple(data["collectives"])
             return cls(data["mesh"], tuple(arguments), **costs, collectives=texts)
@@ -112,25 +112,25 @@ class ShardingPlan:
         """
         if self.axes != mesh.sizes:
             sizes = ", ".join(f"{a}={n}" for a, n in self.axes.items())
-            _refuse(f"the plan is for a mesh of {sizes}, got {mesh}")
+            _refuse_plan(f"the plan is for a mesh of {sizes}, got {mesh}")
         given = dict(arguments)
         missing = [p for p in self.specs if p not in given]
         more = [p for p in given if p not in self.specs]
         reasons = [f"the plan has {p}, which is not an argument" for p in missing[:1]]
         reasons += [f"the argument {p} is not in the plan" for p in more[:1]]
         if reasons:
-            _refuse("; ".join(reasons))
+            _refuse_plan("; ".join(reasons))
         for a in self.arguments:
             if (a.type.rank, a.type.dtype) != (given[a.path].rank, given[a.path].dtype):
-                _refuse(f"{a.path} was planned as {a.type}, got {given[a.path]}")
+                _refuse_plan(f"{a.path} was planned as {a.type}, got {given[a.path]}")
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_plan(what: str) -> NoReturn:
     message = f"auto_shard: {what}"
     raise ArgumentError(message, hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).")
 
 
-def _spec(dims: Any, replicated: Any, priority: Any) -> P:
+def _plan_spec(dims: Any, replicated: Any, priority: Any) -> P:
     return P(*dims, replicated=tuple(replicated), priority=tuple(priority))
 
 

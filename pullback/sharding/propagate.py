@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type, show
-from pullback.sharding.factors import Form, form_of
+from pullback.sharding.factors import Form, form_of_factors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
@@ -53,40 +53,40 @@ class _Claim(NamedTuple):
     priority: int
 
 
-def plan(
+def plan_propagation(
     op: Any, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
 ) -> PropagationPlan:
     """Return the plan for an op with operands of (sharded) types `xs` and results of types `ys`.
 
     The factor `whole` is not split, whatever the operands say.
     """
-    return by_rule(op.factors(*[t.plain for t in xs]), xs, ys, mesh, whole)
+    return propagate_by_rule(op.factors(*[t.plain for t in xs]), xs, ys, mesh, whole)
 
 
-def by_rule(
+def propagate_by_rule(
     text: str, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
 ) -> PropagationPlan:
     """Return the plan for a factor rule."""
-    found = form_of(text, xs, ys)
+    found = form_of_factors(text, xs, ys)
     extents = found.extents((*xs, *ys))
     # Of the sizes, a plan depends only on which parts of the mesh divide them.
     divisors = tuple([math.gcd(extents[f], mesh.size) for f in found.major]) if found.major else ()
-    return _plan(found, tuple([t.sharding for t in xs]), divisors, mesh, whole)
+    return _propagation_plan(found, tuple([t.sharding for t in xs]), divisors, mesh, whole)
 
 
 @lru_cache(maxsize=4096)  # many elementwise ops share one rule
-def _plan(
+def _propagation_plan(
     form: Form, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
 ) -> PropagationPlan:
     extents = dict(zip(form.major, divisors, strict=True))
-    claims = _collect(form, xs, extents, mesh)
+    claims = _collect_factors(form, xs, extents, mesh)
     claims.pop(whole, None)
-    axes = _resolve(form, claims, _forbidden(form, xs), extents, mesh)
+    axes = _resolve_factors(form, claims, _propagation_forbidden(form, xs), extents, mesh)
     chosen = {f: a for f, (a, _) in axes.items() if a}
-    return along(form, mesh, chosen, {f: p for f, (_, p) in axes.items()})
+    return propagate_along(form, mesh, chosen, {f: p for f, (_, p) in axes.items()})
 
 
-def along(
+def propagate_along(
     form: Form, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
 ) -> PropagationPlan:
     """Return the plan that splits these factors."""
@@ -102,7 +102,7 @@ def along(
     return PropagationPlan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
 
 
-def _collect(
+def _collect_factors(
     form: Form, xs: Shardings, extents: dict[str, int], mesh: DeviceMesh
 ) -> dict[str, list[_Claim]]:
     claims: dict[str, list[_Claim]] = {}
@@ -114,13 +114,13 @@ def _collect(
             if not axes or not factors:
                 continue
             if len(factors) > 1:
-                axes = _dividing(axes, extents[factors[0]], mesh)
+                axes = _dividing_prefix(axes, extents[factors[0]], mesh)
             if axes:
                 claims.setdefault(factors[0], []).append(_Claim(axes, rank))
     return claims
 
 
-def _dividing(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str, ...]:
+def _dividing_prefix(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str, ...]:
     """Return the longest prefix of the axes that divides the size evenly."""
     for count in range(len(axes), 0, -1):
         if extent % mesh.extent(axes[:count]) == 0:
@@ -128,7 +128,7 @@ def _dividing(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str
     return ()
 
 
-def _forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
+def _propagation_forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
     """Return, for each factor, the axes along which some operand must stay whole."""
     found: dict[str, set[str]] = {}
     for dims, sharding in zip(form.operands, xs, strict=True):
@@ -138,7 +138,7 @@ def _forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
     return found
 
 
-def _resolve(
+def _resolve_factors(
     form: Form,
     claims: dict[str, list[_Claim]],
     forbidden: dict[str, set[str]],
@@ -149,24 +149,24 @@ def _resolve(
     agreed: dict[str, _Claim] = {}
     for f, said in claims.items():
         if f in forbidden:
-            said = [_Claim(_prefix(c.axes, forbidden[f]), c.priority) for c in said]
+            said = [_Claim(_propagated_prefix(c.axes, forbidden[f]), c.priority) for c in said]
         if f not in form.minor:
-            agreed[f] = _agree(said, mesh)
+            agreed[f] = _resolve_claims(said, mesh)
     # An axis splits only one factor: factors of results come first, in order.
     places = form.places
     order = sorted(agreed, key=lambda f: (agreed[f].priority, places.get(f, len(places))))
     used: set[str] = set()
     made = {}
     for f in order:
-        axes = _prefix(agreed[f].axes, used)
+        axes = _propagated_prefix(agreed[f].axes, used)
         if f in extents:  # a combined dimension is split evenly or not at all
-            axes = _dividing(axes, extents[f], mesh)
+            axes = _dividing_prefix(axes, extents[f], mesh)
         used.update(axes)
         made[f] = axes, agreed[f].priority
     return made
 
 
-def _prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
+def _propagated_prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
     """Return the axes before the first used one."""
     for i, a in enumerate(axes):
         if a in used:
@@ -174,7 +174,7 @@ def _prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
     return axes
 
 
-def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
+def _resolve_claims(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
     """Resolve conflicting claims on a factor.
 
     The lowest priority number wins, then the most shards, then the common prefix.
@@ -194,7 +194,7 @@ def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
     return _Claim(common, first)
 
 
-def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
+def mesh_to_propagate(types: Sequence[Type], op: str) -> DeviceMesh | None:
     """Return the mesh of the sharded operands, or None if no operand is sharded."""
     found: DeviceMesh | None = None
     for t in types:
@@ -210,9 +210,9 @@ def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
     return found
 
 
-def lay_out(op: Any, xs: Sequence[Type], made: Any) -> Any:
+def propagate_layout(op: Any, xs: Sequence[Type], made: Any) -> Any:
     """Return the types of an op's results with the shardings propagated from its operands."""
-    mesh = one_mesh(xs, op.title)
+    mesh = mesh_to_propagate(xs, op.title)
     if mesh is None:
         return made
     if not isinstance(made, tuple):

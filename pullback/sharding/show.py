@@ -49,14 +49,14 @@ def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
         raise ArgumentError(f"show_sharding: x must be a tensor or a type, got {x!r}")
     if type.sharding is None:
         return Picture(f"{type} on no mesh")
-    box = ASCII if (_plain_terminal() if ascii is None else ascii) else BOX
-    lines = [f"{type} on {type.sharding.mesh} as {type.sharding.spec}", *_dimensions(type)]
+    box = ASCII if (_shows_in_plain_terminal() if ascii is None else ascii) else BOX
+    lines = [f"{type} on {type.sharding.mesh} as {type.sharding.spec}", *_show_dimensions(type)]
     if type.rank in (1, 2):
-        lines += _grid(type, box)
+        lines += _show_grid(type, box)
     return Picture("\n".join(lines))
 
 
-def _plain_terminal() -> bool:
+def _shows_in_plain_terminal() -> bool:
     """Whether the output cannot show box-drawing characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
@@ -66,7 +66,7 @@ def _plain_terminal() -> bool:
     return False
 
 
-def _dimensions(type: Type) -> list[str]:
+def _show_dimensions(type: Type) -> list[str]:
     """How each dimension is split, one line each."""
     sharding: Sharding = type.sharding
     made = []
@@ -93,7 +93,7 @@ def _last(n: int, count: int) -> str:
     return f"{text}, {empty} empty" if empty else text
 
 
-def _grid(type: Type, box: str) -> list[str]:
+def _show_grid(type: Type, box: str) -> list[str]:
     """The shards in rows and columns, with their devices; a vector is one row."""
     sharding, mesh = type.sharding, type.sharding.mesh
     along = ((), *sharding.dims(type.rank))[-2:]
@@ -102,37 +102,37 @@ def _grid(type: Type, box: str) -> list[str]:
         at = mesh.index(k, along[0]), mesh.index(k, along[1])
         devices.setdefault(at, []).append(str(mesh.devices[k]))
     shape = (1, *type.shape)[-2:]
-    rows, columns = (_few(mesh.extent(axes)) for axes in along)
+    rows, columns = (_few_to_show(mesh.extent(axes)) for axes in along)
     sides, heads = (
-        [_range(n, mesh.extent(axes), i, box) for i in few]
+        [_show_range(n, mesh.extent(axes), i, box) for i in few]
         for n, axes, few in zip(shape, along, (rows, columns), strict=True)
     )
     if type.rank == 1:
         sides = [""]
-    cells = [[_names(devices.get((r, c), []), box) for c in columns] for r in rows]
-    return _table(sides, heads, cells, box)
+    cells = [[_show_device_names(devices.get((r, c), []), box) for c in columns] for r in rows]
+    return _show_table(sides, heads, cells, box)
 
 
-def _few(count: int) -> list[int]:
+def _few_to_show(count: int) -> list[int]:
     """The indices of the shards that are shown; -1 stands for those left out."""
     return list(range(count)) if count <= MANY else [*range(MANY - 2), -1, count - 1]
 
 
-def _names(devices: list[str], box: str) -> str:
+def _show_device_names(devices: list[str], box: str) -> str:
     """The devices of a shard; if there are many, the first and the last."""
     if not devices or len(devices) > MANY:
         devices = [*devices[: MANY - 2], box[-1], *devices[-1:]]
     return " ".join(devices)
 
 
-def _range(n: int, count: int, i: int, box: str) -> str:
+def _show_range(n: int, count: int, i: int, box: str) -> str:
     """The range of shard `i` of `count`."""
     part = -(-n // count)
     start, stop = min(n, part * i), min(n, part * (i + 1))
     return box[-1] if i < 0 else f"{start}:{stop}" if start < stop else "none"
 
 
-def _table(sides: list[str], heads: list[str], cells: list[list[str]], box: str) -> list[str]:
+def _show_table(sides: list[str], heads: list[str], cells: list[list[str]], box: str) -> list[str]:
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     margin = 2 + max(map(len, sides))
 

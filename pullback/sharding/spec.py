@@ -27,7 +27,7 @@ class P(metaclass=Interned):
     def __init__(
         self, *dims: Any, replicated: Iterable[str] = (), priority: int | Sequence[int] = 0
     ) -> None:
-        self.dims: Dims = tuple(map(_axes, dims))
+        self.dims: Dims = tuple(map(_spec_axes, dims))
         while self.dims and not self.dims[-1]:
             self.dims = self.dims[:-1]
         whole = (replicated,) if isinstance(replicated, str) else replicated
@@ -50,20 +50,20 @@ class P(metaclass=Interned):
         return self.dims, self.replicated, self.priority
 
     def __reduce__(self) -> tuple:
-        return _spec, self.parameters()
+        return _as_spec, self.parameters()
 
     def __len__(self) -> int:
         return len(self.dims)
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the entries of the dimensions, as the user writes them."""
-        return iter([_short(axes) for axes in self.dims])
+        return iter([_short_spec(axes) for axes in self.dims])
 
     def __getitem__(self, i: int) -> Any:
         return list(self)[i]
 
     def __repr__(self) -> str:
-        words = [repr(_short(axes)) for axes in self.dims]
+        words = [repr(_short_spec(axes)) for axes in self.dims]
         if self.replicated:
             words.append(f"replicated={self.replicated}")
         if any(self.priority):
@@ -71,18 +71,18 @@ class P(metaclass=Interned):
         return f"P({', '.join(words)})"
 
 
-def _spec(dims: Dims, replicated: tuple[str, ...], priority: tuple[int, ...]) -> P:
+def _as_spec(dims: Dims, replicated: tuple[str, ...], priority: tuple[int, ...]) -> P:
     return P(*dims, replicated=replicated, priority=priority)
 
 
-def _axes(entry: Any) -> tuple[str, ...]:
+def _spec_axes(entry: Any) -> tuple[str, ...]:
     """Return the axes of one dimension; tuples may be nested."""
     if entry is None:
         return ()
     if isinstance(entry, str):
         return (entry,)
     if isinstance(entry, (tuple, list)):
-        return tuple([a for e in entry for a in _axes(e)])
+        return tuple([a for e in entry for a in _spec_axes(e)])
     return _refuse(f"a dimension must be None, an axis name or a tuple of names, got {entry!r}")
 
 
@@ -90,7 +90,7 @@ def _refuse(what: str) -> Any:
     raise ArgumentError(what, op="P")
 
 
-def _short(axes: tuple[str, ...]) -> Any:
+def _short_spec(axes: tuple[str, ...]) -> Any:
     return None if not axes else axes[0] if len(axes) == 1 else axes
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pullback.graph.graph import Graph
 
 
-def _graph_text(graph: Graph) -> str:
-    from pullback.static.text import print_graph  # heavy: loaded at the first use
+def _graph_text(graph: Graph, provenance: bool = False) -> str:
+    """Return the program as the text of a module.
 
-    return print_graph(graph)
+    With `provenance`, each instruction is followed by the user's line, the op that was written
+    there, and in a backward pass the op whose rule emitted it.
+    """
+    from pullback.static.text import graph_text  # heavy: loaded at the first use
+
+    return graph_text(graph, provenance)
 
 
 # Graphs are below this folder and do not import it.
-Graph.__str__ = _graph_text  # type: ignore[method-assign, assignment]
+Graph.text = Graph.__str__ = _graph_text  # type: ignore[method-assign, assignment]

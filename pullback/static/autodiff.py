@@ -11,8 +11,9 @@ from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Const, Result
-from pullback.static.gradients import differentiate
-from pullback.static.link import link
+from pullback.static.catalogue import catalogued
+from pullback.static.gradients import differentiate_static
+from pullback.static.link import link_module
 from pullback.static.module import Module, require_module
 from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.static.verify import verify
@@ -52,6 +53,7 @@ class Gradient(NamedTuple):
     gradients: dict[int, int]
 
 
+@catalogued
 def autodiff(
     module: Module,
     wrt: Sequence[int | str] | int | str | None = None,
@@ -114,7 +116,7 @@ class _Autodiff:
         if options.verify:
             graph, self.values = module.graph, module.values
         else:
-            graph, self.values = link(module, verify=False)
+            graph, self.values = link_module(module, verify=False)
         self.graph, self.places = canonicalise_all(graph)
 
     def gradient(
@@ -126,7 +128,7 @@ class _Autodiff:
         name = self.seed_name(seed)
         self.check_rules(y, targets)
         try:
-            made = differentiate(self.graph, y, targets, name, self.core)
+            made = differentiate_static(self.graph, y, targets, name, self.core)
         except errors.PullbackError as error:
             raise self.explained(error) from None
         except Exception as error:
@@ -137,7 +139,7 @@ class _Autodiff:
             raise errors.GradientVerification(message) from error
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
-            _verify(made, profile)
+            _verify_for_autodiff(made, profile)
         made, _ = canonicalise_all(made)
         result = Module.from_graph(made, profile)
         found = result.outputs[len(self.graph.outputs) :]
@@ -262,7 +264,7 @@ class _Autodiff:
         )  # fmt: skip
 
 
-def _verify(graph: Graph, profile: str) -> None:
+def _verify_for_autodiff(graph: Graph, profile: str) -> None:
     try:
         verify(graph)
         for op, *types in {(n.op, *[x.type for x in n.inputs]): None for n in graph.nodes}:

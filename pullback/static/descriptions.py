@@ -21,9 +21,9 @@ from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Neg
 from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
-from pullback.static.flatten import flattened
-from pullback.static.gradients import without_guards
-from pullback.static.literals import literal
+from pullback.static.flatten import flatten_graph
+from pullback.static.gradients import gradients_without_guards
+from pullback.static.literals import literal_text
 from pullback.static.profiles import CORE, EXTENDED, PROFILES
 from pullback.static.text import Writer
 from pullback.transforms.reverse import derive, reach
@@ -57,10 +57,10 @@ def extensions() -> list[Extension]:
     """
     classes = [cls for _, cls in sorted(TABLE.items()) if cls.text.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
-    return [Extension(c.name, c.text.profile, _summary(c), derivative(c)) for c in own]
+    return [Extension(c.name, c.text.profile, _summary(c), described_derivative(c)) for c in own]
 
 
-def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
+def described_derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
     """The cotangent of each operand, for the first sample of an op that has a derivative.
 
     None if the op has no derivative rule in the profile.
@@ -71,7 +71,7 @@ def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
     found = ["by its rule"]  # ops that cannot run alone, such as collectives, have no samples
     for op, arrays in cls.samples():
         try:
-            found = _cotangents(op, arrays, core)
+            found = _described_cotangents(op, arrays, core)
         except UnsupportedOp:
             return None  # it has only forward mode, such as a loop of unknown length
         if found:
@@ -79,7 +79,7 @@ def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
     return tuple(found) or ("none: it is 0 everywhere",)
 
 
-def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
+def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
     xs, made, ys = _applied_to(op, arrays)
     names = ["g"] if len(ys) == 1 else [f"g{i}" for i in range(len(ys))]
     pairs = zip(names, ys, strict=True)
@@ -90,10 +90,10 @@ def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str
     found, _ = derive(reach(ys, targets), ys, seeds, targets)
     made_by_rules = [g for g in found if g is not None]
     if to_the_letter:
-        made_by_rules = without_guards(Graph(xs, ys), made_by_rules)
+        made_by_rules = gradients_without_guards(Graph(xs, ys), made_by_rules)
     known = {x: x.op.label for x in (*xs, *filter(None, seeds))}  # type: ignore[attr-defined]
     known[made] = "result"
-    return [_formula(g, known) for g in made_by_rules]
+    return [_describe_formula(g, known) for g in made_by_rules]
 
 
 def _summary(cls: Any) -> str:
@@ -110,7 +110,7 @@ def _applied_to(op: Any, arrays: Sequence[Any]) -> tuple[list[Node], Node, Seque
     return xs, made, results(made) if isinstance(made.type, tuple) else (made,)
 
 
-def _formula(g: Node, names: dict[Node, str]) -> str:
+def _describe_formula(g: Node, names: dict[Node, str]) -> str:
     """A cotangent as an expression, or the names of its instructions if it is long."""
     nodes = ancestors([g], names.__contains__)
     inner = [n for n in nodes if n not in names]
@@ -120,15 +120,15 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
     texts = dict(names)
     for node in inner:
         xs = [texts[x] for x in node.inputs]
-        texts[node] = xs[0] if isinstance(node.op, Transparent) else _applied(node, xs)
+        texts[node] = xs[0] if isinstance(node.op, Transparent) else _describe_application(node, xs)
     made = texts[g]
     return made[1:-1] if made.startswith("(") else made
 
 
-def _applied(node: Node, xs: Sequence[str]) -> str:
+def _describe_application(node: Node, xs: Sequence[str]) -> str:
     op: Any = node.op
     if isinstance(op, Const):
-        return literal(op.array.item()) if not op.shape else "constant"
+        return literal_text(op.array.item()) if not op.shape else "constant"
     if op.name in INFIX:
         return f"({xs[0]} {INFIX[op.name]} {xs[1]})"
     if isinstance(op, Result):
@@ -175,7 +175,7 @@ def instruction_entries(
     kept = [c for c in classes if levels[c] <= PROFILES[profile].level]
     if names is not None:
         kept = [c for c in kept if c.name in names]
-    entries = [_entry(c, profile) for c in sorted(kept, key=levels.__getitem__)]
+    entries = [_describe_entry(c, profile) for c in sorted(kept, key=levels.__getitem__)]
     return [*[e for e in _SOURCES if names is None or e.name in names], *entries]
 
 
@@ -186,22 +186,22 @@ def is_builtin(cls: type) -> bool:
     return ours and getattr(module, cls.__qualname__, None) is cls
 
 
-def _entry(cls: Any, profile: str) -> InstructionEntry:
+def _describe_entry(cls: Any, profile: str) -> InstructionEntry:
     samples = list(islice(cls.samples(), 4))
     # The sample whose operands have the most dimensions shows the most.
     chosen = max(samples, key=lambda s: sum(np.ndim(x) for x in s[1]), default=None)
-    example, types = _example(*chosen) if chosen else (f"{cls.name}(...)", "")
-    formulas = derivative(cls, profile)
+    example, types = _describe_example(*chosen) if chosen else (f"{cls.name}(...)", "")
+    formulas = described_derivative(cls, profile)
     return InstructionEntry(cls.name, cls.text.profile, _summary(cls), example, types, formulas)
 
 
-def _example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
+def _describe_example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
     """The text of an application with types instead of operands, and the accepted dtypes."""
     xs, _, ys = _applied_to(op, arrays)
     types = [x.type for x in xs]
-    line = flattened(Graph(xs, ys))[0].instructions[-1]
+    line = flatten_graph(Graph(xs, ys))[0].instructions[-1]
     operands = re.sub(r"%([0-9]+)", lambda m: str(types[int(m[1])]), _Short().application(line))
-    return f"{operands} : {', '.join(map(str, line.types))}", _dtypes(op, types)
+    return f"{operands} : {', '.join(map(str, line.types))}", _describe_dtypes(op, types)
 
 
 class _Short(Writer):
@@ -211,13 +211,13 @@ class _Short(Writer):
         return "graph(...)"
 
 
-def _dtypes(op: Any, types: Sequence[Type]) -> str:
+def _describe_dtypes(op: Any, types: Sequence[Type]) -> str:
     """The dtypes that the first operand may have, with the others of its dtype."""
     if not types:
         return ""
     first = types[0].dtype
     given = {d: [t.with_dtype(d) if t.dtype is first else t for t in types] for d in ALL}
-    taken = [d for d, ts in given.items() if _accepts(op, ts)]
+    taken = [d for d, ts in given.items() if _described_op_accepts(op, ts)]
     for name, has in _GROUPS.items():
         if taken == [d for d in ALL if has(d)]:
             return name
@@ -237,7 +237,7 @@ _GROUPS = {
 }
 
 
-def _accepts(op: Any, types: Sequence[Type]) -> bool:
+def _described_op_accepts(op: Any, types: Sequence[Type]) -> bool:
     try:
         op.type_of(*types)
     except PullbackError:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import PullbackError, TraceError
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
@@ -20,10 +21,10 @@ from pullback.static.profiles import EXTENDED, PROFILES, Profile
 _SOURCES = (Leaf, Scalar, Const, Input)
 
 
-def flattened(graph: Graph, profile: str | None = None) -> tuple[InstructionList, Numbering]:
+def flatten_graph(graph: Graph, profile: str | None = None) -> tuple[InstructionList, Numbering]:
     """The instructions of a graph, and the numbers of its values."""
     made = Exact().flatten(graph, profile or smallest_profile(graph))
-    return made, number_values(order(graph))
+    return made, number_values(flatten_order(graph))
 
 
 class Flattener:
@@ -37,14 +38,23 @@ class Flattener:
         self.seen: dict[tuple, dict[str, Any]] = {}  # the parameters by op and operand types
 
     def input_names(self, graph: Graph) -> Sequence[str]:
-        return graph.names
+        """The names of the inputs; a name that occurs again gets a number."""
+        counts: dict[str, int] = {}
+        made: dict[str, None] = {}
+        for name in graph.names:
+            unique = name
+            while unique in made:
+                counts[name] = counts.get(name, 0) + 1
+                unique = f"{name}_{counts[name]}"
+            made[unique] = None
+        return list(made)
 
     def stated(self, node: Node) -> dict[str, Any]:
         """The parameters of a node's op that the text must state."""
-        return _written(node)
+        return _flatten_written(node)
 
     def flatten(self, graph: Graph, profile: str = EXTENDED) -> InstructionList:
-        nodes = order(graph)
+        nodes = flatten_order(graph)
         numbers, several = number_values(nodes)
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
@@ -53,12 +63,12 @@ class Flattener:
                 continue  # its number is on the line of its op
             results = several.get(node) or (numbers[node],)
             types = node.type if isinstance(node.type, tuple) else (node.type,)
-            comment = comment_on(node) if self.provenance else ""
+            comment = flatten_comment(node) if self.provenance else ""
             if node in inputs or isinstance(node.op, Leaf):
                 name = inputs.get(node, f"leaf{i}")
                 line = Instruction(results, "Input", types=types, name=name, comment=comment)
             elif isinstance(node.op, _SOURCES):
-                array = _array(node)
+                array = _flatten_array(node)
                 name = constant_name(node.type)
                 line = Instruction(results, name, types=types, literal=array, comment=comment)
             else:
@@ -84,22 +94,11 @@ class Flattener:
 
 
 class Exact(Flattener):
-    """Refuses parameters that a text cannot hold, and gives inputs unique names."""
-
-    def input_names(self, graph: Graph) -> Sequence[str]:
-        counts: dict[str, int] = {}
-        made: dict[str, None] = {}
-        for name in graph.names:
-            unique = name
-            while unique in made:
-                counts[name] = counts.get(name, 0) + 1
-                unique = f"{name}_{counts[name]}"
-            made[unique] = None
-        return list(made)
+    """Refuses parameters that a text cannot hold."""
 
     def stated(self, node: Node) -> dict[str, Any]:
         op = node.op
-        made = _written(node)
+        made = _flatten_written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
             why = "a custom derivative rule, or another parameter, is a Python object"
             what = f"it cannot be written as text: {why}"
@@ -107,18 +106,18 @@ class Exact(Flattener):
         return made
 
 
-def _written(node: Node) -> dict[str, Any]:
+def _flatten_written(node: Node) -> dict[str, Any]:
     op = node.op
     return without_defaults(type(op), op.text.written(op, tuple([x.type for x in node.inputs])))
 
 
-def _array(node: Node) -> np.ndarray:
+def _flatten_array(node: Node) -> np.ndarray:
     if isinstance(node.op, Const):
         return node.op.array
     return np.asarray(node.value, node.type.dtype.numpy)
 
 
-def order(graph: Graph) -> list[Node]:
+def flatten_order(graph: Graph) -> list[Node]:
     """A graph's nodes; leaves, which are printed as inputs, follow the declared inputs."""
     count = len(graph.inputs)
     declared, inner = graph.nodes[:count], graph.nodes[count:]
@@ -149,26 +148,34 @@ def number_values(nodes: Sequence[Node]) -> Numbering:
     return Numbering(numbers, several)
 
 
-def comment_on(node: Node) -> str:
-    words = [str(node.where)] if node.where is not None else []
-    return " ".join(words + (["backward"] if node.backward else []))
+def flatten_comment(node: Node) -> str:
+    """The line, the op that the user wrote there, and the direction."""
+    words = [] if node.where is None else [str(node.where)]
+    if node.backward:
+        cls = TABLE.get(node.forward_op)
+        # What arrives at an argument is added up by no op's rule
+        known = cls is not None and not issubclass(cls, (*_SOURCES, Transparent))
+        words.append(f"backward of {cls.title}" if cls and known else "backward")
+    elif words and not isinstance(node.op, _SOURCES):
+        words.append(getattr(node.where, "called", node.op.title))
+    return " ".join(words)
 
 
 def smallest_profile(graph: Graph) -> str:
     """The smallest profile that has everything a graph uses."""
     left = list(PROFILES.values())
     for node in graph.nodes:
-        while len(left) > 1 and not _fits(node, left[0]):
+        while len(left) > 1 and not _flattened_fits_profile(node, left[0]):
             left.pop(0)
     return left[0].name
 
 
-def _fits(node: Node, profile: Profile) -> bool:
+def _flattened_fits_profile(node: Node, profile: Profile) -> bool:
     try:
         for t in node.type if isinstance(node.type, tuple) else (node.type,):
             profile.check_type(t)
         if isinstance(node.op, (Const, Scalar)):
-            profile.check_literal(_array(node))
+            profile.check_literal(_flatten_array(node))
         elif not isinstance(node.op, (*_SOURCES, Result)):
             profile.check_op(node.op, [x.type for x in node.inputs])
     except PullbackError:

@@ -15,11 +15,13 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF, Const, placeholder
+from pullback.static.catalogue import catalogued
 from pullback.static.module import Module, require_module
 
 _KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 can be a float
 
 
+@catalogued
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
     """The program that `f` records on these arguments, as a module.
 
@@ -39,13 +41,13 @@ def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -
     trace = Trace(f, args, {})
     trace.refuse_if_branched("written as a module")
     graph, captured = trace.closed()
-    graph = _with_constants(graph, captured, start)
+    graph = _function_with_constants(graph, captured, start)
     if names is not None:
-        graph = _renamed(graph, len(trace.names), names)
+        graph = _renamed_function_inputs(graph, len(trace.names), names)
     return Module.from_graph(graph)
 
 
-def _with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph:
+def _function_with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph:
     """The program with tensors that the function made from data while it ran as constants."""
     given = len(graph.inputs) - len(captured)
     inputs, names = list(graph.inputs[:given]), list(graph.names[:given])
@@ -62,7 +64,7 @@ def _with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph
     return Graph(inputs, graph(*values), names)
 
 
-def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
+def _renamed_function_inputs(graph: Graph, least: int, names: Sequence[str]) -> Graph:
     if not least <= len(names) <= len(graph.inputs):
         captured = len(graph.inputs) - least
         raise ArgumentError(
@@ -90,7 +92,7 @@ def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     graph = require_module("to_function", module).graph
 
     def function(*args: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
-        made = apply(graph, bind("module", graph, args, named))
+        made = apply_module_function(graph, bind("module", graph, args, named))
         return made[0] if len(made) == 1 else tuple(made)
 
     function.__name__ = function.__qualname__ = "module"
@@ -98,7 +100,7 @@ def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     return function
 
 
-def apply(graph: Graph, tensors: Sequence[Tensor]) -> list[Tensor]:
+def apply_module_function(graph: Graph, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The outputs of a program for tensors that have the types of its inputs."""
     return [deliver(y) for y in graph(*map(node_of, tensors))]
 
@@ -122,10 +124,10 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
     if missing:
         raise ArgumentError(f"{name}: input {missing[0]!r} is missing")
     pairs = zip(graph.names, graph.inputs, strict=True)
-    return [_typed(name, key, given[key], x.type) for key, x in pairs]
+    return [_typed_function_argument(name, key, given[key], x.type) for key, x in pairs]
 
 
-def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
+def _typed_function_argument(name: str, key: str, value: Any, type: Type) -> Tensor:
     """A value as a tensor of the declared type; Python numbers and lists take its dtype."""
     try:
         made = asarray(value)

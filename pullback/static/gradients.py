@@ -12,7 +12,7 @@ from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import derive, reach
 
 
-def differentiate(
+def differentiate_static(
     graph: Graph, output: Node, targets: Sequence[Node], seed: str | None, to_the_letter: bool
 ) -> Graph:
     """The program with the gradients of `output` with respect to each target as further outputs.
@@ -31,11 +31,11 @@ def differentiate(
     found, _ = derive(reach([output], targets), [output], [cotangent], targets)
     made = [zeros(t.type) if g is None else g for t, g in zip(targets, found, strict=True)]
     if to_the_letter:
-        made = without_guards(graph, made)
+        made = gradients_without_guards(graph, made)
     return Graph(inputs, [*graph.outputs, *made], names)
 
 
-def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
+def gradients_without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
     """The nodes made by derivative rules, with plain instead of guarded products and quotients."""
     new = {node: node for node in graph.nodes}
     emitted = ancestors(made, new.__contains__)
@@ -45,5 +45,5 @@ def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
         if node not in new:
             xs = tuple([new[x] for x in node.inputs])
             op = node.op.unguarded if isinstance(node.op, Guarded) else node.op
-            new[node] = Node(op, xs, node.type, node.where, (), node.backward) if xs else node
+            new[node] = Node(op, xs, node.type, node.where, (), node.forward_op) if xs else node
     return [new[g] for g in made]

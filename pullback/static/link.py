@@ -15,10 +15,10 @@ from pullback.graph.types import Type, show
 from pullback.ops.sources import Const, Input
 from pullback.static.instructions import Instruction, InstructionList
 from pullback.static.profiles import PROFILES, Profile
-from pullback.static.verify import check_count, shape_and_dtype
+from pullback.static.verify import verify_count, verify_shape_and_dtype
 
 
-def link(module: InstructionList, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
+def link_module(module: InstructionList, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
     """The graph of a module, and the node of each of its values.
 
     Without `verify`, the declared types are trusted, and the module may be wrong.
@@ -108,7 +108,7 @@ class _Linker:
         cls = TABLE.get(i.op)
         if cls is None or not cls.text.profile:
             raise VerificationError("there is no such instruction", code="E6003")
-        if problem := check_count(cls, len(xs)):
+        if problem := verify_count(cls, len(xs)):
             raise VerificationError(problem, code="E2007", operands=len(xs))
         types = tuple([x.type for x in xs])
         try:
@@ -173,6 +173,6 @@ class _Linker:
         if i.types == types or (i.op == "Copy" and not i.types):
             return
         self.check_types(i.types)
-        if shape_and_dtype(i.types) != shape_and_dtype(types):
+        if verify_shape_and_dtype(i.types) != verify_shape_and_dtype(types):
             message = f"declared type is {show(i.types)}, its operands give {show(types)}"
             raise VerificationError(message, code="E2001", declared=i.types, inferred=types)

@@ -19,7 +19,7 @@ ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t
 WORDS = {None: "none", True: "true", False: "false"}
 
 
-def literal(value: Any) -> str:
+def literal_text(value: Any) -> str:
     """The text of a parameter's value."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return WORDS[None if value is None else bool(value)]
@@ -34,17 +34,17 @@ def literal(value: Any) -> str:
     if isinstance(value, bytes):
         return quoted(value.hex())
     if isinstance(value, (tuple, list)):
-        return bracketed(map(literal, value))
+        return bracketed(map(literal_text, value))
     if isinstance(value, (set, frozenset)):
-        return bracketed(sorted(map(literal, value)))
+        return bracketed(sorted(map(literal_text, value)))
     if isinstance(value, DType):
         return value.name
     if isinstance(value, Type):
         return type_text(value)
-    return _symbol(value) or quoted(_stable_name(value))
+    return _symbol_literal(value) or quoted(_literal_stable_name(value))
 
 
-def _symbol(value: Any) -> str:
+def _symbol_literal(value: Any) -> str:
     """The text of a value that has no Python literal; empty for anything else."""
     if isinstance(value, Word):
         return value.name
@@ -53,12 +53,12 @@ def _symbol(value: Any) -> str:
     if isinstance(value, Nan):
         return f"nan(0x{value.bits:x})"
     if isinstance(value, Pair):
-        return f"({literal(value.real)}, {literal(value.imag)})"
+        return f"({literal_text(value.real)}, {literal_text(value.imag)})"
     if isinstance(value, Applied):
-        return applied(value.name, map(literal, value.arguments), value.keys, literal)
+        return applied(value.name, map(literal_text, value.arguments), value.keys, literal_text)
     if hasattr(value, "type_of") and has_literal(value):  # an op
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return applied(value.name, (), fields, literal)
+        return applied(value.name, (), fields, literal_text)
     return ""
 
 
@@ -81,7 +81,7 @@ def has_literal(value: Any) -> bool:
     return value is None or type(value) in kinds or isinstance(value, Graph)
 
 
-def _stable_name(value: Any) -> str:
+def _literal_stable_name(value: Any) -> str:
     """A name for an object that has no literal; never its address, which is not reproducible."""
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
@@ -102,35 +102,35 @@ def type_text(type: Type) -> str:
     more = {} if type.sharding is None else type.sharding.short
     more |= {"varying": tuple(type.varying)} if type.varying else {}
     shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
-    fields = "".join([f", {name}: {literal(value)}" for name, value in more.items()])
+    fields = "".join([f", {name}: {literal_text(value)}" for name, value in more.items()])
     return f"Tensor<{type.dtype.name}, {shape}{fields}>"
 
 
 def array_text(array: np.ndarray) -> str:
     """An array as nested lists, or a scalar as a number."""
     kind = dtype(array.dtype)
-    items = [number(x, kind) for x in array.reshape(-1)]
+    items = [number_literal(x, kind) for x in array.reshape(-1)]
     for axis in reversed(range(array.ndim)):
         n, rows = array.shape[axis], math.prod(array.shape[:axis])
         items = [bracketed(items[k * n : (k + 1) * n]) for k in range(rows)]
     return items[0]
 
 
-def number(value: Any, kind: DType) -> str:
+def number_literal(value: Any, kind: DType) -> str:
     """The shortest text that reads back to the same bits in the value's dtype."""
     if kind.kind == "b":
         return WORDS[bool(value)]
     if kind.is_integer:
         return str(int(value))
     if kind.is_complex:
-        return f"({number(value.real, kind.real)}, {number(value.imag, kind.real)})"
+        return f"({number_literal(value.real, kind.real)}, {number_literal(value.imag, kind.real)})"
     wide = float(value)
     if math.isfinite(wide):
-        return repr(wide) if kind is float64 else repr(_shortest(value, wide, kind))
-    return _nan(value, kind) if math.isnan(wide) else repr(wide)
+        return repr(wide) if kind is float64 else repr(_shortest_literal(value, wide, kind))
+    return _nan_literal(value, kind) if math.isnan(wide) else repr(wide)
 
 
-def _shortest(value: Any, wide: float, kind: DType) -> float:
+def _shortest_literal(value: Any, wide: float, kind: DType) -> float:
     """The number with the fewest digits that rounds to `value`."""
     if kind is not bfloat16:
         return float(str(value))  # NumPy's own types print the fewest digits
@@ -141,7 +141,7 @@ def _shortest(value: Any, wide: float, kind: DType) -> float:
     return wide
 
 
-def _nan(value: Any, kind: DType) -> str:
+def _nan_literal(value: Any, kind: DType) -> str:
     """`nan`; a NaN other than the default one shows its bits, which results may depend on."""
     usual = kind.numpy.type(math.nan).tobytes()
     bits = kind.numpy.type(value).tobytes()

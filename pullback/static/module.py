@@ -10,10 +10,11 @@ from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Result
+from pullback.static.catalogue import catalogued
 from pullback.static.fingerprints import fingerprint as fingerprint_graph
-from pullback.static.flatten import flattened
+from pullback.static.flatten import flatten_graph
 from pullback.static.instructions import InstructionList
-from pullback.static.link import link
+from pullback.static.link import link_module
 from pullback.static.text import module_text
 from pullback.static.verify import verify as verify_graph
 
@@ -35,12 +36,13 @@ class Module(InstructionList):
     @classmethod
     def from_graph(cls, graph: Graph, profile: str | None = None) -> Module:
         """The module of a graph, by default in the smallest profile that fits."""
-        made, _ = flattened(graph, profile)
+        made, _ = flatten_graph(graph, profile)
         return cls(made.instructions, made.outputs, made.profile)
 
     @cached_property
+    @catalogued
     def _linked(self) -> tuple[Graph, dict[int, Node]]:
-        return link(self)
+        return link_module(self)
 
     @property
     def graph(self) -> Graph:
@@ -79,6 +81,7 @@ def require_module(name: str, module: Any) -> Module:
     raise ArgumentError(f"{name}: needs a Module, got {type(module).__name__}", hint=hint)
 
 
+@catalogued
 def verify(module: Module | Graph) -> None:
     """Raise an error with a code of the catalogue if a module is invalid.
 
@@ -126,7 +129,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Module | tuple[Modul
     {3: 0, 5: 0, 8: 1}
     """
     graph, places = canonicalise_all(require_module("canonicalise", module).graph)
-    flat, (numbers, several) = flattened(graph, module.profile)
+    flat, (numbers, several) = flatten_graph(graph, module.profile)
     made = Module(flat.instructions, flat.outputs, flat.profile)
     if not with_map:
         return made

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pullback.errors import VerificationError
 from pullback.graph.dtypes import NAMES, DType
 from pullback.graph.graph import Graph
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.table import TABLE
 from pullback.ops.text import Applied, Nan, Pair, Word
 from pullback.static.instructions import InstructionList
@@ -32,18 +32,18 @@ class Parameter(NamedTuple):
 def parameters_of(cls: Any) -> dict[str, Parameter]:
     """What a text states about an op: the keywords of its `text.read`, and its fields."""
     given = inspect.signature(cls.text.read).parameters.values()
-    hints = _hints(cls.text.read)
+    hints = _parameter_hints(cls.text.read)
     stated = {
         p.name: Parameter(hints.get(p.name, Any), p.default)
         for p in given if p.kind is p.KEYWORD_ONLY
     }  # fmt: skip
     others = any(p.kind is p.VAR_KEYWORD for p in given)
-    return {**fields_of(cls), **stated} if others else stated
+    return {**parameter_fields(cls), **stated} if others else stated
 
 
 @cache
-def fields_of(cls: Any) -> dict[str, Parameter]:
-    hints = _hints(cls)
+def parameter_fields(cls: Any) -> dict[str, Parameter]:
+    hints = _parameter_hints(cls)
     missing = dataclasses.MISSING
     return {
         f.name: Parameter(hints.get(f.name, Any), _MISSING if f.default is missing else f.default)
@@ -51,14 +51,14 @@ def fields_of(cls: Any) -> dict[str, Parameter]:
     }
 
 
-def _hints(annotated: Any) -> dict[str, Any]:
+def _parameter_hints(annotated: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(annotated)
     except NameError:  # an annotation that only a type checker can resolve
         return {}
 
 
-def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
+def bind_parameters(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters by name: `arguments` fill the positional ones, then the others in order."""
     known = parameters_of(cls)
     if not (known or arguments or keys):
@@ -73,23 +73,23 @@ def _bound(
     known: dict[str, Parameter], order: Sequence[str], arguments: Sequence, keys: Mapping[str, Any]
 ) -> dict[str, Any]:
     if len(arguments) > len(order):
-        raise _wrong(f"it takes {len(order)} parameters, got {len(arguments)}")
+        raise _wrong_parameter(f"it takes {len(order)} parameters, got {len(arguments)}")
     given = dict(zip(order, arguments, strict=False))
     for name, value in keys.items():
         if name not in known:
             listed = f"its parameters are {', '.join(known)}" if known else "it has none"
-            raise _wrong(f"it has no parameter {name}; {listed}")
+            raise _wrong_parameter(f"it has no parameter {name}; {listed}")
         if name in given:
-            raise _wrong(f"the parameter {name} is given twice")
+            raise _wrong_parameter(f"the parameter {name} is given twice")
         given[name] = value
     made = {}
     for name, (hint, default) in known.items():
         if name in given:
-            made[name] = converted(given[name], hint, name)
+            made[name] = convert_parameter(given[name], hint, name)
         elif default is not _MISSING:
             made[name] = default
         else:
-            raise _wrong(f"the parameter {name} is missing")
+            raise _wrong_parameter(f"the parameter {name} is missing")
     return made
 
 
@@ -99,19 +99,19 @@ def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
     made = {}
     for name, value in stated.items():
         default = known[name].default
-        usual = default is not _MISSING and exact(value) == exact(default)
+        usual = default is not _MISSING and exact_key(value) == exact_key(default)
         if not usual or (name in cls.text.positional and value is not None):
             made[name] = value
     return made
 
 
-def _wrong(what: str) -> VerificationError:
+def _wrong_parameter(what: str) -> VerificationError:
     return VerificationError(what, code="E2007")
 
 
-def converted(value: Any, hint: Any, name: str) -> Any:
+def convert_parameter(value: Any, hint: Any, name: str) -> Any:
     """Convert a value to the annotated type `hint`."""
-    made = _convert(value, hint)
+    made = _convert_parameter_value(value, hint)
     if made is _MISSING:
         wanted = getattr(hint, "__name__", None) if isinstance(hint, type) else None
         wanted = wanted or str(hint).replace("typing.", "")
@@ -119,60 +119,60 @@ def converted(value: Any, hint: Any, name: str) -> Any:
     return made
 
 
-def _convert(value: Any, hint: Any) -> Any:
+def _convert_parameter_value(value: Any, hint: Any) -> Any:
     """The value converted to `hint`, or `_MISSING` if it has another type."""
     if hint is Any:
-        return _plain(value)
+        return _plain_parameter(value)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        made = [m for m in (_convert(value, h) for h in inner) if m is not _MISSING]
+        made = [m for m in (_convert_parameter_value(value, h) for h in inner) if m is not _MISSING]
         return made[0] if made else _MISSING
     if origin is tuple:
-        return _convert_list(value, inner)
+        return _convert_parameter_list(value, inner)
     if hint in (None, type(None)):
         return None if value is None else _MISSING
-    return _convert_one(value, hint)
+    return _convert_one_parameter(value, hint)
 
 
-def _convert_list(value: Any, inner: tuple) -> Any:
+def _convert_parameter_list(value: Any, inner: tuple) -> Any:
     if type(value) is not tuple:
         return _MISSING
     if len(inner) == 2 and inner[1] is Ellipsis:
         inner = (inner[0],) * len(value)
     if len(inner) != len(value):
         return _MISSING
-    made = tuple([_convert(v, h) for v, h in zip(value, inner, strict=True)])
+    made = tuple([_convert_parameter_value(v, h) for v, h in zip(value, inner, strict=True)])
     return _MISSING if any(m is _MISSING for m in made) else made
 
 
-def _convert_one(value: Any, hint: Any) -> Any:
+def _convert_one_parameter(value: Any, hint: Any) -> Any:
     kind = type(value)
     if hint is DType:
         return NAMES.get(value.name, _MISSING) if kind is Word else _MISSING
     if hint is bytes:
-        return _bytes(value)
+        return _parameter_bytes(value)
     if hint is float and kind is int:
         return float(value)
     if hint is complex and kind is Pair:
-        return _plain(value)
+        return _plain_parameter(value)
     if hint is Graph:
         return value if isinstance(value, InstructionList) else _MISSING
     if kind is Applied and value.name in TABLE and issubclass(TABLE[value.name], hint):
-        return _plain(value)
+        return _plain_parameter(value)
     return value if kind is hint else _MISSING
 
 
-def _bytes(value: Any) -> Any:
+def _parameter_bytes(value: Any) -> Any:
     try:
         return bytes.fromhex(value) if type(value) is str else _MISSING
     except ValueError:
         return _MISSING
 
 
-def _plain(value: Any) -> Any:
+def _plain_parameter(value: Any) -> Any:
     """A value for a parameter without an annotation."""
     if type(value) is tuple:
-        made = tuple(map(_plain, value))
+        made = tuple(map(_plain_parameter, value))
         return _MISSING if any(m is _MISSING for m in made) else made
     if type(value) is Word:
         return NAMES.get(value.name, value)
@@ -180,6 +180,6 @@ def _plain(value: Any) -> Any:
         odd = Nan in map(type, (value.real, value.imag))
         return _MISSING if odd else complex(value.real, value.imag)
     if type(value) is Applied and value.name in TABLE:
-        fields = fields_of(TABLE[value.name])
+        fields = parameter_fields(TABLE[value.name])
         return TABLE[value.name](**_bound(fields, list(fields), value.arguments, value.keys))
     return value

@@ -22,12 +22,14 @@ from pullback.ops.elementwise.rounding import IsInf, IsNan
 from pullback.ops.reduce.reductions import Any_
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
-from pullback.static.functions import apply, bind
+from pullback.static.catalogue import catalogued
+from pullback.static.functions import apply_module_function, bind
 from pullback.static.module import Module, require_module
 
 ENGINES = ("xla", "reference")
 
 
+@catalogued
 def run(
     module: Module, inputs: Mapping[str, Any] | None = None, engine: str | None = None,
     checks: str | None = None, timeout: float | None = None,
@@ -51,18 +53,18 @@ def run(
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
         message = f"run: timeout must be a positive number of seconds, got {timeout!r}"
         raise errors.ArgumentError(message)
-    with _on(engine):
+    with _run_on_engine(engine):
         tensors = bind("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
 
         def work() -> list[np.ndarray]:
-            return _finite(graph, tensors, numbers) if checks else _values(graph, tensors)
+            return _run_finite(graph, tensors, numbers) if checks else _run_values(graph, tensors)
 
-        return work() if timeout is None else _limited(timeout, work)
+        return work() if timeout is None else _run_limited(timeout, work)
 
 
-def _values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
-    made = apply(graph, tensors)
+def _run_values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    made = apply_module_function(graph, tensors)
     try:
         evaluate(made)
         return [np.array(y.numpy()) for y in made]
@@ -72,7 +74,7 @@ def _values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         raise errors.EngineError(message, code="E6003", where=error.where) from None
 
 
-def _on(name: str | None) -> Scope:
+def _run_on_engine(name: str | None) -> Scope:
     """The scope of an engine, which must be available."""
     if name is None:
         return Scope()
@@ -84,15 +86,15 @@ def _on(name: str | None) -> Scope:
     return Scope(engine=kind, device=device or None)
 
 
-def _finite(
+def _run_finite(
     graph: Graph, tensors: Sequence[Tensor], numbers: Mapping[Node, int]
 ) -> list[np.ndarray]:
     """The outputs; raises an error if a float value that they depend on is not finite."""
     checked = [n for n in graph.nodes if not isinstance(n.type, tuple) and n.type.inexact]
     if not checked:
-        return _values(graph, tensors)
-    flags = Concat(0)(*[_flag(n, cls) for cls in (IsInf, IsNan) for n in checked])
-    *values, found = _values(Graph(graph.inputs, [*graph.outputs, flags], graph.names), tensors)
+        return _run_values(graph, tensors)
+    flags = Concat(0)(*[_run_nonfinite_flag(n, cls) for cls in (IsInf, IsNan) for n in checked])
+    *values, found = _run_values(Graph(graph.inputs, [*graph.outputs, flags], graph.names), tensors)
     infinite, invalid = np.split(found, 2)
     spoilt = {n for n, i, v in zip(checked, infinite, invalid, strict=True) if i or v}
     for node, has_nan in zip(checked, invalid, strict=True):
@@ -104,13 +106,13 @@ def _finite(
     return values
 
 
-def _flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
+def _run_nonfinite_flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
     """A vector of one bool: whether any element is infinite, or NaN."""
     anywhere = Any_(tuple(range(node.type.rank)), False)(cls()(node))
     return Reshape((1,))(anywhere)
 
 
-def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+def _run_limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
     """Run `work` in another thread, which is abandoned after the time limit."""
     made: list[Any] = []
     context = contextvars.copy_context()

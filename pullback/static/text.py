@@ -9,9 +9,9 @@ import numpy as np
 
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.static.flatten import Flattener
+from pullback.static.flatten import Flattener, smallest_profile
 from pullback.static.instructions import BINARY, Instruction, InstructionList
-from pullback.static.literals import applied, array_text, bracketed, literal, quoted, type_text
+from pullback.static.literals import applied, array_text, bracketed, literal_text, quoted, type_text
 from pullback.static.profiles import CORE
 
 _type_text = lru_cache(maxsize=4096)(type_text)
@@ -20,6 +20,11 @@ _type_text = lru_cache(maxsize=4096)(type_text)
 def print_graph(graph: Graph, provenance: bool = False) -> str:
     """The graph as text; with `provenance`, each instruction has the user's line as a comment."""
     return "\n".join(Writer().lines(Flattener(provenance).flatten(graph)))
+
+
+def graph_text(graph: Graph, provenance: bool = False) -> str:
+    """The graph as the text of a module, in the smallest profile that fits."""
+    return module_text(Flattener(provenance).flatten(graph, smallest_profile(graph)))
 
 
 def module_text(module: InstructionList) -> str:
@@ -67,7 +72,7 @@ class Writer:
             return self.inner(self.lines(value))
         if isinstance(value, tuple):
             return bracketed(map(self.value, value))
-        return literal(value)
+        return literal_text(value)
 
     def inner(self, lines: list[str]) -> str:
         """An inner graph, one instruction a line, indented."""

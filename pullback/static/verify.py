@@ -20,7 +20,7 @@ _DATA = (Leaf, Scalar)  # existing values: they have a type but no type rule
 
 def verify(graph: Graph) -> None:
     """Raise VerificationError, which names the instruction, if the graph is invalid."""
-    _check_inputs(graph)
+    _verify_inputs(graph)
     inputs = set(graph.inputs)
     defined: set[Node] = set()
     for i, node in enumerate(graph.nodes):
@@ -30,10 +30,10 @@ def verify(graph: Graph) -> None:
         for inner in op.graphs:
             verify(inner)
         if not (known and defined.issuperset(xs)):
-            _check_operands(i, node, defined)
+            _verify_operands(i, node, defined)
             if isinstance(op, Input) and node not in inputs:
                 _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
-            _check_type(i, node)
+            _verify_type(i, node)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
         if y not in defined:
@@ -44,7 +44,7 @@ def verify(graph: Graph) -> None:
             raise VerificationError(what, code="E4003", output=k)
 
 
-def _check_inputs(graph: Graph) -> None:
+def _verify_inputs(graph: Graph) -> None:
     if len(graph.names) != len(graph.inputs):
         count = f"{len(graph.inputs)} inputs have {len(graph.names)} names"
         raise VerificationError(f"every input needs a name, {count}", code="E4004")
@@ -59,8 +59,8 @@ def _check_inputs(graph: Graph) -> None:
         seen.add(x)
 
 
-def _check_operands(i: int, node: Node, defined: set[Node]) -> None:
-    if problem := check_count(type(node.op), len(node.inputs)):
+def _verify_operands(i: int, node: Node, defined: set[Node]) -> None:
+    if problem := verify_count(type(node.op), len(node.inputs)):
         _fail(i, node, "E2007", problem)
     for k, x in enumerate(node.inputs):
         if x not in defined:
@@ -70,7 +70,7 @@ def _check_operands(i: int, node: Node, defined: set[Node]) -> None:
             _fail(i, node, "E2001", what)
 
 
-def _check_type(i: int, node: Node) -> None:
+def _verify_type(i: int, node: Node) -> None:
     declared = node.type if isinstance(node.type, tuple) else (node.type,)
     for t in declared:
         if not isinstance(t, Type):
@@ -80,13 +80,13 @@ def _check_type(i: int, node: Node) -> None:
     if isinstance(node.op, _DATA):
         return
     if isinstance(node.op, Result):
-        _check_result(i, node, node.op.index)
+        _verify_result(i, node, node.op.index)
     try:
         xs: Any = [x.type.plain if isinstance(x.type, Type) else x.type for x in node.inputs]
         inferred = node.op.infer(*xs)
     except PullbackError as error:
         _fail(i, node, error.code, error.message, **error.values)
-    if shape_and_dtype(inferred) != shape_and_dtype(node.type):
+    if verify_shape_and_dtype(inferred) != verify_shape_and_dtype(node.type):
         _fail(
             i, node, "E2001",
             f"declared type is {show(node.type)}, its operands give {show(inferred)}",
@@ -94,7 +94,7 @@ def _check_type(i: int, node: Node) -> None:
         )  # fmt: skip
 
 
-def _check_result(i: int, node: Node, index: int) -> None:
+def _verify_result(i: int, node: Node, index: int) -> None:
     types = node.inputs[0].type
     if not isinstance(types, tuple):
         _fail(i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select")
@@ -102,10 +102,10 @@ def _check_result(i: int, node: Node, index: int) -> None:
         _fail(i, node, "E4001", f"result {index} does not exist, there are {len(types)}")
 
 
-def shape_and_dtype(types: Any) -> Any:
+def verify_shape_and_dtype(types: Any) -> Any:
     """The part that type rules decide; propagation adds shardings and varying axes."""
     if isinstance(types, tuple):
-        return tuple([shape_and_dtype(t) for t in types])
+        return tuple([verify_shape_and_dtype(t) for t in types])
     return types.shape, types.dtype
 
 
@@ -115,9 +115,9 @@ def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
     raise VerificationError(message, code=code, where=node.where, **values)
 
 
-def check_count(cls: type[Op], count: int) -> str | None:
+def verify_count(cls: type[Op], count: int) -> str | None:
     """What is wrong with the number of an op's operands; None if it is right."""
-    fewest, most = (0, 0) if issubclass(cls, _DATA) else arity(cls)
+    fewest, most = (0, 0) if issubclass(cls, _DATA) else verify_arity(cls)
     if fewest <= count <= most:
         return None
     wanted = fewest if fewest == most else f"at least {fewest}"
@@ -125,7 +125,7 @@ def check_count(cls: type[Op], count: int) -> str | None:
 
 
 @cache
-def arity(cls: type) -> tuple[int, float]:
+def verify_arity(cls: type) -> tuple[int, float]:
     """The least and largest number of operands, from the first rule that names them all."""
     for rule, before in _RULES:
         function = getattr(cls, rule, None)

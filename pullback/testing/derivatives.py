@@ -10,7 +10,7 @@ from pullback.graph.node import Node
 from pullback.ops.prelude import Op, sum_to, zeros
 from pullback.ops.sources import Const, Input
 from pullback.testing.programs import Arrays, Function, graph_of, is_differentiable, run
-from pullback.transforms.forward import tangents
+from pullback.transforms.forward import forward_tangents
 from pullback.transforms.reverse import gradients
 
 
@@ -22,17 +22,17 @@ def linear_map(f: Function, arrays: Arrays) -> tuple[Graph, Graph]:
     ys = [y for y in base.outputs if is_differentiable(y.type)]
     ts = [Input("t", x.type.shape, x.type.dtype)() for x in active]
     gs = [Input("g", y.type.shape, y.type.dtype)() for y in ys]
-    pushed = [t or zeros(y.type) for y, t in zip(ys, tangents(ys, active, ts))]
+    pushed = [t or zeros(y.type) for y, t in zip(ys, forward_tangents(ys, active, ts))]
     pulled = [g or zeros(x.type) for x, g in zip(active, gradients(ys, gs, active))]
     return Graph([*base.inputs, *ts], pushed), Graph([*base.inputs, *gs], pulled)
 
 
-def _inner(xs: Arrays, ys: Arrays) -> float:
+def _derivative_inner_product(xs: Arrays, ys: Arrays) -> float:
     """The real inner product of two lists of arrays."""
     return sum(float(np.real(np.vdot(y, x))) for x, y in zip(xs, ys, strict=True))
 
 
-def _random_like(arrays: Arrays, seed: int) -> list[np.ndarray]:
+def _random_derivative_seed(arrays: Arrays, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     values = []
     for a in arrays:
@@ -53,7 +53,7 @@ def check_derivatives(
     outs = [i for i, y in enumerate(graph_of(f, arrays).outputs) if is_differentiable(y.type)]
     if not where or not outs:
         return
-    ts = _random_like([arrays[i] for i in where], seed=1)
+    ts = _random_derivative_seed([arrays[i] for i in where], seed=1)
     pushed = run(jvp, [*arrays, *ts])
 
     def shifted(step: float) -> list[np.ndarray]:
@@ -68,9 +68,9 @@ def check_derivatives(
         size = max(1.0, float(np.abs(slope).max(initial=0.0)))
         np.testing.assert_allclose(t, slope, rtol=rtol, atol=rtol * size)
 
-    gs = _random_like(pushed, seed=2)
+    gs = _random_derivative_seed(pushed, seed=2)
     pulled = run(vjp, [*arrays, *gs])
-    left, right = _inner(pushed, gs), _inner(ts, pulled)
+    left, right = _derivative_inner_product(pushed, gs), _derivative_inner_product(ts, pulled)
     size = max(1.0, abs(left), sum(float(np.abs(p * g).sum()) for p, g in zip(pushed, gs)))
     assert abs(left - right) <= 1e-9 * size, f"<jvp t, g> = {left}, <t, vjp g> = {right}"
 

@@ -62,10 +62,10 @@ def check_op(op: Op, *arrays: ArrayLike, order: int = 2) -> None:
 def cast_operands(arrays: Arrays, dtype: DType) -> list[np.ndarray]:
     """Convert the float64 operands of a sample to another dtype."""
     with np.errstate(all="ignore"):  # samples contain infinities and NaN
-        return [_cast(np.asarray(a), dtype) for a in arrays]
+        return [_cast_op_operand(np.asarray(a), dtype) for a in arrays]
 
 
-def _cast(a: np.ndarray, dtype: DType) -> np.ndarray:
+def _cast_op_operand(a: np.ndarray, dtype: DType) -> np.ndarray:
     if a.dtype != np.float64:
         return a
     if dtype.kind in "iub":

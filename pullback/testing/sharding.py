@@ -12,8 +12,8 @@ from pullback.graph.types import Type
 from pullback.ops.sources import Input
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
-from pullback.sharding.partition.simulate import simulated
-from pullback.sharding.parts import join, places
+from pullback.sharding.partition.simulate import simulate_devices
+from pullback.sharding.parts import join, part_places
 from pullback.sharding.spec import P, Sharding
 from pullback.testing.programs import Arrays, Function, assert_close, graph_of, run, several
 
@@ -50,8 +50,8 @@ def run_sharded(
 ) -> list[np.ndarray]:
     """Return the results of `f` on sharded operands, computed by simulated devices."""
     graph = sharded_graph(f, arrays, shardings)
-    program = simulated(partition(graph, mesh).graph, mesh)
-    stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
+    program = simulate_devices(partition(graph, mesh).graph, mesh)
+    stacks = [_stacked_shards(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
     results = []
     for stack, y in zip(run(program, stacks), graph.outputs, strict=True):
         parts = stack.reshape(mesh.size, *stack.shape[len(mesh.shape) :])
@@ -67,12 +67,12 @@ def sharded_graph(f: Function, arrays: Arrays, shardings: Sequence[Sharding]) ->
     return Graph(inputs, several(f(*inputs)))
 
 
-def _stacked(array: np.ndarray, sharding: Sharding) -> np.ndarray:
+def _stacked_shards(array: np.ndarray, sharding: Sharding) -> np.ndarray:
     """Stack the shards of all devices, with the mesh as leading dimensions, padded with garbage."""
     mesh = sharding.mesh
     shape = [n * sharding.parts(i) for i, n in enumerate(sharding.local_shape(array.shape))]
     garbage = np.nan if array.dtype.kind in "fc" or array.dtype.kind == "V" else 77
     padded = np.full(shape, garbage, array.dtype)
     padded[tuple([slice(n) for n in array.shape])] = array
-    parts = [padded[places(sharding, array.shape, k)] for k in range(mesh.size)]
+    parts = [padded[part_places(sharding, array.shape, k)] for k in range(mesh.size)]
     return np.stack(parts).reshape(*mesh.shape, *parts[0].shape)

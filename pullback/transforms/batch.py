@@ -9,11 +9,11 @@ from pullback.errors import GradientVerification, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder
-from pullback.graph.node import Node, emit, results
+from pullback.graph.node import Node, emit_node, results
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE, Axis, spread
-from pullback.ops.traits import named_axes
-from pullback.transforms.call_rules import check_nodes, deriving, is_result
+from pullback.ops.traits import op_named_axes
+from pullback.transforms.call_rules import check_nodes, deriving_rules, is_result
 
 Batched = tuple[Node, bool]  # (value for all examples, whether it has the axis in front)
 
@@ -24,9 +24,9 @@ def batched(graph: Graph, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]
     `xs` are the values of the graph's inputs; those that are `mapped` have the axis first.
     """
     known: dict[Node, Any] = dict(zip(graph.inputs, zip(xs, mapped, strict=True), strict=True))
-    with deriving():
+    with deriving_rules():
         for node in graph.nodes[len(graph.inputs) :]:
-            thread.where, thread.backward = node.where, node.backward
+            thread.where, thread.forward_op = node.where, node.forward_op
             known[node] = _batch_node(node, axis, known)
     return [known[y] for y in graph.outputs]
 
@@ -57,20 +57,20 @@ def _batch_node(node: Node, axis: Axis, known: dict[Node, Any]) -> Batched | lis
     if not node.inputs and isinstance(node.op, Distinct):
         return node, False  # a leaf stays the same node
     pairs = [known[x] for x in node.inputs]
-    made = _apply_rule(node, axis, tuple([x for x, _ in pairs]), [has for _, has in pairs])
+    made = _apply_batch_rule(node, axis, tuple([x for x, _ in pairs]), [has for _, has in pairs])
     if not isinstance(node.type, tuple):
         check_nodes(node, (made,), 1, "batched results", "results")
-        return _checked(node, node.type, made, axis)
+        return _checked_batch(node, node.type, made, axis)
     if isinstance(made, Node):
         made = results(made)
     check_nodes(node, made, len(node.type), "batched results", "results")
-    return [_checked(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
+    return [_checked_batch(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
 
 
-def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
-    names_axis = axis.name is not None and axis.name in named_axes(node.op)
+def _apply_batch_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
+    names_axis = axis.name is not None and axis.name in op_named_axes(node.op)
     if not any(mapped) and not names_axis:
-        return emit(node.op, xs)  # the same for all examples
+        return emit_node(node.op, xs)  # the same for all examples
     rule = node.op.batch
     if rule is not None:
         transforms = (batched_graph,) if isinstance(node.op, HigherOrder) else ()
@@ -85,7 +85,7 @@ def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]
     return ys if isinstance(node.type, tuple) else ys[0]
 
 
-def _checked(node: Node, type: Type, y: Node, axis: Axis) -> Batched:
+def _checked_batch(node: Node, type: Type, y: Node, axis: Axis) -> Batched:
     """A result, whose shape must be that of one example, with or without the axis in front."""
     has = y.type.shape == (axis.size, *type.shape)
     if (not has and y.type.shape != type.shape) or y.type.dtype is not type.dtype:

@@ -36,22 +36,23 @@ def logged_rules() -> Iterator[list[str]]:
 
 
 @contextmanager
-def deriving(where: Location = None) -> Iterator[None]:
+def deriving_rules(where: Location = None) -> Iterator[None]:
     """Restore the origin of new nodes after a block that calls rules.
 
     With `where`, new nodes of the block carry that line.
     """
-    saved = thread.where, thread.backward
+    saved = thread.where, thread.forward_op
     thread.where = where or thread.where
     try:
         yield
     finally:
-        thread.where, thread.backward = saved
+        thread.where, thread.forward_op = saved
 
 
 def derive_from(node: Node, backward: bool) -> tuple[int, Node]:
-    """Give new nodes the line of `node`; return a number below theirs, and the node."""
-    thread.where, thread.backward = node.where, backward or node.backward
+    """Give new nodes the line of `node` and, in a backward pass, the name of its op; return a
+    number below theirs, and the node."""
+    thread.where, thread.forward_op = node.where, node.op.name if backward else node.forward_op
     return next_number(), node
 
 

@@ -10,23 +10,23 @@ from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE
 from pullback.transforms import call_rules
-from pullback.transforms.call_rules import derive_from, deriving, is_result, require_rule
+from pullback.transforms.call_rules import derive_from, deriving_rules, is_result, require_rule
 from pullback.transforms.reverse import on_path
 
 
-def tangents(
+def forward_tangents(
     outputs: Sequence[Node], inputs: Sequence[Node], ts: Sequence[Node | None]
 ) -> list[Node | None]:
     """Return the tangent of each output, `None` where it does not depend on the inputs."""
     known: dict[Node, Any] = {}
     given = dict(zip(inputs, ts, strict=True))
-    with deriving():
+    with deriving_rules():
         for node in on_path(outputs, inputs):
-            known[node] = given[node] if node in given else push(node, known)
+            known[node] = given[node] if node in given else push_forward(node, known)
     return [known.get(y) for y in outputs]
 
 
-def push(node: Node, known: dict[Node, Any]) -> Any:
+def push_forward(node: Node, known: dict[Node, Any]) -> Any:
     """Call the node's jvp rule: its tangent, or a tuple of tangents for an op with several results.
 
     `known` holds the tangents of its operands; `None` stands for zero.
@@ -39,7 +39,7 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
     require_rule(node, "forward-mode")
     several = isinstance(node.type, tuple)
     derive_from(node, backward=False)
-    made = _apply_rule(node, results(node) if several else node, ts)
+    made = _apply_jvp_rule(node, results(node) if several else node, ts)
     types = node.type if several else (node.type,)
     found = made if several and made is not None else (made,) * len(types)
     call_rules.check_nodes(node, found, len(types), "tangents", "results")
@@ -50,14 +50,14 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
     return made
 
 
-def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
+def _apply_jvp_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
-        transforms = (tangents,) if isinstance(node.op, HigherOrder) else ()
+        transforms = (forward_tangents,) if isinstance(node.op, HigherOrder) else ()
         return rule(out, node.inputs, ts, *transforms)
     # A composite without a rule of its own: differentiate its expansion.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]
     ys = made if isinstance(made, tuple) else (made,)
-    pushed = tuple(tangents(ys, xs, ts))
+    pushed = tuple(forward_tangents(ys, xs, ts))
     return pushed if isinstance(made, tuple) else pushed[0]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pullback.graph import table
 from pullback.graph.graph import ancestors
-from pullback.graph.node import Node, inherited
+from pullback.graph.node import Node, emitted_node_tokens
 from pullback.ops.prelude import Op
 from pullback.transforms.call_rules import is_result, log_rules
 
@@ -87,7 +87,8 @@ class TemplateNode(NamedTuple):
     operands: tuple[int, ...]
     type: Any
     line: Any  # the number of the node whose line it carries, or a line from inside an op's graph
-    backward: bool | None  # None: one result of an op with several, which takes it from the op
+    forward_op: str  # the name of the op whose rule emitted it
+    selects: bool  # whether it is one result of an op with several, and like that otherwise
 
 
 class Template(NamedTuple):
@@ -100,14 +101,14 @@ class Template(NamedTuple):
     def instantiate(self, nodes: list[Node]) -> list[Node | None]:
         """Write the nodes after those of a key; return the gradients."""
         log_rules(self.rules)
-        for op, operands, type, line, backward in self.nodes:
+        for op, operands, type, line, forward_op, selects in self.nodes:
             inputs = tuple([nodes[i] for i in operands])
-            if backward is None:
+            if selects:
                 x = inputs[0]
-                made = Node(op, inputs, type, x.where, x.tokens, x.backward)
+                made = Node(op, inputs, type, x.where, x.tokens, x.forward_op)
             else:
                 where = nodes[line].where if line.__class__ is int else line
-                made = Node(op, inputs, type, where, inherited(op, inputs), backward)
+                made = Node(op, inputs, type, where, emitted_node_tokens(op, inputs), forward_op)
             nodes.append(made)
         return [None if i is None else nodes[i] for i in self.gradients]
 
@@ -139,9 +140,9 @@ def _make_template(
 def _template_node(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
     operands = tuple([number[x] for x in node.inputs])
     if is_result(node):
-        return TemplateNode(node.op, operands, node.type, None, None)
+        return TemplateNode(node.op, operands, node.type, None, "", True)
     line = number[source] if node.where is source.where else node.where
-    return TemplateNode(node.op, operands, node.type, line, node.backward)
+    return TemplateNode(node.op, operands, node.type, line, node.forward_op, False)
 
 
 class GradientCache:
@@ -163,9 +164,9 @@ class GradientCache:
         with self._lock:
             if key not in self._templates:
                 self._templates[key] = template
-                self.size += _size(key, template)
+                self.size += _gradient_cache_size(key, template)
             while self.size > CAPACITY:
-                self.size -= _size(*self._templates.popitem(last=False))
+                self.size -= _gradient_cache_size(*self._templates.popitem(last=False))
 
     def clear(self) -> None:
         with self._lock:
@@ -173,7 +174,7 @@ class GradientCache:
             self.size = 0
 
 
-def _size(key: tuple, template: Template) -> int:
+def _gradient_cache_size(key: tuple, template: Template) -> int:
     return len(key) + sum([1 + len(node.operands) for node in template.nodes])
 
 

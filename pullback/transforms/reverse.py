@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.errors import PullbackError
@@ -21,7 +21,7 @@ from pullback.transforms.call_rules import (
     check_cotangent,
     check_nodes,
     derive_from,
-    deriving,
+    deriving_rules,
     is_result,
     logged_rules,
     require_rule,
@@ -29,6 +29,7 @@ from pullback.transforms.call_rules import (
 from pullback.transforms.gradient_cache import GradientKey, Source
 
 Contribution = tuple[int, int, Node]  # (number of the consumer, position among its operands, g)
+Watcher = Callable[[Node, Sequence[Node | None]], None]
 
 
 def gradients(
@@ -51,9 +52,12 @@ def gradients(
 
 def derive(
     reached: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node | None],
-    targets: Sequence[Node],
+    targets: Sequence[Node], watch: Watcher | None = None,
 ) -> tuple[list[Node | None], list[Source]]:  # fmt: skip
-    """Compute the gradients by calling rules; also return the nodes whose rules ran."""
+    """Compute the gradients by calling rules; also return the nodes whose rules ran.
+
+    `watch` is called with each of these nodes and the cotangents of its operands.
+    """
     active = between(reached, targets)
     consumers = count_consumers(active)
     arrived: dict[Node, list[Contribution]] = {}
@@ -68,16 +72,19 @@ def derive(
     inner = {n for n in active if not active.keys().isdisjoint(n.inputs)}
     ready = [(-n.number, n) for n in inner if not consumers[n]]
     heapq.heapify(ready)
-    with deriving():
+    with deriving_rules():
         while ready:
             node = heapq.heappop(ready)[1]
             sources.append(derive_from(node, backward=True))
             contributions = arrived.pop(node, None)
             if node in wanted:
-                g = found[node] = _gradient(node, contributions or [])
+                g = found[node] = _reverse_gradient(node, contributions or [])
                 contributions = None if g is None else [(0, 0, g)]
             if contributions:
-                deliver(node, pull(node, contributions, active), arrived)
+                pulled = pull_back(node, contributions, active)
+                if watch is not None:
+                    watch(node, pulled)
+                deliver_cotangents(node, pulled, arrived)
             for x in node.inputs:
                 if x in inner:
                     consumers[x] -= 1
@@ -87,11 +94,11 @@ def derive(
         for target in targets:
             if target not in found:
                 sources.append(derive_from(target, backward=True))
-                found[target] = _gradient(target, arrived.get(target, []))
+                found[target] = _reverse_gradient(target, arrived.get(target, []))
     return [found[t] for t in targets], sources
 
 
-def deliver(
+def deliver_cotangents(
     node: Node, cotangents: Sequence[Node | None], arrived: dict[Node, list[Contribution]]
 ) -> None:
     """Add the cotangents of a node's operands to what arrived at them."""
@@ -161,13 +168,13 @@ def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:
     return total
 
 
-def _gradient(target: Node, contributions: list[Contribution]) -> Node | None:
+def _reverse_gradient(target: Node, contributions: list[Contribution]) -> Node | None:
     """The sum of what arrived at a target, in the target's layout on its mesh."""
     g = accumulate(target, contributions)
     return None if g is None else laid_out(g, target.type)
 
 
-def pull(
+def pull_back(
     node: Node, contributions: list[Contribution], active: dict[Node, None]
 ) -> Sequence[Node | None]:
     """Call the node's vjp rule: one cotangent per operand, `None` where it is not needed."""
@@ -187,7 +194,7 @@ def pull(
     else:
         g = accumulate(node, contributions)
     try:
-        pulled = _apply_rule(node, g, out, need)
+        pulled = _apply_vjp_rule(node, g, out, need)
         check_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
         kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
         for x, c in zip(node.inputs, kept, strict=True):
@@ -199,7 +206,7 @@ def pull(
     return kept
 
 
-def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence[Node | None]:
+def _apply_vjp_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence[Node | None]:
     rule = node.op.vjp
     if rule is not None:
         transforms = (gradients,) if isinstance(node.op, HigherOrder) else ()

@@ -35,8 +35,8 @@ def test_an_error_shows_the_line_and_a_caret(write: Any) -> None:
     ended = ir("verify", path)
     assert (ended.status, ended.out) == (1, "")
     assert ended.err == (
-        "error[E3001]: instruction 2 (Add): shapes must broadcast, dimension 1 is 4 and 5, "
-        "got f32[3,4], f32[3,5]\n"
+        "error[E3001]: Broadcasting failed: instruction 2 (Add): shapes must broadcast, "
+        "dimension 1 is 4 and 5, got f32[3,4], f32[3,5]\n"
         f" --> {path}:3:1\n"
         "  |\n"
         "3 | %2 = Add(%0, %1) : Tensor<f32, [3, 4]>\n"
@@ -126,7 +126,7 @@ def test_grad_with_a_seed_and_in_another_profile() -> None:
     assert ended.out.endswith("= [ 0.,  0., 11.]\n")
     refused = ir("grad", "-", stdin=DIVISION)
     assert refused.status == 1
-    assert "error[E5001]: Div: " in refused.err
+    assert "error[E5001]: Unsupported operation: Div: " in refused.err
     assert "  = The extended profile has one: use --profile extended.\n" in refused.err
     assert "profile: extended\n" in ir("grad", "--profile", "extended", "-", stdin=DIVISION).out
 
@@ -276,7 +276,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert ir("diff", "-", "-").status == 2
     ended = ir("verify", "-", stdin=b'%0 = Input() {name: "\xff"}')
     assert ended.status == 1
-    assert "error[E1001]: invalid UTF-8: byte 0xff\n --> <stdin>:1:22\n" in ended.err
+    assert "error[E1001]: Invalid UTF-8 sequence: byte 0xff\n --> <stdin>:1:22\n" in ended.err
 
 
 def test_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from command import DIVISION, EXAMPLE, ROWS, UNFIT, ir
 
-from pullback.cli.run import output_text
+from pullback.cli.run import run_output_text
 
 
 def test_run_takes_literals() -> None:
@@ -44,16 +44,16 @@ def test_random_inputs_are_the_same_each_time() -> None:
 
 
 def test_matrices_start_on_a_line_of_their_own() -> None:
-    shown = output_text(1, "Tensor<i64, [2, 2]>", np.array([[1, 2], [3, 4]]))
+    shown = run_output_text(1, "Tensor<i64, [2, 2]>", np.array([[1, 2], [3, 4]]))
     assert shown == "%1 : Tensor<i64, [2, 2]> =\n[[1, 2],\n [3, 4]]"
-    assert "..." in output_text(1, "Tensor<i64, [5000]>", np.arange(5000))
+    assert "..." in run_output_text(1, "Tensor<i64, [5000]>", np.arange(5000))
 
 
 @pytest.mark.parametrize("engine", ["reference", "xla"])
 def test_a_run_time_error_has_a_place(engine: str) -> None:
     ended = ir("run", "-", "-i", "x=[1, 2, 3]", "-i", "i=[0, 3]", "--engine", engine, stdin=ROWS)
     assert (ended.status, ended.out) == (1, "")
-    assert "error[E6001]: gather: " in ended.err
+    assert "error[E6001]: Index out of bounds: gather: " in ended.err
     assert " --> <stdin>:3:1\n" in ended.err
     ended = ir("run", "-", "-i", "x=0", "--check", "--engine", engine, stdin=DIVISION)
     assert "error[E6005]: " in ended.err and "3 | %2 = BinOp(Div" in ended.err
@@ -80,7 +80,7 @@ def test_a_run_time_error_has_a_place(engine: str) -> None:
         (["--random", "-1"], 2, "--random: must be 0 or a positive integer, got -1"),
         (["-i", "f.npz", "--timeout", "0"], 2, "--timeout: must be a positive number of seconds"),
         (["-i", "x=f.npz"], 1, "error[E2007]: run: input 'i' is missing"),
-        (["-i", "wide.npz"], 1, "error[E2001]: run: input 'x' is declared as f32[3], got f64[3]"),
+        (["-i", "wide.npz"], 1, "Type mismatch: run: input 'x' is declared as f32[3], got f64[3]"),
         (["-i", "f.npz", "--engine", "abacus"], 1, "error[E6002]"),
         (["-i", "f.npz", "--out", "out.txt"], 2, "--out takes a file that ends in .npz"),
         (["-i", "f.npz", "--out", "nowhere/out.npz"], 2, "cannot write nowhere/out.npz"),

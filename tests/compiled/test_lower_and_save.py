@@ -228,14 +228,14 @@ def test_files_that_are_not_programs_are_refused(tmp_path, x):
     def sealed(body: bytes) -> bytes:
         return MAGIC + hashlib.sha256(body).digest() + body
 
-    newer = sealed(b"\x02" + good[start + 1 :])
+    newer = sealed(b"\x03" + good[start + 1 :])
     header = good[start:].replace(b'"plan"', b'"plum"')
     cases = {
         "not written by": [b"", b"hello", json.dumps({}).encode()],
         "it is truncated": [good[: start + 3]],
         "checksum": [good[:-1], good + b"x", good[:-5] + bytes([good[-5] ^ 1]) + good[-4:],
                      good[: start + 40] + b"?" + good[start + 41 :]],
-        "format 2": [newer],
+        "format 3": [newer],
         "header is invalid": [sealed(header)],
     }  # fmt: skip
     for word, files in cases.items():

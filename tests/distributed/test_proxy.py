@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from pullback.distributed.connection import connect
+from pullback.distributed.connection import connect_to_coordinator
 from pullback.distributed.handshake import Refused
 from pullback.distributed.proxy import Relay, private_directory
 from pullback.errors import ArgumentError
@@ -62,4 +62,4 @@ def test_no_process_listens_at_all_addresses(monkeypatch, address, listen):
     monkeypatch.setenv("PULLBACK_LISTEN", listen)
     monkeypatch.setenv("PULLBACK_SECRET", "any secret of sixteen characters")
     with pytest.raises(ArgumentError, match="process 0 must listen at one address, got"):
-        connect(address, 2, 0, 1.0)
+        connect_to_coordinator(address, 2, 0, 1.0)

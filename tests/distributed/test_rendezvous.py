@@ -17,7 +17,7 @@ from pullback.distributed import handshake
 from pullback.distributed.gate import Gate, one_address
 from pullback.distributed.handshake import MEET, WORK, respond
 from pullback.distributed.launcher import free_port
-from pullback.distributed.rendezvous import Rendezvous, introduction, join
+from pullback.distributed.rendezvous import Rendezvous, join_rendezvous, rendezvous_introduction
 from pullback.errors import ArgumentError, EngineError
 
 HERE = "127.0.0.1"
@@ -45,7 +45,7 @@ def meet(count, *others, timeout=20.0):
     """
     with waiting(count, timeout) as (first, port), ThreadPoolExecutor() as pool:
         told = [
-            pool.submit(outcome, lambda c=c: join(HERE, port, *c, timeout, SECRET).names)
+            pool.submit(outcome, lambda c=c: join_rendezvous(HERE, port, *c, timeout, SECRET).names)
             for c in others
         ]
         found = outcome(first.names)
@@ -70,12 +70,12 @@ def test_a_process_that_leaves_again_is_awaited_again():
     with waiting(2) as (first, port), ThreadPoolExecutor() as pool:
         with socket.create_connection((HERE, port)) as connection:
             respond(connection, SECRET, MEET)
-            connection.sendall(message(introduction(2, 1)))
+            connection.sendall(message(rendezvous_introduction(2, 1)))
             while first._missing:
                 time.sleep(0.01)
         while not first._missing:
             time.sleep(0.01)
-        told = pool.submit(join, HERE, port, 2, 1, 20.0, SECRET)
+        told = pool.submit(join_rendezvous, HERE, port, 2, 1, 20.0, SECRET)
         names = first.names()
         first.dismiss(names)
         assert told.result() == (names, HERE)
@@ -86,13 +86,13 @@ def test_processes_with_different_settings_raise():
     assert wrong.startswith("num_processes must be the same for all processes, got 3 on process 0")
     assert told == [wrong]
     assert meet(3, (3, 1), (3, 1))[0] == "two processes have process_id 1, and"
-    assert {"pullback", "jaxlib", "PULLBACK_EAGER"} < set(introduction(2, 0)["same"])
+    assert {"pullback", "jaxlib", "PULLBACK_EAGER"} < set(rendezvous_introduction(2, 0)["same"])
 
 
 def test_a_process_with_another_secret_raises_at_once():
     with waiting(2) as (_, port):
         with pytest.raises(EngineError, match="has another secret than this process") as caught:
-            join(HERE, port, 2, 1, 20.0, b"some other secret of some other job")
+            join_rendezvous(HERE, port, 2, 1, 20.0, b"some other secret of some other job")
         assert caught.value.hint == "PULLBACK_SECRET must be the same for all processes."
 
 
@@ -114,7 +114,7 @@ def message(content):
     return struct.pack(">I", len(text)) + text
 
 
-GOOD = introduction(2, 1)
+GOOD = rendezvous_introduction(2, 1)
 STRANGERS = [
     b"",
     b"\n",
@@ -166,7 +166,7 @@ def test_strangers_and_malformed_messages_are_refused_and_logged(caplog):
             refused(port, data, SECRET)
         refused(port, b"", SECRET, WORK)  # there is no service yet
         logged = [r.getMessage() for r in caplog.records if r.name == "pullback.distributed"]
-        told = pool.submit(join, HERE, port, 2, 1, 20.0, SECRET)
+        told = pool.submit(join_rendezvous, HERE, port, 2, 1, 20.0, SECRET)
         names = first.names()
         first.dismiss(names)
         assert told.result().names == names
@@ -183,7 +183,7 @@ def test_connections_that_say_nothing_keep_nobody_out():
             stack.enter_context(socket.create_connection((HERE, port), timeout=20))
             for _ in range(270)
         ]
-        told = pool.submit(join, HERE, port, 2, 1, 20.0, SECRET)
+        told = pool.submit(join_rendezvous, HERE, port, 2, 1, 20.0, SECRET)
         first.dismiss(first.names())
         assert len(told.result().names) == 2
         assert len(held[0].recv(48)) == 48 and held[0].recv(1) == b""
@@ -196,7 +196,7 @@ def test_a_proof_is_not_valid_for_another_connection():
         tap.listen()
         with ThreadPoolExecutor() as pool:
             caller = pool.submit(
-                outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 1.0, SECRET)
+                outcome, lambda: join_rendezvous(HERE, tap.getsockname()[1], 2, 1, 1.0, SECRET)
             )
             with tap.accept()[0] as theirs, socket.create_connection((HERE, port)) as mine:
                 theirs.sendall(mine.recv(48))
@@ -213,7 +213,7 @@ def test_a_proof_is_not_valid_for_another_connection():
 def test_a_coordinator_that_does_not_know_the_secret_is_not_believed():
     with socket.create_server((HERE, 0)) as impostor, ThreadPoolExecutor() as pool:
         port = impostor.getsockname()[1]
-        told = pool.submit(outcome, lambda: join(HERE, port, 2, 1, 1.0, SECRET))
+        told = pool.submit(outcome, lambda: join_rendezvous(HERE, port, 2, 1, 1.0, SECRET))
         with impostor.accept()[0] as connection:
             connection.sendall(b"pullback meet 1\n" + bytes(32))
             assert len(connection.recv(68)) == 68
@@ -224,7 +224,7 @@ def test_a_coordinator_that_does_not_know_the_secret_is_not_believed():
 
 def test_no_coordinator():
     with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
-        join(HERE, 1, 2, 1, 0.1, SECRET)
+        join_rendezvous(HERE, 1, 2, 1, 0.1, SECRET)
 
 
 def test_a_port_that_is_taken():

@@ -549,3 +549,78 @@ def test_linspace_depends_on_tensors():
 def test_arange_agrees_with_range():
     for start, stop, step in itertools.product((-5, 0, 3), (-4, 0, 7), (-3, -1, 1, 2)):
         assert pb.arange(start, stop, step).tolist() == list(range(start, stop, step))
+
+
+# -- values at the edges --------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["xla", "reference"])
+def engine(request):
+    with pb.config(engine=request.param), np.errstate(all="ignore"):
+        yield
+
+
+@pytest.mark.usefixtures("engine")
+def test_linspace_between_tensors_computes_in_f64():
+    got = pb.linspace(pb.tensor(0), pb.tensor(2**40 + 1), 4, dtype="float64").numpy()
+    np.testing.assert_allclose(got, np.linspace(0, 2**40 + 1, 4), rtol=1e-15)
+    got = pb.linspace(pb.tensor([0.0, 1.0]), pb.tensor(1.0), 11)
+    assert got.dtype is pb.float32
+    want = np.linspace(np.array([0.0, 1.0]), 1.0, 11).astype(np.float32)
+    np.testing.assert_array_equal(got.numpy(), want)
+    assert pb.linspace(0, pb.tensor(2j), 3).tolist() == [0j, 1j, 2j]
+    assert pb.linspace(pb.tensor(1.0), 3, 4, endpoint=False).tolist() == [1.0, 1.5, 2.0, 2.5]
+    assert [pb.linspace(pb.tensor(1.0), 3, n).tolist() for n in (0, 1)] == [[], [1.0]]
+    ends = pb.grad(lambda a, b: pb.linspace(a, b, 5)[1], (0, 1))(pb.tensor(0.0), pb.tensor(8.0))
+    assert [g.item() for g in ends] == [0.75, 0.25]
+
+
+def test_no_difference_leaves_out_what_would_be_joined():
+    assert pb.diff([1, 4, 9], n=0, prepend=[0], append=[1]).tolist() == [1, 4, 9]
+    assert pb.diff([1, 4, 9], n=1, prepend=[0]).tolist() == [1, 3, 5]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_product_of_one_term_keeps_its_zero():
+    zeros = [-0.0, 0.0]
+    made = [pb.outer(zeros, [1.0]), pb.tensor([zeros]).mT @ pb.tensor([[1.0]])]
+    for product in made:
+        assert np.signbit(product.numpy()).reshape(-1).tolist() == [True, False]
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_far_tail_of_gelu():
+    x = [-1.0, -5.0, -8.0, -12.0, 5.0]
+    want = [v * math.erfc(-v * math.sqrt(0.5)) / 2 for v in x]
+    for dtype, rtol in (("float32", 1e-5), ("float64", 1e-13)):
+        np.testing.assert_allclose(pb.gelu(pb.tensor(x, dtype=dtype)).numpy(), want, rtol=rtol)
+    assert pb.gelu(pb.tensor(-8.0), approximate=True).item() < 0
+    slope = pb.grad(pb.gelu)(pb.tensor(-8.0, dtype="float64")).item()
+    want = math.erfc(8 * math.sqrt(0.5)) / 2 - 8 * math.exp(-32) / math.sqrt(2 * math.pi)
+    assert slope == pytest.approx(want, rel=1e-12)
+
+
+# -- counts of repeat ------------------------------------------------------------------------------
+
+COUNTS = [[1, 0, 2], (1, 0, 2), np.array([1, 0, 2])]
+
+
+@pytest.mark.parametrize("counts", COUNTS, ids=["list", "tuple", "array"])
+def test_repeat_with_listed_counts_inside_transforms(counts):
+    x = pb.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+    def f(row):
+        return pb.repeat(row, counts)
+
+    want = [[1.0, 3.0, 3.0], [4.0, 6.0, 6.0]]
+    assert pb.vmap(f)(x).tolist() == want
+    assert pb.compile(f)(x[0]).tolist() == want[0]
+    assert pb.scan(lambda s, row: (s, f(row)), pb.tensor(0.0), x)[1].tolist() == want
+    assert pb.checkpoint(f)(x[1]).tolist() == want[1]
+    assert pb.grad(lambda row: pb.compile(f)(row).sum())(x[0]).tolist() == [1.0, 0.0, 2.0]
+
+
+def test_repeat_with_counts_that_are_computed_says_what_to_pass():
+    with told(pb.errors.HostReadError, TypeError, "repeat: ", "pass a list of integers"):
+        pb.compile(lambda x, n: pb.repeat(x, n))(pb.tensor([1.0, 2.0]), pb.tensor([1, 2]))
+    assert pb.repeat(pb.zeros((0,)), []).shape == (0,)

@@ -19,7 +19,7 @@ from pullback.ops.elementwise.division import Div
 from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.movement import Broadcast
-from pullback.ops.sources import Result, leaf
+from pullback.ops.sources import Result, leaf_source
 from pullback.ops.wrap.identity import Alias, OptimizationBarrier, StopGradient
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
@@ -96,7 +96,7 @@ def test_equal_leaves_are_never_merged():
     x, y = source(2, name="x"), source(2, name="x")
     assert x.op is y.op
     value = np.ones(2, np.float32)
-    v, w = (leaf(Type((2,), F32), value) for _ in range(2))
+    v, w = (leaf_source(Type((2,), F32), value) for _ in range(2))
     made = canonicalise(Graph([x, y], [x + y, v * w, Neg()(x), Neg()(y)]))
     total, product, first, second = made.outputs
     assert total.inputs[0] is not total.inputs[1]
@@ -140,9 +140,9 @@ def test_instruction_order_is_kept():
 def test_lines_and_direction_are_kept():
     x = source(2)
     line = where.user_line()
-    made = canonicalise(Graph([x], [Node(Neg(), (x,), x.type, line, backward=True)]))
+    made = canonicalise(Graph([x], [Node(Neg(), (x,), x.type, line, forward_op="Neg")]))
     assert made.outputs[0].where is line
-    assert made.outputs[0].backward
+    assert made.outputs[0].backward and made.outputs[0].forward_op == "Neg"
 
 
 def test_an_input_node_of_another_op_becomes_an_input():

@@ -11,7 +11,7 @@ import pullback as pb
 from pullback.engines.registry import engine
 from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.graph.compile_split import segments
+from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.ops.prelude import interpret
 
@@ -52,7 +52,7 @@ def training_graph(layers):
 
 def test_deeper_models_have_no_more_different_segments():
     def different(layers):
-        return {s.graph.structure for s in segments(training_graph(layers))}
+        return {s.graph.structure for s in split_into_segments(training_graph(layers))}
 
     few, many = different(8), different(32)
     assert len(many) == len(few) < 8
@@ -64,7 +64,7 @@ def test_segments_compute_the_same_as_the_whole_program(layers):
     graph = training_graph(layers)
     rng = np.random.default_rng(2)
     arrays = [np.asarray(rng.normal(size=x.type.shape), x.type.dtype.numpy) for x in graph.inputs]
-    parts = segments(graph)
+    parts = split_into_segments(graph)
     assert len(parts) > 4
     values = dict(zip(graph.inputs, arrays, strict=True))
     for part in parts:
@@ -77,7 +77,7 @@ def test_segments_compute_the_same_as_the_whole_program(layers):
 def test_many_short_repetitions_are_not_cut():
     def update(count):
         params = [pb.tensor(np.ones(3))] * count
-        return segments(pb.trace(lambda *ps: [p + p * p for p in ps], *params).graph)
+        return split_into_segments(pb.trace(lambda *ps: [p + p * p for p in ps], *params).graph)
 
     assert update(100) == []  # all of it is no longer than a segment
     assert len(update(1000)) > 4
@@ -182,4 +182,4 @@ def test_programs_without_repetition_are_not_cut():
             x = op(x) + 1
         return x
 
-    assert segments(pb.trace(f, pb.tensor([1.0])).graph) == []
+    assert split_into_segments(pb.trace(f, pb.tensor([1.0])).graph) == []

@@ -19,7 +19,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.sources import Result, leaf
+from pullback.ops.sources import Result, leaf_source
 
 
 class Pair(NamedTuple):
@@ -115,29 +115,29 @@ COMPLEX = [dtypes.complex64, dtypes.complex128]
 def test_promotion_within_a_kind_follows_numpy(family):
     for a in family:
         for b in family:
-            assert dtypes.promote(a, b).numpy == np.promote_types(a.numpy, b.numpy), (a, b)
+            assert dtypes.promote_dtypes(a, b).numpy == np.promote_types(a.numpy, b.numpy), (a, b)
 
 
 def test_an_integer_with_an_inexact_dtype_gives_the_inexact_one():
     for a in INTEGERS:
         for b in [*FLOATS, *COMPLEX, dtypes.bfloat16]:
-            assert dtypes.promote(a, b) is b is dtypes.promote(b, a)
+            assert dtypes.promote_dtypes(a, b) is b is dtypes.promote_dtypes(b, a)
 
 
 def test_promotion_of_bfloat16():
     bf16 = dtypes.bfloat16
-    assert dtypes.promote(bf16, bf16) is bf16
-    assert dtypes.promote(bf16, dtypes.float16) is F32
-    assert dtypes.promote(bf16, F32) is F32
-    assert dtypes.promote(bf16, F64) is F64
-    assert dtypes.promote(bf16, dtypes.complex64) is dtypes.complex64
+    assert dtypes.promote_dtypes(bf16, bf16) is bf16
+    assert dtypes.promote_dtypes(bf16, dtypes.float16) is F32
+    assert dtypes.promote_dtypes(bf16, F32) is F32
+    assert dtypes.promote_dtypes(bf16, F64) is F64
+    assert dtypes.promote_dtypes(bf16, dtypes.complex64) is dtypes.complex64
 
 
 def test_promotion_is_commutative_and_idempotent():
     for a in dtypes.ALL:
-        assert dtypes.promote(a, a) is a
+        assert dtypes.promote_dtypes(a, a) is a
         for b in dtypes.ALL:
-            assert dtypes.promote(a, b) is dtypes.promote(b, a)
+            assert dtypes.promote_dtypes(a, b) is dtypes.promote_dtypes(b, a)
 
 
 @pytest.mark.parametrize("d", dtypes.ALL, ids=str)
@@ -186,7 +186,7 @@ def test_lines_of_one_statement_are_distinguished():
 
 
 def test_calling_a_graph_keeps_its_leaves():
-    x, w = source(2), leaf(Type((2,), F32), np.ones(2, np.float32))
+    x, w = source(2), leaf_source(Type((2,), F32), np.ones(2, np.float32))
     y = source(2)
     (made,) = Graph([x], [x * w])(y)
     assert made.inputs == (y, w)

@@ -13,6 +13,7 @@ import pullback as pb
 from pullback import testing
 from pullback.engines.registry import engine
 from pullback.engines.xla import builder, mlir
+from pullback.errors import VerificationError
 from pullback.graph.table import TABLE
 from pullback.ops.collective.reduce import Collective
 
@@ -51,7 +52,7 @@ def returned(name):
 
 def same_bits(graph, module, arrays):
     """Whether XLA computes the same; it runs both unless they are the same program to it."""
-    if builder.module(graph) == builder.module(module.graph):
+    if builder.build_module(graph) == builder.build_module(module.graph):
         return True
     xla = engine("xla")
     want, got = testing.run(graph, arrays, xla), testing.run(module.graph, arrays, xla)
@@ -352,3 +353,31 @@ def test_the_same_bytes_in_every_process():
         for seed in ("1", "2")
     ]  # fmt: skip
     assert runs[0] == runs[1] and len(runs[0]) == 65
+
+
+NESTED = {
+    "modules": lambda n: "module {" * n + "}" * n,
+    "generic": lambda n: '"builtin.module"() ({' * n + "}) : () -> ()" * n,
+    "lists": lambda n: "module attributes {a.b = " + "[" * n + "]" * n + "} {}",
+    "dictionaries": lambda n: "module attributes {a.b = " + "{c = " * n + "1" + "}" * n + "} {}",
+    "types": lambda n: "module attributes {a.b = " + "tuple<" * n + ">" * n + "} {}",
+    "locations": lambda n: "module {} loc(" + "fused[" * n + '"x"' + "]" * n + ")",
+    "signs": lambda n: "module attributes {a.b = affine_map<(d) -> (" + "- " * n + "d)>} {}",
+    "aliases": lambda n: "\n".join([
+        "#a0 = [1]", *[f"#a{i + 1} = [#a{i}]" for i in range(n)],
+        f"module attributes {{a.b = #a{n}}} {{}}"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_text_that_is_nested_too_deep_is_refused(kind):
+    for depth in (1000, 50_000):
+        with pytest.raises(VerificationError, match="nested deeper than 300 levels"):
+            pb.ir.from_stablehlo(NESTED[kind](depth))
+
+
+def test_brackets_in_strings_and_comments_are_no_nesting():
+    text = pb.ir.to_stablehlo(pb.trace(lambda x: x + 1, pb.tensor([1.0])).graph)
+    comment, named = "// " + "{" * 1000 + "\n", 'loc("' + "(" * 1000 + '")'
+    again = pb.ir.from_stablehlo(comment + text.replace('loc("x")', named))
+    assert again.graph.names == ("(" * 1000,)

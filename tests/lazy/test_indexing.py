@@ -326,3 +326,13 @@ def test_random_indices_follow_numpy(case: tuple) -> None:
         total = host.copy()
         np.add.at(total, index, value)
         np.testing.assert_array_equal(x.at[index].add(value).numpy(), total)
+
+
+def test_an_empty_mask_on_an_axis_of_size_one_selects_nothing():
+    x = pb.tensor([[1.0, 2.0]])
+    for mask in (np.zeros(0, bool), pb.zeros((0,), dtype="bool")):
+        assert x[mask].shape == (0, 2)
+        assert x.at[mask].set(9.0).tolist() == [[1.0, 2.0]]
+        assert x.at[mask].add(9.0).tolist() == [[1.0, 2.0]]
+    with pytest.raises(IndexError, match="axis 0 has size 2 and the mask 0"):
+        pb.tensor([1.0, 2.0])[np.zeros(0, bool)]

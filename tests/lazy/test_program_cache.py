@@ -191,9 +191,9 @@ def test_a_program_found_and_then_evicted_still_runs():
 
 def _prepared(y: Any) -> Any:
     from pullback.lazy.collect import pending_ancestors
-    from pullback.lazy.launch import _prepare
+    from pullback.lazy.launch import _prepare_launch
 
-    return _prepare(pending_ancestors([y._node]), [y._node], [y._node])
+    return _prepare_launch(pending_ancestors([y._node]), [y._node], [y._node])
 
 
 def test_a_program_compiled_while_the_cache_is_cleared():
@@ -219,7 +219,7 @@ def test_a_program_compiled_while_the_cache_is_cleared():
 
 def test_the_bound_is_a_setting(monkeypatch):
     monkeypatch.setenv("PULLBACK_CACHE_MEMORY", "3M")
-    assert settings._from_environment().cache_bytes == 3 * 2**20
+    assert settings._settings_from_environment().cache_bytes == 3 * 2**20
     with pb.config(cache_bytes="1.5 GiB"):
         assert settings.current().cache_bytes == 3 * 2**29
     assert settings.current().cache_bytes == 512 * 2**20

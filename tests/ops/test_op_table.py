@@ -11,7 +11,7 @@ from one_program import OneProgram
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
 from pullback.engines.registry import engine
-from pullback.engines.xla.builder import Builder, module
+from pullback.engines.xla.builder import Builder, build_module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
@@ -19,7 +19,7 @@ from pullback.ops.collective.reduce import Collective
 from pullback.ops.composite import Expandable
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op, interpret
-from pullback.sharding.factors import instantiate
+from pullback.sharding.factors import instantiate_factors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.spec import P, Sharding
@@ -86,6 +86,9 @@ def applied(label, op, arrays):
     return label, testing.graph_of(op, arrays), arrays
 
 
+CALLS = {"DebugPrint"}  # ops that call a function of this process: no file can hold that
+
+
 @pytest.mark.usefixtures("cold_disk")
 @pytest.mark.parametrize("name", OPS)
 def test_xla_equals_numpy(name):
@@ -93,7 +96,8 @@ def test_xla_equals_numpy(name):
     program = OneProgram([applied(i, *case) for i, case in enumerate(TABLE[name].samples())])
     compiled = program.run()
     program.check(compiled)
-    assert engine("xla").compile(program.graph).origin == "disk"
+    origin = "compiler" if name in CALLS else "disk"
+    assert engine("xla").compile(program.graph).origin == origin
     assert [v.tobytes() for v in program.run()] == [v.tobytes() for v in compiled]
 
 
@@ -144,7 +148,7 @@ def splits(op, arrays):
     and the number of parts."""
     graph = testing.graph_of(op, arrays)
     types = [x.type for x in graph.inputs]
-    rule = instantiate(op.factors(*types), types, [y.type for y in graph.outputs])
+    rule = instantiate_factors(op.factors(*types), types, [y.type for y in graph.outputs])
     minor = {f for side in (rule.operands, rule.results) for dims in side for d in dims
              for f in d[1:]}  # fmt: skip
     for i, dims in enumerate(rule.operands):
@@ -173,7 +177,7 @@ def test_a_kept_dimension_is_not_gathered(op, arrays):
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_ops_with_runtime_checks_are_fallible(op, arrays):
     builder = Builder()
-    module(testing.graph_of(op, arrays), builder)
+    build_module(testing.graph_of(op, arrays), builder)
     assert op.fallible or not builder.checks
 
 

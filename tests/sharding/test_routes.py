@@ -20,7 +20,7 @@ from pullback.ops.collective.rows import MoveRows, PermuteRows
 from pullback.ops.sources import placeholder
 from pullback.sharding.cost import Machine
 from pullback.sharding.partition import routes
-from pullback.sharding.parts import places
+from pullback.sharding.parts import part_places
 from pullback.sharding.rounds import balanced, components, rounds
 
 PLANE = pb.DeviceMesh((2, 4), ("a", "b"))
@@ -48,7 +48,7 @@ def least(mesh, shape, have, want):
     """The bytes of f32 that a device lacks on average, which is the least that can be sent."""
     total = 0
     for k in range(mesh.size):
-        sides = [places(pb.Sharding(mesh, spec), shape, k) for spec in (have, want)]
+        sides = [part_places(pb.Sharding(mesh, spec), shape, k) for spec in (have, want)]
         shared = [max(0, min(s.stop, t.stop) - max(s.start, t.start)) for s, t in zip(*sides)]
         total += math.prod(t.stop - t.start for t in sides[1]) - math.prod(shared)
     return 4 * total / mesh.size

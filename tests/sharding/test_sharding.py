@@ -20,7 +20,7 @@ from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE
-from pullback.sharding.propagate import plan
+from pullback.sharding.propagate import plan_propagation
 
 P = pb.P
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
@@ -169,7 +169,7 @@ def test_shardings_that_do_not_fit_the_tensor():
 
 def planned(op, spec, shape):
     x = put(np.zeros(shape, np.float32), spec)._node.type
-    return plan(op, [x], [op.type_of(x).plain], MESH)
+    return plan_propagation(op, [x], [op.type_of(x).plain], MESH)
 
 
 def test_one_plan_serves_all_sizes():

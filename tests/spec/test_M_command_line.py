@@ -11,7 +11,7 @@ import pytest
 from command import ir, pullback
 from paths import TESTS
 
-from pullback.cli.conformance import judge
+from pullback.cli.conformance import judge_case
 
 SUITE = TESTS / "conformance"
 SUM = """
@@ -124,7 +124,7 @@ expected:
         (SUM, "status: success", "status: error", "expected None, got success"),
         (SUM, "status: success", "status: maybe", "`expected.status` must be success or error"),
         (SUM, "expected:", "wanted:", "a case must have `input` and `expected`"),
-        (ERROR, "E2001", "E2002", "expected E2002, got E2001: instruction 1"),
+        (ERROR, "E2001", "E2002", "expected E2002, got E2001: Type mismatch: instruction 1"),
         (ERROR, "declared type", "no such words", "expected a message with 'no such words'"),
         (ERROR, "line: 2", "line: 3", "expected the place {'line': 3, 'column': 1}"),
         (ERROR, "status: error", "status: success", "expected success, got E2001"),
@@ -135,9 +135,9 @@ expected:
 def test_M76_a_case_that_does_not_hold_fails(case: str, before: str, after: str, reason: str):
     import yaml
 
-    assert judge(yaml.safe_load(case), "reference").outcome == "pass"
+    assert judge_case(yaml.safe_load(case), "reference").outcome == "pass"
     assert before in case
-    verdict = judge(yaml.safe_load(case.replace(before, after)), "reference")
+    verdict = judge_case(yaml.safe_load(case.replace(before, after)), "reference")
     assert verdict.outcome == "fail"
     assert reason in verdict.reason
 

@@ -152,8 +152,37 @@ def test_M61_index_slice_convolution_gather():
     fails("E4010", images + conv.format([1], "Same"), strides=(1,))
     fails("E2001", images + conv.format([1, 1], "Full"))
     fails("E2001", images + conv.format([1, 1], "Custom([[1, 1]])"))
+    negative = images + conv.format([1, 1], "Custom([[0, 0], [-1, 1]])")
+    fails("E6003", negative)
+    pb.ir.verify(pb.ir.parse("profile: extended\n" + negative))
     gather = "%1 = Gather(%0, %0) : Tensor<f32, [2, 3, 3]>\noutputs: %1"
     fails("E4011", X + gather, dtype="f32")
+
+
+def test_M23_conv2d_prints_its_parameters_as_the_grammar_has_them():
+    images = input_line(0, [1, 5, 5, 3]) + input_line(1, [3, 3, 3, 4])
+    for padding, shape in (("Same", [1, 5, 5, 4]), ("Custom([[1, 0], [0, 0]])", [1, 4, 3, 4])):
+        line = f"%2 = Conv2d(%0, %1, [1, 1], {padding}) : Tensor<f32, {shape}>\noutputs: %2"
+        module = pb.ir.parse(images + line)
+        pb.ir.verify(module)
+        assert module.text() == images + line
+        keys = f"%2 = Conv2d(%0, %1) {{strides: [1, 1], padding: {padding}}} : Tensor<f32, {shape}>"
+        assert pb.ir.parse(f"{images}{keys}\noutputs: %2") == module
+
+
+def test_M73_errors_begin_with_their_code_and_its_title():
+    two = input_line(0, [3, 4]) + input_line(1, [3, 5])
+    text = two + "%2 = BinOp(Add, %0, %1) : Tensor<f32, [3, 4]>\noutputs: %2"
+    error = fails("E3001", text)
+    assert str(error).startswith("E3001: Broadcasting failed: instruction 2 (Add): ")
+    assert all(entry.title for entry in pb.ir.CATALOGUE.values())
+    with pytest.raises(pb.PullbackError, match=r"^E1003: Unterminated string literal: "):
+        pb.ir.parse('%0 = Input() {name: "x')
+    module = pb.ir.parse(two + "outputs: %0")
+    with pytest.raises(pb.PullbackError, match=r"^E5004: Unsupported shape in gradient: "):
+        pb.ir.autodiff(module)
+    with pytest.raises(pb.PullbackError, match=r"^run: "):  # a wrong call has no title
+        pb.ir.run(module, np.ones((3, 4), np.float32))
 
 
 def test_M62_shapes_of_products():

@@ -14,8 +14,8 @@ from pullback.errors import ArgumentError, ShapeError, VerificationError
 from pullback.graph.dtypes import float32
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.sharding.factors import instantiate, parse
-from pullback.sharding.propagate import plan
+from pullback.sharding.factors import instantiate_factors, parse_factors
+from pullback.sharding.propagate import plan_propagation
 
 P = pb.P
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
@@ -197,13 +197,13 @@ def test_N41_an_axis_is_used_once():
 
 
 def test_N42_parse():
-    assert parse("m k, k n -> m n") == ((("m", "k"), ("k", "n")), (("m", "n"),))
-    assert parse("... (a b) 1 _ -> a ...") == (
+    assert parse_factors("m k, k n -> m n") == ((("m", "k"), ("k", "n")), (("m", "n"),))
+    assert parse_factors("... (a b) 1 _ -> a ...") == (
         (("...", ("a", "b"), "1", "_"),), (("a", "..."),)
     )  # fmt: skip
     for wrong in ("m k", "m [k -> m", "m -> m)"):
         with pytest.raises(VerificationError, match="factor rule"):
-            parse(wrong)
+            parse_factors(wrong)
 
 
 def types(*shapes):
@@ -211,13 +211,15 @@ def types(*shapes):
 
 
 def test_N42_instantiate():
-    rule = instantiate("... m k, k n -> ... m n", types((5, 2, 3), (3, 4)), types((5, 2, 4)))
+    rule = instantiate_factors(
+        "... m k, k n -> ... m n", types((5, 2, 3), (3, 4)), types((5, 2, 4))
+    )
     assert rule.extents == {"...1": 5, "m": 2, "k": 3, "n": 4} and rule.contracted == ["k"]
-    rule = instantiate("(a b) c -> a b c", types((6, 4)), types((2, 3, 4)))
+    rule = instantiate_factors("(a b) c -> a b c", types((6, 4)), types((2, 3, 4)))
     assert rule.extents == {"a": 2, "b": 3, "c": 4} and rule.contracted == []
-    rule = instantiate("(a=2 b) _ -> (a=2 c) _", types((6, 4)), types((4, 6)))
+    rule = instantiate_factors("(a=2 b) _ -> (a=2 c) _", types((6, 4)), types((4, 6)))
     assert rule.extents == {"a": 2, "b": 3, "c": 2} and rule.operands == ((("a", "b"), ()),)
-    rule = instantiate("..., ... -> ...", types((4, 1), (3,)), types((4, 3)))
+    rule = instantiate_factors("..., ... -> ...", types((4, 1), (3,)), types((4, 3)))
     assert rule.operands[0] == (("...2",), ())  # along size 1 the operand repeats
 
 
@@ -234,7 +236,7 @@ def test_N42_instantiate():
 )
 def test_N42_a_rule_that_does_not_fit_raises(text, xs, ys, words):
     with pytest.raises(VerificationError, match=words):
-        instantiate(text, types(*xs), types(*ys))
+        instantiate_factors(text, types(*xs), types(*ys))
 
 
 def test_N42_propagate():
@@ -322,7 +324,9 @@ def test_N44_an_answer_does_not_depend_on_the_order_of_operands(one, other):
     """Except for one axis on two dimensions: the first dimension of the result takes it."""
     op = TABLE["Add"]()
     xs = [put(s, 8, 8)._node.type for s in (one, other)]
-    results = [plan(op, pair, [xs[0].plain], MESH).results[0].dims for pair in (xs, xs[::-1])]
+    results = [
+        plan_propagation(op, pair, [xs[0].plain], MESH).results[0].dims for pair in (xs, xs[::-1])
+    ]
     assert results[0] == results[1]
 
 

@@ -277,6 +277,21 @@ def test_T9_printing_shows_line_and_direction():
     assert len(shown) == 1 and wanted in shown[0] and "backward" in shown[0]
 
 
+def test_T9_a_gradient_node_carries_the_name_of_the_forward_op():
+    def f(x):
+        return pb.exp(pb.sin(x)) * x
+
+    for _ in range(2):  # derived by rules, then written out from a template
+        (g,) = pb.vjp(f, pb.tensor(X))[1](X)
+        made = {n.op.name: n.forward_op for n in ancestors([g._node]) if n.backward}
+        assert made["Cos"] == "Sin" and all(made.values())
+    t = pb.trace(lambda x: pb.grad(lambda x: pb.sin(x).sum())(x), pb.tensor(X))
+    rows = [row.split("  # ")[1] for row in t.text(provenance=True).splitlines() if "#" in row]
+    assert f"{line(-2)} backward of sin" in rows
+    forward = pb.trace(lambda x: pb.sin(x) + 1, pb.tensor(X)).text(provenance=True)
+    assert f"# {line(-1)} sin" in forward and "backward" not in forward
+
+
 def test_T9_unrelated_graphs_share_no_metadata():
     def lines_of(f):
         (g,) = pb.vjp(f, pb.tensor(X))[1](X)

@@ -15,7 +15,7 @@ from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, placeholder
-from pullback.static.literals import literal
+from pullback.static.literals import literal_text
 from pullback.static.module import Module
 
 SAMPLED = [name for name in sorted(TABLE) if list(TABLE[name].samples())]
@@ -271,7 +271,7 @@ def test_shardings_print_short_and_read_back(mesh, spec, text):
     program = read_back(Graph([x], [x], ["x"])).text()
     assert f"Tensor<f32, [8, 8], {text}>" in program
     assert pb.ir.parse(program).graph.inputs[0].type is x.type
-    long = program.replace(text, f"sharding: {literal(x.type.sharding.plain)}")
+    long = program.replace(text, f"sharding: {literal_text(x.type.sharding.plain)}")
     assert pb.ir.parse(long).text() == program
 
 

@@ -13,6 +13,7 @@ import pytest
 from ir_ops import F32, F64, I32, I64, Body, Marked, Scaled, TopTwo, source
 from paths import PYTHONPATH
 
+import pullback as pb
 from pullback.graph import dtypes, where
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
@@ -22,7 +23,7 @@ from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Mul, Neg
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.movement import Reshape
-from pullback.ops.sources import SCALAR, Const, Result, leaf
+from pullback.ops.sources import SCALAR, Const, Result, leaf_source
 from pullback.ops.wrap.identity import Alias
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
@@ -150,7 +151,7 @@ def test_several_results_are_named_on_one_line():
 def test_leaves_print_as_inputs_and_scalars_as_constants():
     x = source(2)
     y = -x
-    w = leaf(Type((2,), F32), np.ones(2, np.float32))
+    w = leaf_source(Type((2,), F32), np.ones(2, np.float32))
     scalar = Node(SCALAR, (), Type((), F32), value=0.1)
     assert print_graph(Graph([x], [y * w * scalar])).splitlines()[1:] == [
         '%1 = Input() {name: "leaf1"} : Tensor<f32, [2]>',
@@ -180,12 +181,36 @@ def test_provenance_follows_the_instruction():
     x = source(2)
     line = where.user_line()
     forward = Node(Neg(), (x,), x.type, line)
-    backward = Node(Neg(), (forward,), x.type, line, backward=True)
+    backward = Node(Neg(), (forward,), x.type, line, forward_op="Neg")
     text = print_graph(Graph([x], [backward]), provenance=True).splitlines()
     assert text[0].endswith("Tensor<f32, [2]>")
-    assert text[1] == f"%1 = Neg(%0) : Tensor<f32, [2]>  # test_text.py:{line.line}"
-    assert text[2] == f"%2 = Neg(%1) : Tensor<f32, [2]>  # test_text.py:{line.line} backward"
+    assert text[1] == f"%1 = Neg(%0) : Tensor<f32, [2]>  # test_text.py:{line.line} neg"
+    assert text[2] == f"%2 = Neg(%1) : Tensor<f32, [2]>  # test_text.py:{line.line} backward of neg"
     assert "#" not in print_graph(Graph([x], [backward]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: pb.tanh(x) * 2,
+        lambda x: pb.relu(x),
+        lambda x: x.astype("float16") + pb.nan,
+        lambda x: pb.scan(lambda c, row: (c * row, c), x, pb.ones((3, 2))),
+        lambda x: pb.grad(lambda y: pb.where(y > 0, y, -y).sum())(x),
+    ],
+)
+@pytest.mark.parametrize("provenance", [False, True])
+def test_a_printed_trace_is_a_module(f, provenance):
+    t = pb.trace(f, pb.tensor([1.0, 2.0]))
+    module = pb.ir.parse(t.text(provenance))
+    pb.ir.verify(module)
+    assert module.text() == str(t) == str(t.graph)
+
+
+def test_inputs_of_one_name_are_told_apart():
+    x, y = source(2), source(2)
+    graph = Graph([x, y], [x + y], ["x", "x"])
+    pb.ir.verify(pb.ir.parse(str(graph)))
 
 
 # -- fingerprints -------------------------------------------------------------------------------

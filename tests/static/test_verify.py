@@ -14,7 +14,7 @@ from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Add, Neg
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.movement import Reshape
-from pullback.ops.sources import Result, leaf
+from pullback.ops.sources import Result, leaf_source
 from pullback.static.verify import verify
 
 
@@ -34,7 +34,7 @@ def test_a_well_formed_graph_verifies():
     verify(Graph([x, y], [Sum((1,), False)(x * y), *top]))
     verify(Graph([x], []))
     verify(Graph([], [constant(1.0, F32)]))
-    verify(Graph([x], [x * leaf(Type((3,), F32), np.ones(3, np.float32))]))
+    verify(Graph([x], [x * leaf_source(Type((3,), F32), np.ones(3, np.float32))]))
 
 
 def test_m59_use_before_definition():

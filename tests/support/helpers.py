@@ -20,7 +20,7 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.ops.prelude import Op, ones
 from pullback.ops.sources import Input
-from pullback.ops.traits import communicates
+from pullback.ops.traits import op_communicates
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import gradients
 
@@ -173,6 +173,6 @@ def collectives(graph: Graph) -> Counter[str]:
         inner = graphs_within(node.op.parameters())
         for held in inner:
             found += collectives(held)
-        if not inner and communicates(node.op):
+        if not inner and op_communicates(node.op):
             found[node.op.name] += 1
     return found

@@ -50,11 +50,13 @@ class Derived:
         """The values that the gradients are."""
         return [f"%{i}" for i in self.gradients.values()]
 
-    def run(self, *arrays: Any, cotangent: Any = None) -> list[np.ndarray]:
+    def run(
+        self, *arrays: Any, cotangent: Any = None, engine: str = "reference"
+    ) -> list[np.ndarray]:
         """The gradients at a point; the cotangent is ones."""
         g = np.ones(self.gradient.graph.inputs[-1].type.shape) if cotangent is None else cotangent
         given = feed(self.module, arrays) | {"cotangent": np.asarray(g, np.float64)}
-        made = ir.run(self.gradient, given, engine="reference")
+        made = ir.run(self.gradient, given, engine=engine)
         return made[len(self.module.outputs) :]
 
     def check(self, *arrays: np.ndarray) -> None:

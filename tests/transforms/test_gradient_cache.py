@@ -54,7 +54,7 @@ def written(found):
     tokens: dict[Any, int] = {}
     return [
         (
-            n.op, [index[x] for x in n.inputs], n.type, n.where, n.backward,
+            n.op, [index[x] for x in n.inputs], n.type, n.where, n.forward_op,
             [tokens.setdefault(t, len(tokens)) for t in n.tokens],
         )
         for n in nodes

@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.where import SourceLine
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -77,8 +77,8 @@ def code_key(code: CodeType) -> tuple:
 
 def _constant(value: Any) -> Any:
     if isinstance(value, frozenset):
-        return (frozenset, frozenset(map(exact, value)))
-    return code_key(value) if isinstance(value, CodeType) else exact(value)
+        return (frozenset, frozenset(map(exact_key, value)))
+    return code_key(value) if isinstance(value, CodeType) else exact_key(value)
 
 
 def absolute(name: str, f: FunctionType) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.graph.dtypes import DType
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.types import Type
 from pullback.graph.where import is_internal_file
 
@@ -63,8 +63,8 @@ def is_plain(value: Any) -> bool:
 def plain_key(value: Any) -> Any:
     """Return a plain value to compare and hash: 0.0 is not -0.0, 1 not True, NaN equals NaN."""
     if isinstance(value, slice):
-        return (slice, exact((value.start, value.stop, value.step)))
-    return exact(value)
+        return (slice, exact_key((value.start, value.stop, value.step)))
+    return exact_key(value)
 
 
 def same_plain(x: Any, y: Any) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla.callbacks import CallOrder
 from pullback.engines.xla.collectives import Collectives
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
-from pullback.engines.xla.printer import attribute_text, print_module
+from pullback.engines.xla.printer import print_attribute, print_module
 from pullback.engines.xla.regions import ControlFlow
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
@@ -31,7 +32,11 @@ class Builder(ControlFlow, Collectives):
         self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run communicating programs in their own thread
         self.guards = False  # whether barriers select values instead of passing them on
+        self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
+        self.platform = "cpu"  # that the program is compiled for
+        self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
+        self.calls = CallOrder()
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
         self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
@@ -48,7 +53,7 @@ class Builder(ControlFlow, Collectives):
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
-        texts = {k: attribute_text(v) for k, v in attributes.items()}
+        texts = {k: print_attribute(v) for k, v in attributes.items()}
         self.instructions.append(HloInstruction(mnemonic, xs, results, texts, blocks))
         return results if several else results[0]
 
@@ -108,10 +113,14 @@ class Builder(ControlFlow, Collectives):
         """The values in another dtype, with the bits that NumPy gives on every processor.
 
         Whether XLA rounds to 16 bits at once or first to f32 depends on the processor. NumPy rounds
-        to f16 once, and to bf16 through f32.
+        to f16 once, and to bf16 through f32. XLA's simplifier rewrites products with a converted
+        bool to a select, in which 0 times NaN is 0; it does not look through a select of 1 or 0.
         """
         if x.dtype is dtype:
             return x
+        if x.dtype is bool_ and dtype.is_inexact and not self.literal:
+            out = Type(x.shape, dtype)
+            return self.select(x, self.full(out, 1), self.full(out, 0))
         if dtype is bfloat16 and x.dtype is not float32:
             x = self.convert(x, float32)
         elif dtype is float16 and x.dtype is float64:
@@ -129,6 +138,18 @@ class Builder(ControlFlow, Collectives):
         return self.op(
             "stablehlo.bitcast_convert", self.select(inexact, odd, high), out=Type(x.shape, float64)
         )
+
+    def divide(self, x: HloValue, y: HloValue) -> HloValue:
+        """The quotient of two values of the same type.
+
+        XLA's simplifier multiplies by 1 / y where y is broadcast, and makes one quotient out of
+        two: products in it overflow where the quotient does not. It does not look through selects;
+        these choose the other operand where that is NaN, as the quotient is.
+        """
+        if x.dtype.is_float and not self.literal:
+            x_is_nan, y_is_nan = self.compare("NE", x, x), self.compare("NE", y, y)
+            x, y = self.select(y_is_nan, y, x), self.select(x_is_nan, x, y)
+        return self.op("stablehlo.divide", x, y, out=x.type)
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
         """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""
@@ -193,11 +214,14 @@ class Builder(ControlFlow, Collectives):
     def _lower(self, node: Node, xs: list[Any]) -> Any:
         if isinstance(node.op, Result):
             return xs[0][node.op.index]
-        out = _plain(node.type)
+        out = _plain_builder(node.type)
         try:
             made = node.op.hlo(self, out, *xs)
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
+        except Exception as error:  # a number too large for an attribute, for example
+            what = f"XLA has no program for these operands and parameters ({error})"
+            raise EngineError(what).at(node.op.title, node.where) from error
         values = made if isinstance(made, tuple) else (made,)
         problem = None
         if not all(isinstance(v, HloValue) for v in values):
@@ -213,17 +237,17 @@ class Builder(ControlFlow, Collectives):
 
 def lower(graph: Graph, b: Builder) -> Block:
     """A graph's program; checks add one result that says which of them held."""
-    arguments = tuple([b.value(_plain(x.type)) for x in graph.inputs])
+    arguments = tuple([b.value(_plain_builder(x.type)) for x in graph.inputs])
     results = b.inline(graph, arguments)
     if b.checks:
-        results += (_error_word(b),)
+        results += (_builder_error_word(b),)
     if b.has_ballast:
         results += (b.ballast(),)
     b.results = results
     return Block(arguments, b.instructions, results, graph.names)
 
 
-def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
+def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
     """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
     main = lower(graph, b)
@@ -233,14 +257,14 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
     return print_module(main, marks, count)
 
 
-def _plain(type: Any) -> Any:
+def _plain_builder(type: Any) -> Any:
     """Shape and dtype alone: the program of one device knows nothing of the others."""
     if isinstance(type, tuple):
-        return tuple([_plain(t) for t in type])
+        return tuple([_plain_builder(t) for t in type])
     return Type(type.shape, type.dtype) if type.varying or type.sharding else type
 
 
-def _error_word(b: Builder) -> HloValue:
+def _builder_error_word(b: Builder) -> HloValue:
     """One vector of bools that says which checks held.
 
     If the devices belong to several processes, each gets a table with a row for every device: a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import importlib.util
@@ -14,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines import processes
+from pullback.engines import fork, processes
+from pullback.engines.environment import variable
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
-from pullback.engines.xla.sharded import DeviceGroup, Queue, Shards, Spmd
+from pullback.engines.xla.sharded import DeviceGroup, ShardedQueue, Shards, Spmd
 from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
@@ -35,13 +37,13 @@ _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 
 
-def _collect(phase: str, info: dict) -> None:
+def _collect_xla_garbage(phase: str, info: dict) -> None:
     """Free host arrays that XLA released on its own threads."""
     if phase == "stop":
         _jax.collect_garbage()
 
 
-gc.callbacks.append(_collect)
+gc.callbacks.append(_collect_xla_garbage)
 
 
 class Client:
@@ -49,7 +51,7 @@ class Client:
 
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current().cluster
-        chosen = platform or os.environ.get("PULLBACK_PLATFORM")
+        chosen = platform or variable("PULLBACK_PLATFORM", None)
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
@@ -59,16 +61,24 @@ class Client:
         )
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = device_list([self.device])
-        self._options = _options(self.platform)
+        self._options = _client_options(self.platform)
         self.place = OnDevice(self.device)
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
-        self.queue = Queue(self)
+        self.queue = ShardedQueue(self)
+        fork.in_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer resets the flag.
             self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
+
+    def _abandon(self) -> None:
+        """Refuse XLA in a forked process, and never free it: that would wait for its threads."""
+        fork.lose_xla()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
+        if _collect_xla_garbage in gc.callbacks:
+            gc.callbacks.remove(_collect_xla_garbage)
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
@@ -78,19 +88,29 @@ class Client:
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
     ) -> Any:
         """Transfer arrays of one type, each to its device, as one array of jaxlib."""
+        if fork.lost_xla:
+            fork.refuse("storing a value")
         jax_config = sys.modules.get("jax._src.config")
-        if jax_config is None or type.dtype.bits < 64:
-            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        # The package jax is imported too, and has replaced our flag by its own.
-        before = jax_config.enable_x64.swap_local(True)
         try:
-            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        finally:
-            jax_config.enable_x64.set_local(before)
+            if jax_config is None or type.dtype.bits < 64:
+                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+            # The package jax is imported too, and has replaced our flag by its own.
+            before = jax_config.enable_x64.swap_local(True)
+            try:
+                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+            finally:
+                jax_config.enable_x64.set_local(before)
+        except (RuntimeError, MemoryError) as error:  # XLA's errors are RuntimeErrors
+            raise engine_error(error, "store the inputs of") from None
 
     def get(self, buffer: Any) -> np.ndarray:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
+        if fork.lost_xla and (self.platform != "cpu" or not buffer.is_ready()):
+            fork.refuse("reading a value that was not ready when the process was forked")
         try:
+            # A program that lacked memory has left buffers without memory. Reading one ends the
+            # process, or gives an array of objects; waiting for it raises.
+            buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
             # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
@@ -101,6 +121,8 @@ class Client:
 
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer on a group of devices has been computed."""
+        if fork.lost_xla and not buffer.is_ready():
+            fork.refuse("reading a value that was not ready when the process was forked")
         if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
@@ -125,26 +147,48 @@ class Client:
 
     def copy(self, buffer: Any) -> Any:
         """Return a new buffer with the same values."""
+        if fork.lost_xla:
+            fork.refuse("copying a value")
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
         places = [self._devices], [self.place], [always]
-        return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+        try:
+            return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+        except Exception as error:
+            raise engine_error(error, "copy the inputs of") from None
 
-    def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
-        loaded = self.compiled(text, self._devices, self._options)
-        return Executable(loaded, outs, self.place)
+    def compile(
+        self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = ()
+    ) -> Executable:
+        loaded = self.compiled(text, self._devices, self._options, functions)
+        return self._executable(loaded, outs)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """Load the result of `Executable.serialise`; return None if XLA rejects it."""
         loaded = self.loaded(code, self._devices, self._options)
-        return None if loaded is None else Executable(loaded, outs, self.place)
+        return None if loaded is None else self._executable(loaded, outs)
 
-    def compiled(self, text: str | bytes, devices: Any, options: Any) -> Any:
+    def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
+        return Executable(loaded, outs, self.place, self.platform == "cpu")
+
+    def compiled(
+        self, text: str | bytes, devices: Any, options: Any, functions: Sequence[Any] = ()
+    ) -> Any:
+        """Compile a program, which calls Python functions by their numbers."""
+        if fork.lost_xla:
+            fork.refuse("compiling a program")
         try:
+            if functions:
+                from pullback.engines.xla import mlir  # heavy
+
+                program = mlir.parsed(text)  # jaxlib takes functions only with a parsed program
+                return self._client.compile_and_load(program, devices, options, list(functions))
             return self._client.compile_and_load(text, devices, options)
         except Exception as error:
             raise engine_error(error, "compile") from None
 
     def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
+        if fork.lost_xla:
+            fork.refuse("loading a program")
         try:
             return self._client.deserialize_executable(code, devices, options)
         except Exception:
@@ -162,19 +206,10 @@ class Client:
             # XLA then has at least one thread for each device
             facts.append(len(self._client.local_devices()))
         parts = [repr(facts).encode(), self._options.SerializeAsString(), machine.processor()]
-        parts.append(machine.library(_LIBRARY))
+        parts.append(machine.machine_library(_LIBRARY))
         if self.platform == "cuda":
-            parts += machine.driver(), machine.library(_cuda_plugin() or "")
+            parts += machine.machine_driver(), machine.machine_library(_cuda_plugin() or "")
         return parts
-
-    def portable(self, text: str) -> bytes:
-        """Return portable StableHLO, of the oldest version that can express the program."""
-        for target in STABLEHLO_VERSIONS:
-            try:
-                return _jax.mlir.serialize_portable_artifact(text, target)
-            except Exception as error:
-                failure = error
-        raise engine_error(failure, "serialise") from None
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""
@@ -183,7 +218,7 @@ class Client:
         if found is None:
             if not all(0 <= i < len(self.devices) for i in key):
                 count = 1 if self._cluster is None else self._cluster.count
-                raise _too_few(self.platform, max(key) + 1, len(self.devices), count)
+                raise _too_few_devices(self.platform, max(key) + 1, len(self.devices), count)
             found = self._groups.setdefault(key, DeviceGroup(self, key))
         return found
 
@@ -195,7 +230,7 @@ class Client:
 
     def options_for(self, devices: Sequence[Any]) -> Any:
         """Return compile options for one replica of a program on each device."""
-        result, count = _options(self.platform), len(devices)
+        result, count = _client_options(self.platform), len(devices)
         ids = np.array([d.id for d in devices]).reshape(count, 1)
         assignment = xla_client.DeviceAssignment.create(ids)
         for options in (result, result.executable_build_options):
@@ -236,7 +271,7 @@ def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     return xla_client.make_c_api_client("cuda", options)
 
 
-def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:
+def _too_few_devices(platform: str, wanted: int, there: int, processes: int) -> EngineError:
     each = -(-wanted // processes)
     what = f"there is no device {platform}:{wanted - 1}, only {there}"
     hint = f"Set the environment variable PULLBACK_CPU_DEVICES={each} before Python starts."
@@ -256,7 +291,7 @@ def _cuda_plugin() -> pathlib.Path | None:
     return None
 
 
-def _options(platform: str) -> Any:
+def _client_options(platform: str) -> Any:
     options = xla_client.CompileOptions()
     # Converting to a shorter type and back must round: XLA's GPU compiler removes such pairs.
     options.env_option_overrides = [("xla_allow_excess_precision", False)]

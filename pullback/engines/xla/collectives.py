@@ -34,31 +34,31 @@ class Collectives(OpBuilder):
         results: list[Any] = [None] * len(xs)
         coded: dict[tuple, list] = {}
         for i, x in enumerate(xs):
-            if _by_gathering(x.dtype, kind):
+            if _reduce_by_gathering(x.dtype, kind):
                 parts = self.all_gather(self.reshape(x, (1, *x.shape)), groups, 0)
                 total = self._parts_reduced(parts, 0, len(groups[0]), kind)
                 results[i] = self.reshape(total, x.shape)
             else:
-                key, how = _encode(self, x, kind)
+                key, how = _encode_for_collective(self, x, kind)
                 coded.setdefault((key.dtype, how), []).append((i, key))
         for (dtype, how), operands in coded.items():
             given, body = [x for _, x in operands], self.combination(dtype, how)
             types = [x.type for x in given]
             found = self._exchange("all_reduce", given, groups, types, regions=body)
             for (i, _), y in zip(operands, found, strict=True):
-                results[i] = _decode(self, y, xs[i].dtype, kind)
+                results[i] = _decode_from_collective(self, y, xs[i].dtype, kind)
         return results
 
     def reduce_scatter(self, x: HloValue, groups: Groups, dim: int, kind: str) -> HloValue:
         """Reduce over each group; its k-th device gets the k-th part along `dim`."""
-        if _by_gathering(x.dtype, kind):
+        if _reduce_by_gathering(x.dtype, kind):
             parts = self.all_to_all(x, groups, dim, dim)
             return self._parts_reduced(parts, dim, len(groups[0]), kind)
-        key, how = _encode(self, x, kind)
+        key, how = _encode_for_collective(self, x, kind)
         out, body = _scaled(key.type, dim, 1, len(groups[0])), self.combination(key.dtype, how)
         more = {"regions": body, "scatter_dimension": dim}
         found = self._exchange("reduce_scatter", [key], groups, [out], **more)
-        return _decode(self, found[0], x.dtype, kind)
+        return _decode_from_collective(self, found[0], x.dtype, kind)
 
     def all_gather(self, x: HloValue, groups: Groups, dim: int) -> HloValue:
         """Concatenate the operands of each group along `dim`, on every device."""
@@ -78,7 +78,7 @@ class Collectives(OpBuilder):
         """Send operands along pairs (source, target) of positions; other positions get zeros."""
         if not pairs:
             return self.full(x.type, 0)
-        self.communicates, table = True, _table(pairs)
+        self.communicates, table = True, _group_table(pairs)
         return self.op("stablehlo.collective_permute", x, out=x.type, source_target_pairs=table)
 
     def position(self) -> HloValue:
@@ -116,11 +116,11 @@ class Collectives(OpBuilder):
     def _exchange(
         self, name: str, xs: Sequence[HloValue], groups: Groups, outs: Sequence[Type], **rest: Any
     ) -> Sequence[HloValue]:
-        self.communicates, table = True, _table(groups)
+        self.communicates, table = True, _group_table(groups)
         return self.op(f"stablehlo.{name}", *xs, out=tuple(outs), replica_groups=table, **rest)
 
 
-def _table(rows: Sequence[Sequence[int]]) -> str:
+def _group_table(rows: Sequence[Sequence[int]]) -> str:
     text = ", ".join(f"[{', '.join(map(str, row))}]" for row in rows)
     return f"dense<[{text}]> : tensor<{len(rows)}x{len(rows[0])}xi64>"
 
@@ -135,30 +135,30 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
 # all of them support is used.
 
 
-def _by_gathering(dtype: DType, kind: str) -> bool:
+def _reduce_by_gathering(dtype: DType, kind: str) -> bool:
     """Whether a transport lacks a reduction: then parts are gathered and reduced locally."""
     return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
 
 
-def _encode(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloValue, str]:
+def _encode_for_collective(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloValue, str]:
     """Return the operand in a supported dtype, and its reduction."""
     if x.dtype is bool_:
         return b.convert(x, uint8), {"and": "minimum", "or": "maximum"}.get(kind, kind)
     if x.dtype.is_integer:
         return b.convert(x, _WIDER.get(x.dtype, x.dtype)), kind
     if x.dtype.is_float and kind in ("maximum", "minimum"):
-        return _ordered(b, x, kind), kind
+        return _ordered_collective(b, x, kind), kind
     return x, kind
 
 
-def _decode(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
+def _decode_from_collective(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
     if dtype.is_float and y.dtype is not dtype:
         wide = float64 if dtype is float64 else float32
         y = b.op("stablehlo.bitcast_convert", _flip_negative(b, y), out=Type(y.shape, wide))
     return b.convert(y, dtype)
 
 
-def _ordered(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
+def _ordered_collective(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
     """Return floats as integers of the same order; NaN wins, about which transports disagree."""
     x = b.convert(x, float64 if x.dtype is float64 else float32)
     code = int64 if x.dtype is float64 else int32

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pullback.engines.byte_sizes import from_environment
+from pullback.engines.environment import variable
 
 FORMAT = 1
 _MAGIC = b"PULLBACK"
@@ -31,7 +31,7 @@ _SLACK = 64
 _ADVICE = "PULLBACK_CACHE_DIR sets another directory, PULLBACK_CACHE=0 turns the cache off"
 
 
-def key_of(parts: Iterable[bytes]) -> bytes:
+def disk_key(parts: Iterable[bytes]) -> bytes:
     """Return the key of an executable: a hash over everything that it depends on."""
     digest = hashlib.sha256(b"%d" % FORMAT)
     for part in parts:
@@ -65,7 +65,7 @@ class DiskCache:
         except OSError as error:
             self._warn(f"reading {path} failed ({error.strerror})")
             return None
-        payload = _unwrapped(key, content)
+        payload = _unwrapped_disk_entry(key, content)
         if payload is None:
             self.forget(key)
         elif time.time() - status.st_mtime > _TOUCH_AFTER:
@@ -74,7 +74,7 @@ class DiskCache:
 
     def write(self, key: bytes, payload: bytes) -> None:
         """Store an executable, unless the disk fails."""
-        header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _checksum(key, payload))
+        header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _disk_checksum(key, payload))
         content = header + payload
         if self._unwritable or len(content) > self.limit or not self._usable():
             return
@@ -194,13 +194,13 @@ def _quietly(action: Callable[[str], Any], path: str) -> None:
         action(path)
 
 
-def _checksum(key: bytes, payload: bytes) -> bytes:
+def _disk_checksum(key: bytes, payload: bytes) -> bytes:
     digest = hashlib.sha256(key)
     digest.update(payload)
     return digest.digest()
 
 
-def _unwrapped(key: bytes, content: bytes) -> bytes | None:
+def _unwrapped_disk_entry(key: bytes, content: bytes) -> bytes | None:
     """Return the payload of a file, if it is complete, of this format, and of this key."""
     if len(content) < _HEADER.size:
         return None
@@ -208,16 +208,16 @@ def _unwrapped(key: bytes, content: bytes) -> bytes | None:
     payload = content[_HEADER.size :]
     if (magic, version, owner, length) != (_MAGIC, FORMAT, key, len(payload)):
         return None
-    return payload if checksum == _checksum(key, payload) else None
+    return payload if checksum == _disk_checksum(key, payload) else None
 
 
-def _from_environment() -> DiskCache:
-    if os.environ.get("PULLBACK_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
+def _disk_cache_from_environment() -> DiskCache:
+    if not variable("PULLBACK_CACHE", True):
         return DiskCache(None)
-    limit = from_environment("PULLBACK_CACHE_SIZE", _SIZE)
+    limit = variable("PULLBACK_CACHE_SIZE", _SIZE)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     default = os.path.join(base, "pullback") if os.path.isabs(base) else None  # there is no home
-    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or default, limit)
+    return DiskCache(variable("PULLBACK_CACHE_DIR", default), limit)
 
 
 _current: DiskCache | None = None
@@ -227,11 +227,11 @@ def disk_cache() -> DiskCache:
     """Return the cache of this process, configured by the environment at first use."""
     global _current
     if _current is None:
-        _current = _from_environment()
+        _current = _disk_cache_from_environment()
     return _current
 
 
-def use(cache: DiskCache | None) -> None:
+def use_disk_cache(cache: DiskCache | None) -> None:
     """Use another cache; None restores the one that the environment configures."""
     global _current
     _current = cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,14 @@ import numpy as np
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
-from pullback.engines.xla.builder import Builder, module
+from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.client import Client
-from pullback.engines.xla.disk_cache import disk_cache, key_of
+from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.graph.compile_split import Segment, segments
+from pullback.errors import UnsupportedOp
+from pullback.graph.compile_split import Segment, split_into_segments
 from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, Structure
 from pullback.graph.node import Node
@@ -69,7 +70,7 @@ class XlaEngine:
         self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None
     ) -> XlaSequence | None:
         """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
-        parts = segments(graph)
+        parts = split_into_segments(graph)
         if not parts:
             return None
         given = _last_takers(parts, [graph.inputs[i] for i in donated])
@@ -89,26 +90,30 @@ class XlaEngine:
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""
-        machine.give_back()
+        machine.give_back_memory()
 
     def portable(
         self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None
     ) -> tuple[bytes, list[Check]]:
-        """Return a program as portable StableHLO, which later versions can read, and its checks.
+        """Return a program as the text of StableHLO, in generic form, and its checks.
 
         With a mesh, `graph` is the program of one device.
         """
         builder = Builder(mesh)
         builder.guards = True  # it may run on a CPU
-        text = module(graph, builder, donated)
-        return self.client.portable(text), [check for _, check in builder.checks]
+        builder.literal = False
+        text = build_module(graph, builder, donated)
+        if builder.functions:
+            hint = "Remove pb.debug.print from the function."
+            raise UnsupportedOp("a program that prints cannot be saved", hint=hint)
+        return text.encode(), [check for _, check in builder.checks]
 
     def load(
-        self, data: bytes, outs: Sequence[Type], checks: int, group: DeviceGroup | None = None
+        self, program: str, outs: Sequence[Type], checks: int, group: DeviceGroup | None = None
     ) -> Executable:
-        """Compile a portable program; its last result tells the outcome of `checks` checks."""
+        """Compile the text of a program; its last result tells the outcome of `checks` checks."""
         more = [Type((checks,), bool_)] if checks else []
-        return self._code(data, [*outs, *more], group).executable
+        return self._code(program, [*outs, *more], group).executable
 
     def outcomes(self, word: Any) -> np.ndarray:
         """Return which checks of a run held, from the last result of the program."""
@@ -117,12 +122,14 @@ class XlaEngine:
     def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
         builder = Builder(mesh)
         builder.guards = self.platform == "cpu"
+        builder.platform = self.platform
+        builder.literal = False
         return builder
 
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
         builder = self._builder()
-        text = module(graph, builder, donated)
-        code = self._code(text, [y.type for y in builder.results])
+        text = build_module(graph, builder, donated)
+        code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(
@@ -131,8 +138,9 @@ class XlaEngine:
         builder, group = self._builder(mesh), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
-        text = module(graph, builder, donated)
-        code = self._code(text, [y.type for y in builder.results], group)
+        text = build_module(graph, builder, donated)
+        outs = [y.type for y in builder.results]
+        code = self._code(text, outs, group, builder.functions)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
         code.executable.checksum = zlib.crc32(text.encode())
@@ -143,13 +151,18 @@ class XlaEngine:
         return self.client.group(mesh.devices)
 
     def _code(
-        self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None
-    ) -> Code:
-        """Load machine code from the disk, or compile it and store it there."""
+        self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None,
+        functions: Sequence[Callable[..., Any]] = (),
+    ) -> Code:  # fmt: skip
+        """Load machine code from the disk, or compile it and store it there; a program that calls
+        functions of this process is not stored."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
-        identity = self._identity if group is None else key_of(group.identity)
-        key = key_of([identity, text]) if disk.on else b""
+        if functions:
+            calling = place.compile(text, outs, functions)
+            return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
+        identity = self._identity if group is None else disk_key(group.identity)
+        key = disk_key([identity, text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
             executable = place.load(found, outs)
@@ -165,7 +178,7 @@ class XlaEngine:
 
     @functools.cached_property
     def _identity(self) -> bytes:
-        return key_of(self.client.identity)
+        return disk_key(self.client.identity)
 
 
 def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:

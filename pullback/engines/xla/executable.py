@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.engines import fork
+from pullback.engines.byte_sizes import show_bytes
+from pullback.engines.limits import physical_memory
 from pullback.engines.xla.jax_arrays import result_handler
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
@@ -12,12 +16,19 @@ from pullback.graph.types import Type
 
 
 class Executable:
-    """A compiled program whose results have the given `sharding`."""
+    """A compiled program whose results have the given `sharding`.
 
-    def __init__(self, loaded: Any, outs: Sequence[Type], sharding: Any) -> None:
+    On the host, XLA finds out while a program runs that there is too little memory for it. A
+    program that needs much is therefore awaited: if it fails, nothing has its results yet.
+    """
+
+    def __init__(
+        self, loaded: Any, outs: Sequence[Type], sharding: Any, on_host: bool = False
+    ) -> None:
         self._execute = loaded.execute_sharded
         self._handlers = [result_handler(t, sharding) for t in outs]
         self.loaded = loaded
+        self._awaited = on_host and _is_large(self.memory())
 
     def serialise(self) -> bytes | None:
         """Return the machine code, for `Client.load`; None if XLA cannot write it.
@@ -31,10 +42,28 @@ class Executable:
 
     def run(self, args: list[Any]) -> list[Any]:
         """Start the program; the device may still be computing the buffers that it returns."""
+        if fork.lost_xla:
+            fork.refuse("running a program")
         try:
-            return self._execute(args).consume_with_handlers(self._handlers)
+            results = self._execute(args).consume_with_handlers(self._handlers)
+            if self._awaited:
+                for result in results:
+                    result.block_until_ready()
+            return results
         except Exception as error:
             raise engine_error(error, "run") from None
+
+    def run_to_end(self, args: list[Any]) -> list[Any]:
+        """Run a program that calls Python, which must not end before it does."""
+        values = self.run(args)
+        try:
+            for value in values:
+                value.block_until_ready()
+        except EngineError:
+            raise
+        except Exception as error:
+            raise engine_error(error, "run") from None
+        return values
 
     def memory(self) -> MemoryUse:
         """Return the memory of a run, according to XLA's buffer assignment."""
@@ -49,9 +78,19 @@ class Executable:
         return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
 
 
+def _is_large(needs: MemoryUse) -> bool:
+    return needs.results + needs.temporaries > physical_memory() // 16
+
+
 def engine_error(error: Exception, action: str) -> EngineError:
     """Convert an error of XLA: keep its first line, and recognise a lack of memory."""
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if any(sign in first.lower() for sign in ("resource_exhausted", "out of memory", "bad_alloc")):
-        return OutOfMemory(f"the device is out of memory: {first}")
+    if isinstance(error, MemoryError) or any(sign in first.lower() for sign in _NO_MEMORY):
+        wanted = _BYTES.search(first)
+        what = f"{show_bytes(int(wanted[1]))} for its values" if wanted else "its values"
+        return OutOfMemory(f"the device does not have enough memory for a program: it needs {what}")
     return EngineError(f"XLA could not {action} the program: {first}")
+
+
+_NO_MEMORY = ("resource_exhausted", "out of memory", "bad_alloc")
+_BYTES = re.compile(r"allocat\w* (?:of )?(\d+) bytes")

@@ -76,7 +76,7 @@ class HloInstruction:
 
     def __getitem__(self, attribute: str) -> Any:
         """An attribute as a number, a string, a tuple of them, or a dict for named lists."""
-        return value_of(self.attributes[attribute])
+        return instruction_value(self.attributes[attribute])
 
     def get(self, attribute: str, default: Any) -> Any:
         return self[attribute] if attribute in self.attributes else default
@@ -136,22 +136,22 @@ def _block_key(block: Block, around: Mapping[HloValue, Any]) -> Key:
     return block.types, tuple(keys), tuple([known.get(y, y) for y in block.results])
 
 
-def without_defaults(attributes: dict[str, str]) -> dict[str, str]:
+def instruction_without_defaults(attributes: dict[str, str]) -> dict[str, str]:
     """The attributes that differ from their defaults, in alphabetical order."""
     return {k: v for k, v in sorted(attributes.items()) if k in _ALWAYS or not _is_default(k, v)}
 
 
 def _is_default(name: str, text: str) -> bool:
     if name in _ONES:
-        return set(value_of(text)) <= {1}
+        return set(instruction_value(text)) <= {1}
     if name == "window_reversal":
-        return not any(value_of(text))
+        return not any(instruction_value(text))
     if name == "padding":
-        return not np.any(value_of(text))
+        return not np.any(instruction_value(text))
     return _DEFAULTS.get(name) == text
 
 
-def type_of(text: str) -> Type | None:
+def instruction_type(text: str) -> Type | None:
     """The type that MLIR prints as `text`; None if our tensors cannot have it."""
     found = re.fullmatch(r"tensor<((?:\d+x)*)([a-z0-9<>]+)>", text)
     if found is None or found[2] not in _DTYPES:
@@ -159,14 +159,14 @@ def type_of(text: str) -> Type | None:
     return Type(tuple(map(int, found[1].split("x")[:-1])), _DTYPES[found[2]])
 
 
-def value_of(text: str) -> Any:
+def instruction_value(text: str) -> Any:
     """Parse an attribute."""
     if text in ("true", "false"):
         return text == "true"
     if found := re.fullmatch(r"(-?\d+) : i\d+", text):
         return int(found[1])
     if found := re.fullmatch(r"array<i\d+(?:: (.*))?>", text):
-        return tuple(map(value_of, found[1].split(", "))) if found[1] else ()
+        return tuple(map(instruction_value, found[1].split(", "))) if found[1] else ()
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if found := re.fullmatch(r"dense<(.*)> : tensor<((?:\d+x)*)i64>", text):
@@ -178,18 +178,18 @@ def value_of(text: str) -> Any:
         return found[1]
     if found := re.fullmatch(r"#stablehlo\.(dot|gather|scatter)<(.*)>", text, re.DOTALL):
         pairs = re.findall(r"(\w+) = (\[[^]]*\]|\d+)", found[2])
-        return {k: _numbers(v) for k, v in pairs}
+        return {k: _instruction_numbers(v) for k, v in pairs}
     if found := re.fullmatch(r"\[(.*)\]", text):
-        return tuple(map(value_of, found[1].split(", "))) if found[1] else ()
+        return tuple(map(instruction_value, found[1].split(", "))) if found[1] else ()
     return text
 
 
-def _numbers(text: str) -> Any:
+def _instruction_numbers(text: str) -> Any:
     found = tuple(map(int, re.findall(r"-?\d+", text)))
     return found if text.startswith("[") else found[0]
 
 
-def normal(block: Block) -> Block:
+def normal_instructions(block: Block) -> Block:
     """The same program without dead instructions, with its own constants in each region.
 
     A constant comes once, before the first instruction that uses it. So the form does not depend
@@ -225,7 +225,7 @@ class _Normal:
                 made.append(dataclasses.replace(found, results=(constants[key],)))
             return constants[key]
 
-        needed = live(block)
+        needed = live_instructions(block)
         for i in block.instructions:
             if not needed.intersection(i.results):
                 continue
@@ -237,18 +237,18 @@ class _Normal:
             results = self.fresh(i.results)
             known.update(zip(i.results, results, strict=True))
             new = dataclasses.replace(i, operands=operands, results=results, regions=regions)
-            new.attributes = without_defaults(i.attributes)
+            new.attributes = instruction_without_defaults(i.attributes)
             made.append(new)
         results = tuple([value(y) for y in block.results])
         return dataclasses.replace(block, arguments=arguments, instructions=made, results=results)
 
 
-def live(block: Block) -> set[HloValue]:
+def live_instructions(block: Block) -> set[HloValue]:
     """The values that a block's results depend on, also through regions."""
     needed = set(block.results)
     for i in reversed(block.instructions):
         if needed.intersection(i.results):
             needed.update(i.operands)
             for region in i.regions:
-                needed |= live(region)
+                needed |= live_instructions(region)
     return needed

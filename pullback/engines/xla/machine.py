@@ -26,7 +26,7 @@ def processor() -> bytes:
     return b"\n".join([sys.platform.encode(), platform.machine().encode(), *lines])
 
 
-def driver() -> bytes:
+def machine_driver() -> bytes:
     """Return the version of the NVIDIA driver, if there is one."""
     try:
         with open("/proc/driver/nvidia/version", "rb") as file:
@@ -35,7 +35,7 @@ def driver() -> bytes:
         return b""
 
 
-def library(path: str | os.PathLike) -> bytes:
+def machine_library(path: str | os.PathLike) -> bytes:
     """Return what identifies a build of a shared library: its size, beginning and end."""
     try:
         with open(path, "rb") as file:
@@ -47,7 +47,7 @@ def library(path: str | os.PathLike) -> bytes:
         return b"no library"
 
 
-def give_back() -> None:
+def give_back_memory() -> None:
     """Return freed memory to the system, which the C library of Linux would keep."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pullback.engines.xla.builder import Builder, lower
 from pullback.engines.xla.instructions import HloInstruction, HloValue, captured, instruction_key
-from pullback.graph.compile_split import segments
+from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -68,14 +68,17 @@ class Footprint:
         self.results = sum(y.type.nbytes for y in outputs)
         flow = _Flow(main.instructions, main.arguments, outputs, builder.origins)
         # A program that repeats itself runs in pieces: values passed between them are written.
-        for k, segment in enumerate(segments(graph)):
+        for k, segment in enumerate(split_into_segments(graph)):
             flow.handed.update(flow.root(builder.values[y]) for y in segment.gives)
             for node in segment.stands_for.values():
                 flow.piece.setdefault(node, k)
         flow.work_out()
         self.buffers = list(flow.buffers.values())
         # Of the possible orders of execution, XLA chooses one that needs little memory.
-        plans = [_simulate(flow, flow.steps), _simulate(flow, _frugal(flow))]
+        plans = [
+            _simulate_memory(flow, flow.steps),
+            _simulate_memory(flow, _frugal_memory_order(flow)),
+        ]
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
 
 
@@ -85,6 +88,7 @@ class _Recorder(Builder):
     def __init__(self, mesh: Any) -> None:
         super().__init__(mesh)
         self.guards = True  # as on a CPU, whose compiler is modelled
+        self.literal = False
         self.node: Node | None = None  # the innermost node with a line of the user's program
         self.origins: Origins = {}
         self.values: dict[Node, HloValue] = {}
@@ -224,7 +228,9 @@ class _Flow:
                 if y not in self.outputs:
                     self.buffers[y] = Buffer(y.type, self.origin(i)[0])
             if writes:
-                yield _Step(i, list(loop.sources), loop.after, writes, _inside(i), loop.moves)
+                yield _Step(
+                    i, list(loop.sources), loop.after, writes, _memory_inside(i), loop.moves
+                )
 
     def _loop(self, i: HloInstruction, loops: dict[HloValue, _Loop]) -> _Loop:
         made = _Loop({}, set(), i.name in _COSTLY, i.name in _MOVING)
@@ -249,7 +255,7 @@ class _Flow:
         if i.name in _WHOLE or any(y in s for s in (self.outputs, self.held, self.handed)):
             return True
         readers = self.readers.get(y, [])
-        if any(r.name in _WHOLE and not _folds(i, r) for r in readers):
+        if any(r.name in _WHOLE and not _folds_in_memory(i, r) for r in readers):
             return True
         if i.name in _OF_TWO and self._is_read_apart(readers):
             return True
@@ -263,17 +269,17 @@ class _Flow:
         return len(readers) > 1
 
 
-def _folds(i: HloInstruction, reader: HloInstruction) -> bool:
+def _folds_in_memory(i: HloInstruction, reader: HloInstruction) -> bool:
     """Whether a whole instruction computes its operand while it reads it."""
     if i.name == "transpose":  # but not one that is reshaped
         return reader.name == "dot_general" and i.results[0] in reader.operands
     return i.name in ("iota", "broadcast_in_dim")
 
 
-def _inside(i: HloInstruction) -> int:
+def _memory_inside(i: HloInstruction) -> int:
     """Bytes that an instruction needs for itself while it runs."""
     if i.name in ("while", "case"):
-        return _body(i)
+        return _memory_of_body(i)
     if i.name == "convolution":  # XLA copies operands into the layout that it needs
         order = i.attributes["dimension_numbers"]
         copied = "<[b," not in order, "i, o]" not in order
@@ -285,18 +291,18 @@ def _inside(i: HloInstruction) -> int:
     return 0
 
 
-def _body(i: HloInstruction) -> int:
+def _memory_of_body(i: HloInstruction) -> int:
     """Bytes that the regions of a loop or conditional need."""
     body = [j for region in i.regions for j in region.instructions]
     read = {x for j in body for x in (*j.operands, *captured(j))}
     last = [y for j in body for y in j.results if y not in read]
     flow = _Flow(body, [], last, {}).work_out()
-    return _simulate(flow, flow.steps)[0] if flow.steps else 0
+    return _simulate_memory(flow, flow.steps)[0] if flow.steps else 0
 
 
-def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
+def _simulate_memory(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
     """The largest number of bytes of temporaries that exist at once, and those temporaries."""
-    waiting = _waiting(flow)
+    waiting = _waiting_memory(flow)
     live: dict[HloValue, int] = {}
     best = 0
     at: list[HloValue] = []
@@ -309,7 +315,7 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
             written = {y: flow.buffers[y].nbytes for y in step.writes if y in flow.buffers}
             dying = [x for x in step.reads if waiting[x] == 1 and x in live]
             dying = [x for x in dying if x not in flow.handed]
-            reused = _reused(step, written, [live[x] for x in dying])
+            reused = _reused_memory(step, written, [live[x] for x in dying])
             live |= written
             now = sum(live.values()) + step.inside - reused
             if now > best:
@@ -323,7 +329,7 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
     return best, [flow.buffers[x] for x in at]
 
 
-def _reused(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
+def _reused_memory(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
     """The bytes that a step writes over operands which it is the last to read."""
     total = 0
     loop = step.instruction.name not in _WHOLE and not step.moves
@@ -335,9 +341,9 @@ def _reused(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
     return total
 
 
-def _frugal(flow: _Flow) -> list[_Step]:
+def _frugal_memory_order(flow: _Flow) -> list[_Step]:
     """The steps, ordered greedily by how little each grows the memory in use."""
-    waiting = _waiting(flow)
+    waiting = _waiting_memory(flow)
     writer = {y: step for step in flow.steps for y in step.writes}
     missing: dict[_Step, int] = {}
     users: dict[_Step, list[_Step]] = {}
@@ -368,6 +374,6 @@ def _frugal(flow: _Flow) -> list[_Step]:
     return order
 
 
-def _waiting(flow: _Flow) -> Counter[HloValue]:
+def _waiting_memory(flow: _Flow) -> Counter[HloValue]:
     """The number of steps that read each value."""
     return Counter(x for step in flow.steps for x in step.reads)

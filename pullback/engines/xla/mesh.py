@@ -21,7 +21,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.parts import part
+from pullback.sharding.parts import part_of_array
 from pullback.sharding.spec import Sharding, layout
 
 
@@ -57,7 +57,7 @@ class XlaMesh(MeshEngine):
         sharding: Sharding = type.sharding or self.whole
         parts: list[np.ndarray | None] = [None] * self.mesh.size
         for k in self.group.here:
-            parts[k] = part(array, sharding, k)
+            parts[k] = part_of_array(array, sharding, k)
         return Spread(self, type, self.group.put(parts, self.part_type(type), array))
 
     def assemble(self, parts: list[np.ndarray | None], type: Type) -> Spread:
@@ -86,11 +86,11 @@ class XlaMesh(MeshEngine):
         data, checks = self.xla.portable(local, donated, self.mesh)
         return data, [(error, whole_node(node, stands_for)) for error, node in checks]
 
-    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> LoadedMeshProgram:
-        """Compile a portable program of one device, for all of them."""
+    def load(self, program: str, outs: Sequence[Type], checks: int) -> LoadedMeshProgram:
+        """Compile the program of one device, for all of them."""
         shapes = [(t.sharding or self.whole).local_shape(t.shape) for t in outs]
         local = [Type(shape, t.dtype) for shape, t in zip(shapes, outs, strict=True)]
-        return LoadedMeshProgram(self, outs, self.xla.load(data, local, checks, self.group))
+        return LoadedMeshProgram(self, outs, self.xla.load(program, local, checks, self.group))
 
     def outcomes(self, word: Shards) -> np.ndarray:
         """Return which checks of a run held on all devices."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, type_of
+from pullback.engines.xla import depth
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, instruction_type
 from pullback.errors import ArgumentError, ParseError, PullbackError, VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
@@ -22,7 +23,7 @@ _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
 
 
 @functools.cache
-def _context() -> Any:
+def _mlir_context() -> Any:
     from pullback.engines.xla import client  # noqa: F401, I001  (it sets what jaxlib reads first)
     from jaxlib.mlir import ir  # heavy
     from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _sdy, _stablehlo  # heavy
@@ -39,15 +40,15 @@ def _context() -> Any:
     return context
 
 
-def read(program: str | bytes) -> Block:
+def read_mlir(program: str | bytes) -> Block:
     """The body of the program's `main`, from text or from portable bytes."""
-    module = _module(program)
+    module = _mlir_module(program)
     if b"chlo." in (program if isinstance(program, bytes) else program.encode()):
-        _expand(module, program)
+        _expand_mlir(module, program)
     return _Reader(module).main()
 
 
-def _expand(module: Any, program: str | bytes) -> None:
+def _expand_mlir(module: Any, program: str | bytes) -> None:
     """Replace operations of CHLO, which JAX uses, by StableHLO."""
     from jaxlib.mlir import passmanager  # heavy
     from jaxlib.mlir._mlir_libs import _stablehlo  # heavy
@@ -58,32 +59,37 @@ def _expand(module: Any, program: str | bytes) -> None:
         with module.context:
             passmanager.PassManager.parse(passes).run(module.operation)
     except Exception as error:  # MLIR's
-        raise _unreadable(error, program) from None
+        raise _unreadable_mlir(error, program) from None
 
 
-def pretty(text: str) -> str:
+def parsed(text: str | bytes) -> Any:
+    """A program as a module of MLIR."""
+    return _mlir_module(text)
+
+
+def pretty_mlir(text: str) -> str:
     """A module as MLIR prints it."""
-    return _module(text).operation.get_asm()
+    return _mlir_module(text).operation.get_asm()
 
 
-def portable(text: str) -> bytes:
+def portable_mlir(text: str) -> bytes:
     """A module in StableHLO's portable form, for the oldest version that can express it."""
     from jaxlib.mlir._mlir_libs import _stablehlo  # heavy
 
     from pullback.engines.xla.client import STABLEHLO_VERSIONS  # heavy
 
-    module = _module(text)
+    module = _mlir_module(text)
     for version in STABLEHLO_VERSIONS:
         try:
             # jaxlib's own function would also rewrite functions of complex numbers
             return _stablehlo.serialize_portable_artifact(module, version)
         except Exception as error:
             failure = error
-    raise _unreadable(failure, text)
+    raise _unreadable_mlir(failure, text)
 
 
-def _module(program: str | bytes) -> Any:
-    context = _context()
+def _mlir_module(program: str | bytes) -> Any:
+    context = _mlir_context()
     from jaxlib.mlir import ir  # heavy
     from jaxlib.mlir._mlir_libs import _stablehlo  # heavy
 
@@ -92,12 +98,15 @@ def _module(program: str | bytes) -> Any:
             return _stablehlo.deserialize_portable_artifact(context, program)
         if isinstance(program, bytes):
             program = program.decode()
+        depth.limit(program)
         return ir.Module.parse(program, context)
+    except PullbackError:
+        raise
     except Exception as error:  # MLIR's, or the bytes are not UTF-8
-        raise _unreadable(error, program) from None
+        raise _unreadable_mlir(error, program) from None
 
 
-def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
+def _unreadable_mlir(error: Exception, program: str | bytes) -> PullbackError:
     """MLIR's error, at the line and column it names."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     for line in lines:
@@ -124,7 +133,7 @@ class _Reader:
         for op in module.body.operations:
             f = op.operation
             if f.name != "func.func" or not f.regions[0].blocks:
-                raise unsupported(f.name, _where(f.location))
+                raise unsupported_mlir(f.name, _where(f.location))
             self.functions[str(f.attributes["sym_name"]).strip('"')] = f
 
     def main(self) -> Block:
@@ -137,7 +146,7 @@ class _Reader:
     def block(self, block: Any) -> Block:
         arguments = self.new(block.arguments, "an argument")
         instructions, end = self.instructions(block)
-        names = tuple([_name(x.location) for x in block.arguments])
+        names = tuple([_mlir_name(x.location) for x in block.arguments])
         return Block(arguments, instructions, self.known(end.operands), names)
 
     def instructions(self, block: Any) -> tuple[list[HloInstruction], Any]:
@@ -151,7 +160,7 @@ class _Reader:
     def called(self, op: Any) -> list[HloInstruction]:
         name = str(op.attributes["callee"]).removeprefix("@").strip('"')
         if name in self.open or len(self.open) == DEPTH:
-            raise unsupported("func.call", _where(op.location), "It is recursive or too deep.")
+            raise unsupported_mlir("func.call", _where(op.location), "It is recursive or too deep.")
         (body,) = self.functions[name].regions[0].blocks
         self.values.update(zip(body.arguments, self.known(op.operands), strict=True))
         self.open.append(name)
@@ -164,27 +173,27 @@ class _Reader:
         where = _where(op.location)
         self.count += 1
         if self.count > MOST and len(self.open) > 1:
-            raise unsupported("func.call", where, f"Inlined, there are more than {MOST:,}.")
+            raise unsupported_mlir("func.call", where, f"Inlined, there are more than {MOST:,}.")
         if not op.name.startswith("stablehlo."):
-            raise unsupported(op.name, where)
+            raise unsupported_mlir(op.name, where)
         regions = []
         for region in op.regions:
             if len(region.blocks) != 1:
-                raise unsupported(op.name, where)
+                raise unsupported_mlir(op.name, where)
             regions.append(self.block(region.blocks[0]))
         operands, results = self.known(op.operands), self.new(op.results, where)
         if op.name == "stablehlo.constant":
-            array, attributes = _constant(op, results[0].type), {}
+            array, attributes = _mlir_constant(op, results[0].type), {}
         else:
-            array, attributes = None, _attributes(op)
+            array, attributes = None, _mlir_attributes(op)
         return HloInstruction(op.name, operands, results, attributes, tuple(regions), where, array)
 
     def new(self, values: Any, where: str) -> tuple[HloValue, ...]:
         made = []
         for v in values:
-            type = type_of(str(v.type))
+            type = instruction_type(str(v.type))
             if type is None:
-                raise unsupported(f"the type {v.type}", where)
+                raise unsupported_mlir(f"the type {v.type}", where)
             self.values[v] = HloValue(f"%{self.count}", type)
             made.append(self.values[v])
             self.count += 1
@@ -194,7 +203,7 @@ class _Reader:
         return tuple([self.values[v] for v in values])
 
 
-def unsupported(name: str, where: str, more: str = "") -> VerificationError:
+def unsupported_mlir(name: str, where: str, more: str = "") -> VerificationError:
     return VerificationError(
         f"{name} at {where} is not supported by from_stablehlo",
         code="E6003", instruction=name, place=where,
@@ -202,12 +211,12 @@ def unsupported(name: str, where: str, more: str = "") -> VerificationError:
     )  # fmt: skip
 
 
-def _attributes(op: Any) -> dict[str, str]:
+def _mlir_attributes(op: Any) -> dict[str, str]:
     named = [op.attributes[i] for i in range(len(op.attributes))]
     return {n.name: str(n.attr) for n in named}
 
 
-def _name(location: Any) -> str | None:
+def _mlir_name(location: Any) -> str | None:
     found = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(?:\(.*\))?\)', str(location))
     if found is None:
         return None
@@ -224,14 +233,14 @@ def _where(location: Any) -> str:
     return f"line {found[1]}, column {found[2]}" if found else str(location)
 
 
-def _constant(op: Any, type: Type) -> np.ndarray:
+def _mlir_constant(op: Any, type: Type) -> np.ndarray:
     """A constant's data, exact to the bit."""
     if type.dtype.is_complex or type.dtype.numpy.isbuiltin != 1:
-        return _from_text(op, type)  # the bindings offer no buffers of these dtypes
+        return _mlir_from_text(op, type)  # the bindings offer no buffers of these dtypes
     return np.array(np.broadcast_to(np.asarray(op.attributes["value"]), type.shape))
 
 
-def _from_text(op: Any, type: Type) -> np.ndarray:
+def _mlir_from_text(op: Any, type: Type) -> np.ndarray:
     text = re.search(r"dense<(.*?)> : tensor<", op.get_asm(print_generic_op_form=True), re.DOTALL)
     assert text is not None
     kind = type.dtype
@@ -239,14 +248,14 @@ def _from_text(op: Any, type: Type) -> np.ndarray:
         flat = np.frombuffer(bytes.fromhex(text[1][3:-1]), kind.numpy)
     else:
         words = re.findall(r"[-+0-9a-zA-Z.]+", text[1])
-        parts = np.array([_number(w, kind.real) for w in words], kind.real.numpy)
+        parts = np.array([_mlir_number(w, kind.real) for w in words], kind.real.numpy)
         flat = np.frombuffer(parts.tobytes(), kind.numpy)
     if flat.size == 1:  # a splat
         return np.full(type.shape, flat[0], kind.numpy)
     return flat.reshape(type.shape)
 
 
-def _number(text: str, kind: DType) -> Any:
+def _mlir_number(text: str, kind: DType) -> Any:
     """A float, written as decimals or as its bits in hexadecimal."""
     if text.startswith("0x"):
         bits = int(text, 16).to_bytes(kind.numpy.itemsize, "little")

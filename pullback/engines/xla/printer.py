@@ -23,53 +23,53 @@ def print_module(
     """
     marks = marks or [""] * len(main.arguments)
     header = ", ".join([f"{_typed(a)}{m}" for a, m in zip(main.arguments, marks, strict=True)])
-    kinds = ", ".join([mlir_type(y.type) for y in main.results])
-    lines = [_line(i, location) for i in main.instructions]
-    lines.append(f"return {_names(main.results)} : {kinds}" if kinds else "return")
+    kinds = ", ".join([print_type(y.type) for y in main.results])
+    lines = [_print_line(i, location) for i in main.instructions]
+    lines.append(f"return {_printed_names(main.results)} : {kinds}" if kinds else "return")
     body = "\n".join(lines)
     function = f"func.func public @main({header}) -> ({kinds}) {{\n{body}{location}\n}}{location}"
     return f"module @pullback{attributes} {{\n{function}\n}}{location}\n"
 
 
-def _line(i: HloInstruction, location: str) -> str:
-    results = _names(i.results)
+def _print_line(i: HloInstruction, location: str) -> str:
+    results = _printed_names(i.results)
     if i.array is not None:
         (kind,) = i.types
-        value = f"{_dense(i.array, kind.dtype)} : {mlir_type(kind)}"
+        value = f"{_print_dense(i.array, kind.dtype)} : {print_type(kind)}"
         return f"{results} = stablehlo.constant {value}{location}"
-    regions = ", ".join([_region(r, location) for r in i.regions])
+    regions = ", ".join([_print_region(r, location) for r in i.regions])
     attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])
-    ins = ", ".join([mlir_type(x.type) for x in i.operands])
-    outs = ", ".join([mlir_type(y.type) for y in i.results])
+    ins = ", ".join([print_type(x.type) for x in i.operands])
+    outs = ", ".join([print_type(y.type) for y in i.results])
     return (
-        f'{results} = "{i.mnemonic}"({_names(i.operands)})'
+        f'{results} = "{i.mnemonic}"({_printed_names(i.operands)})'
         f"{f' ({regions})' if regions else ''}{f' {{{attributes}}}' if attributes else ''}"
         f" : ({ins}) -> {outs if len(i.results) == 1 else f'({outs})'}{location}"
     )
 
 
-def _region(block: Block, location: str) -> str:
+def _print_region(block: Block, location: str) -> str:
     header = ", ".join([f"{_typed(a)}{location}" for a in block.arguments])
-    kinds = ", ".join([mlir_type(y.type) for y in block.results])
-    lines = [_line(i, location) for i in block.instructions]
-    end = f'"stablehlo.return"({_names(block.results)}) : ({kinds}) -> (){location}'
+    kinds = ", ".join([print_type(y.type) for y in block.results])
+    lines = [_print_line(i, location) for i in block.instructions]
+    end = f'"stablehlo.return"({_printed_names(block.results)}) : ({kinds}) -> (){location}'
     return "\n".join(["{", f"^bb0({header}):", *lines, end, "}"])
 
 
-def _names(values: Sequence[HloValue]) -> str:
+def _printed_names(values: Sequence[HloValue]) -> str:
     return ", ".join([v.name for v in values])
 
 
 def _typed(value: HloValue) -> str:
-    return f"{value.name}: {mlir_type(value.type)}"
+    return f"{value.name}: {print_type(value.type)}"
 
 
 @lru_cache(maxsize=4096)
-def mlir_type(type: Type) -> str:
+def print_type(type: Type) -> str:
     return f"tensor<{''.join([f'{n}x' for n in type.shape])}{type.dtype.hlo}>"
 
 
-def attribute_text(value: Any) -> str:
+def print_attribute(value: Any) -> str:
     """An attribute: a tuple of ints is a dense i64 array, an int is i64, a string is MLIR text."""
     if isinstance(value, str):
         return value
@@ -80,20 +80,20 @@ def attribute_text(value: Any) -> str:
     return f"array<i64{': ' if value else ''}{', '.join([str(int(v)) for v in value])}>"
 
 
-def _dense(array: np.ndarray, dtype: DType) -> str:
+def _print_dense(array: np.ndarray, dtype: DType) -> str:
     """A dense attribute, as hexadecimal bytes: printing loses nothing."""
     if array.size == 0:
         return "dense<>"
     if dtype is bool_:
         # Only newer encodings pack bools into bits; every version reads the list form.
-        return f"dense<{_nested(array.reshape(()) if array.size == 1 else array)}>"
+        return f"dense<{_print_nested(array.reshape(()) if array.size == 1 else array)}>"
     return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'
 
 
-def _nested(array: np.ndarray) -> str:
+def _print_nested(array: np.ndarray) -> str:
     if array.ndim == 0:
         return "true" if array else "false"
-    return f"[{', '.join([_nested(row) for row in array])}]"
+    return f"[{', '.join([_print_nested(row) for row in array])}]"
 
 
 def quoted(name: str) -> str:

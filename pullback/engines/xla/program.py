@@ -11,7 +11,7 @@ from pullback.engines.base import Check, DeviceBuffer, ProgramBase
 from pullback.engines.processes import show
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph, output_dependence
 
 if TYPE_CHECKING:
     from pullback.engines.xla.builder import HloValue
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 
 class Code(NamedTuple):
-    """Machine code, its origin as of `Program`, and about how many bytes it takes in memory."""
+    """Machine code, its origin as of `Program`, and about how many bytes it takes in memory.
+
+    `calls` says whether it calls Python.
+    """
 
     executable: Any
     origin: str
     nbytes: int
+    calls: bool = False
 
 
 class XlaProgram(ProgramBase):
@@ -35,18 +39,19 @@ class XlaProgram(ProgramBase):
     ) -> None:
         self.client, self.executable, self.origin = client, code.executable, code.origin
         self.nbytes = code.nbytes + 1024 * len(graph.nodes)
-        self.run, self.work = code.executable.run, code.executable.work
+        self.run = code.executable.run_to_end if code.calls else code.executable.run
+        self.work = code.executable.work
         self.memory: Callable[[], MemoryUse] = code.executable.memory  # of a run, says XLA
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
         # Positions of the checks in the graph, which is not kept.
         index = {node: i for i, node in enumerate(graph.nodes)} if checks else {}
         self.places = [index[node] for _, node in self.checks]
         super().__init__(graph)
-        self._check_masks = check_masks(graph, self.checks)
+        self._check_masks = program_check_masks(graph, self.checks)
 
     def failures(self, word: DeviceBuffer, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
-        return failed_outputs(self.checks, self._check_masks, self.failed(word), lines)
+        return program_failed_outputs(self.checks, self._check_masks, self.failed(word), lines)
 
     def failed(self, word: Any) -> dict[int, str]:
         """Return the checks that failed, according to the last result, and on which processes."""
@@ -66,15 +71,15 @@ class SpmdProgram(XlaProgram):
         return {i: where for i, where in enumerate(shown) if broken[i]}
 
 
-def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
+def program_check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
     """Return for each output the checks that it depends on, as bits."""
     marks: dict[Any, int] = {}
     for i, (_, node) in enumerate(checks):
         marks[node] = marks.get(node, 0) | 1 << i
-    return dependence(graph, marks) if checks else []
+    return output_dependence(graph, marks) if checks else []
 
 
-def failed_outputs(
+def program_failed_outputs(
     checks: Sequence[Check], masks: Sequence[int], failed: dict[int, str], lines: Sequence[Any]
 ) -> dict[int, PullbackError]:
     """Return the outputs that depend on a failed check, each with the first such error."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.engines.base import OpBuilder
+from pullback.engines.xla.callbacks import TICKET, Callbacks, CallOrder
 from pullback.engines.xla.instructions import Block, HloValue
 from pullback.graph.dtypes import DType, bool_
 from pullback.graph.types import Type
@@ -24,12 +24,13 @@ class Region:
     a region must pass on the outcome of its checks.
     """
 
-    def __init__(self, b: Any, types: Sequence[Type]) -> None:
+    def __init__(self, b: Any, types: Sequence[Type], calls: CallOrder | None = None) -> None:
         self.b = b
         self.arguments = [b.value(t) for t in types]
         self.results: list[HloValue] = []
         self.checks: list[tuple[HloValue, Any]] = []
-        self._inside: tuple = ([], {}, self.checks)
+        self.calls = calls or CallOrder(looped=True)
+        self._inside: tuple = ([], {}, self.checks, self.calls)
 
     def __enter__(self) -> Region:
         self._swap()
@@ -40,15 +41,15 @@ class Region:
 
     def _swap(self) -> None:
         b, inside = self.b, self._inside
-        self._inside = b.instructions, b._constants, b.checks
-        b.instructions, b._constants, b.checks = inside
+        self._inside = b.instructions, b._constants, b.checks, b.calls
+        b.instructions, b._constants, b.checks, b.calls = inside
 
     @property
     def block(self) -> Block:
         return Block(tuple(self.arguments), self._inside[0], tuple(self.results))
 
 
-class ControlFlow(OpBuilder):
+class ControlFlow(Callbacks):
     """The part of `Builder` that writes instructions with regions."""
 
     checks: list[tuple[HloValue, Any]]
@@ -71,7 +72,8 @@ class ControlFlow(OpBuilder):
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]:
         """The results of the branch selected by `index` (i32[], in range)."""
-        regions = [Region(self, ()) for _ in branches]
+        before = self.calls.last
+        regions = [Region(self, (), CallOrder(before)) for _ in branches]
         for region, branch in zip(regions, branches, strict=True):
             with region:
                 region.results = list(branch())
@@ -82,9 +84,16 @@ class ControlFlow(OpBuilder):
                 own = other is region
                 region.results += [holds if own else held for holds, _ in other.checks]
         checks = [check for region in regions for check in region.checks]
+        called = any(region.calls.last is not before for region in regions)
+        for region in regions if called else ():
+            with region:
+                region.results.append(self.ticket())
         out = tuple([r.type for r in regions[0].results])
         made = self.op("stablehlo.case", index, out=out, regions=[r.block for r in regions])
-        self.checks += [(flag, who) for flag, (_, who) in zip(made[count:], checks, strict=True)]
+        flags = made[count : count + len(checks)]
+        self.checks += [(flag, who) for flag, (_, who) in zip(flags, checks, strict=True)]
+        if called:
+            self.calls.last = made[-1]
         return made[:count]
 
     def loop(
@@ -101,7 +110,8 @@ class ControlFlow(OpBuilder):
         test = Region(self, types)
         with test:
             test.results = [condition(*test.arguments)]
-        if test.checks:  # they cannot leave this region: make the condition part of the state
+        # Neither checks nor calls can leave this region: make the condition part of the state
+        if test.checks or test.calls.last is not None:
 
             def step_and_test(*xs: HloValue) -> list[HloValue]:
                 state = body(*xs[:-1])
@@ -127,8 +137,17 @@ class ControlFlow(OpBuilder):
                     test.results = [self.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
             test.arguments.append(goes_on)
         start = [*init, *[self.constant(True, bool_)] * len(step.checks)]
+        if step.calls.first is not None:
+            assert step.calls.last is not None
+            start.append(self.ticket())
+            step.arguments.append(step.calls.first)
+            step.results.append(step.calls.last)
+            with test:
+                test.arguments.append(self.value(TICKET))
         out = tuple([x.type for x in start])
         made = self.op("stablehlo.while", *start, out=out, regions=(test.block, step.block))
-        flags = made[len(init) :]
+        if step.calls.first is not None:
+            self.calls.last = made[-1]
+        flags = made[len(init) : len(init) + len(step.checks)]
         self.checks += [(flag, who) for flag, (_, who) in zip(flags, step.checks, strict=True)]
         return made[: len(init)]

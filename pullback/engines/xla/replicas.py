@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.environment import variable
 from pullback.engines.xla.sharded import DeviceGroup, Shards, checksum
-from pullback.errors import ArgumentError
-from pullback.sharding.parts import places
+from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
     from pullback.engines.xla.mesh import XlaMesh
     from pullback.graph.graph import Graph
 
-_VARIABLE = "PULLBACK_CHECK_REPLICAS"
-
 
 def check_replicas() -> bool:
     """Whether processes compare what they share at each launch, not only at a program's first."""
-    given = os.environ.get(_VARIABLE) or "0"
-    if given not in ("0", "1"):
-        raise ArgumentError(f"{_VARIABLE} must be 0 or 1, got {given!r}")
-    return given == "1"
+    return variable("PULLBACK_CHECK_REPLICAS", False)
 
 
 class SharedProgram:
@@ -68,7 +62,9 @@ def _shared_parts(
     devices: DeviceGroup, sharding: Sharding, shape: tuple[int, ...]
 ) -> dict[str, int]:
     """Return the parts here that other processes have, too, each with a position that has it."""
-    keys = [",".join(str(s.start) for s in places(sharding, shape, k)) for k in range(len(devices))]
+    keys = [
+        ",".join(str(s.start) for s in part_places(sharding, shape, k)) for k in range(len(devices))
+    ]
     if len(set(keys)) == 1:  # every device has the whole value
         keys = [""] * len(devices)
     owners: dict[str, set[int]] = {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
-from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
+from pullback.engines.xla.program import XlaProgram, program_check_masks, program_failed_outputs
 from pullback.errors import PullbackError
 from pullback.graph.compile_split import Segment
 from pullback.graph.dtypes import uint64
@@ -40,10 +40,10 @@ class XlaSequence(ProgramBase):
         self._size, self._count = len(places), len(graph.inputs)
         self._types = [x.type for x in places]
         self._outputs = [places[y] for y in graph.outputs]
-        self._steps = _steps(parts, places, set(self._outputs))
-        self.checks = [check for part in parts for check in _checks(*part)]
+        self._steps = _sequence_steps(parts, places, set(self._outputs))
+        self.checks = [check for part in parts for check in _sequence_checks(*part)]
         super().__init__(graph)
-        self._check_masks = check_masks(graph, self.checks)
+        self._check_masks = program_check_masks(graph, self.checks)
 
     def run(self, args: list[Any]) -> list[Any]:
         """Start every piece; return the results, and last the outcomes of checks."""
@@ -88,7 +88,7 @@ class XlaSequence(ProgramBase):
         for piece, its in zip(checked, word.words, strict=True):
             failed |= {before + i: where for i, where in piece.failed(its).items()}
             before += len(piece.checks)
-        return failed_outputs(self.checks, self._check_masks, failed, lines)
+        return program_failed_outputs(self.checks, self._check_masks, failed, lines)
 
 
 class CheckOutcomes:
@@ -101,7 +101,7 @@ class CheckOutcomes:
         return all(w.is_ready() for w in self.words)
 
 
-def _steps(
+def _sequence_steps(
     parts: Sequence[tuple[Segment, XlaProgram]], places: dict[Node, int], kept: set[int]
 ) -> list[tuple]:
     """Return for each piece what it runs, takes and gives, and which values it uses last."""
@@ -122,7 +122,7 @@ def _steps(
     return steps
 
 
-def _checks(segment: Segment, program: XlaProgram) -> list[Check]:
+def _sequence_checks(segment: Segment, program: XlaProgram) -> list[Check]:
     """Return a piece's checks with their nodes in the whole program, not in an equal piece."""
     own = segment.graph.nodes
     errors = [error for error, _ in program.checks]

@@ -44,6 +44,8 @@ class Shards:
         """Return when the parts in this process have been computed."""
         self.group.client.wait(self.array, self.group)
 
+    block_until_ready = wait  # as a buffer of one device calls it
+
     def buffers(self) -> dict[int, Any]:
         """Return the parts in this process as buffers of one device, by position in the group."""
         group, aval = self.group, aval_of(self.type)
@@ -111,9 +113,12 @@ class DeviceGroup:
     def owns(self, value: Any) -> bool:
         return isinstance(value, Shards) and value.group is self
 
-    def compile(self, text: str | bytes, outs: Sequence[Type]) -> Spmd:
+    def compile(
+        self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = ()
+    ) -> Spmd:
         """Compile the program of one device, for all of them."""
-        loaded = self.client.compiled(text, device_list(self.devices), self.options)
+        devices = device_list(self.devices)
+        loaded = self.client.compiled(text, devices, self.options, functions)
         return Spmd(self, loaded, outs)
 
     def load(self, code: bytes, outs: Sequence[Type]) -> Spmd | None:
@@ -140,7 +145,9 @@ class Spmd(Executable):
     checksum = 0  # identifies the program, on every process alike
 
     def __init__(self, group: DeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
-        super().__init__(loaded, outs, group.sharding)
+        # Other processes are not waited for here: they may be lost.
+        on_host = group.client.platform == "cpu" and len(group.processes) == 1
+        super().__init__(loaded, outs, group.sharding, on_host)
         self.group, self.outs = group, tuple(outs)
 
     def run(self, args: list[Shards]) -> list[Shards]:
@@ -153,7 +160,7 @@ class Spmd(Executable):
         return super().run([x.array for x in args])
 
 
-class Queue:
+class ShardedQueue:
     """Starts programs that communicate, in the same order on every device.
 
     On CPU each device's program occupies a thread of XLA's pool, which has one thread for each

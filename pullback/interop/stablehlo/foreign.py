@@ -12,7 +12,7 @@ from pullback.graph.types import Type
 _RULES = ("compare", "convert", "iota", "select")
 
 
-def rewrite(block: Block) -> Block:
+def rewrite_foreign(block: Block) -> Block:
     """The same program, made of the instructions that the ops are lowered to."""
     return _Rewriter().block(block)
 

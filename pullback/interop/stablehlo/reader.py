@@ -20,14 +20,16 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.interop.stablehlo.foreign import rewrite
-from pullback.interop.stablehlo.writer import Unchecked, lowered
+from pullback.interop.stablehlo.foreign import rewrite_foreign
+from pullback.interop.stablehlo.writer import Unchecked, lowered_to_stablehlo
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.imported import from_hlo
 from pullback.ops.sources import Const, Input
+from pullback.static.catalogue import catalogued
 from pullback.static.module import Module
 
 
+@catalogued
 def from_stablehlo(program: str | bytes) -> Module:
     """Read a StableHLO program, given as text or portable bytes, as a module.
 
@@ -41,17 +43,17 @@ def from_stablehlo(program: str | bytes) -> Module:
     %2 = BinOp(Mul, %1, %0) : Tensor<f32, [1]>
     outputs: %2
     """
-    return Module.from_graph(read_graph(program))
+    return Module.from_graph(read_stablehlo_graph(program))
 
 
-def read_graph(program: str | bytes) -> Graph:
-    block = instructions.normal(rewrite(mlir.read(program)))
-    names = _distinct(block.names)
+def read_stablehlo_graph(program: str | bytes) -> Graph:
+    block = instructions.normal_instructions(rewrite_foreign(mlir.read_mlir(program)))
+    names = _distinct_argument_names(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
     return Graph(inputs, _Scope(block, inputs).results(), names)
 
 
-def _distinct(given: Sequence[str | None]) -> list[str]:
+def _distinct_argument_names(given: Sequence[str | None]) -> list[str]:
     """The names of the arguments; those without a unique name are named by position."""
     made: list[str] = []
     for i, name in enumerate(given):
@@ -84,24 +86,24 @@ class _Scope:
         values = [self.nodes[x] for x in outer]
         graphs = tuple([_region_graph(r, outer, values) for r in i.regions])
         op = self.find_op(replace(i, graphs=graphs), outer)
-        return op(*[self.nodes[i.operands[p]] for p in _positions(op, i)], *values)
+        return op(*[self.nodes[i.operands[p]] for p in _operands_read(op, i)], *values)
 
     def find_op(self, i: HloInstruction, outer: Sequence[HloValue]) -> Any:
         """The op that is lowered to an instruction whose regions capture `outer`."""
-        for cls in readers(table.version).get(i.name, ()):
+        for cls in stablehlo_readers(table.version).get(i.name, ()):
             try:
                 op = from_hlo(cls, i)
             except (PullbackError, KeyError):  # parameters do not fit, an attribute is missing
                 continue
             if op is not None and self.is_lowered_to(op, i, outer):
                 return op
-        raise mlir.unsupported(f"stablehlo.{i.name}", i.where, _description(i))
+        raise mlir.unsupported_mlir(f"stablehlo.{i.name}", i.where, _description_of_unread(i))
 
     def is_lowered_to(self, op: Any, i: HloInstruction, outer: Sequence[HloValue]) -> bool:
-        positions = _positions(op, i)
+        positions = _operands_read(op, i)
         count = len(positions)
         types = [*[i.operands[p].type for p in positions], *[x.type for x in outer]]
-        wanted = _lowering(op, tuple(types))
+        wanted = _lowering_to_read(op, tuple(types))
         if wanted is None or any(x not in self.constants for x in i.operands[count:]):
             return False
         given: list[Key] = [("in", positions.index(p)) for p in range(count)]
@@ -111,7 +113,7 @@ class _Scope:
 
     @functools.cached_property
     def constants(self) -> dict[HloValue, Key]:
-        return _constants(self.block)
+        return _constants_read(self.block)
 
 
 def _region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Node]) -> Graph:
@@ -124,7 +126,7 @@ def _region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Nod
 
 
 @functools.lru_cache(maxsize=1)
-def readers(version: int) -> dict[str, list[Any]]:
+def stablehlo_readers(version: int) -> dict[str, list[Any]]:
     """For each instruction, the op classes that may be lowered to it, in the order to try."""
     found: dict[str, list[Any]] = {}
     for last in (False, True):
@@ -137,20 +139,20 @@ def readers(version: int) -> dict[str, list[Any]]:
     return found
 
 
-def _description(i: HloInstruction) -> str:
+def _description_of_unread(i: HloInstruction) -> str:
     """An instruction's operand types and attributes, for the error that it cannot be read."""
     types = ", ".join(map(str, i.operand_types)) or "nothing"
     attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])
     return f"It is applied to {types}{f' with {attributes}' if attributes else ''}."
 
 
-def _positions(op: Any, i: HloInstruction) -> Sequence[int]:
+def _operands_read(op: Any, i: HloInstruction) -> Sequence[int]:
     """The positions of the instruction's operands that the op takes: its own constants are not."""
     return op.imported.taken or range(len(i.operands) - op.imported.implied)
 
 
 @functools.lru_cache(maxsize=4096)
-def _lowering(op: Any, types: tuple[Type, ...]) -> Key | None:
+def _lowering_to_read(op: Any, types: tuple[Type, ...]) -> Key | None:
     """The key of the instruction that an op is lowered to.
 
     None if it is lowered to several, constants aside, or needs a run-time check.
@@ -160,17 +162,17 @@ def _lowering(op: Any, types: tuple[Type, ...]) -> Key | None:
     try:
         made = op(*inputs)
         outputs = results(made) if isinstance(made.type, tuple) else (made,)
-        block = lowered(Graph(inputs, outputs), builder)
+        block = lowered_to_stablehlo(Graph(inputs, outputs), builder)
     except PullbackError:
         return None
     rest = [i for i in block.instructions if i.array is None]
     if builder.asked or len(rest) != 1 or rest[0].results != block.results:
         return None
-    known = {a: ("in", n) for n, a in enumerate(block.arguments)} | _constants(block)
+    known = {a: ("in", n) for n, a in enumerate(block.arguments)} | _constants_read(block)
     return instructions.instruction_key(rest[0], [known[x] for x in rest[0].operands], known)
 
 
-def _constants(block: Block) -> dict[HloValue, Key]:
+def _constants_read(block: Block) -> dict[HloValue, Key]:
     return {
         i.results[0]: instructions.constant_key(i)
         for i in block.instructions

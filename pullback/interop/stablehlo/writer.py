@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Literal, overload
 
 from pullback.engines.xla import mlir
-from pullback.engines.xla.builder import Builder, module
-from pullback.engines.xla.instructions import Block, HloValue, normal
-from pullback.engines.xla.printer import mlir_type, print_module, quoted
+from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.instructions import Block, HloValue, normal_instructions
+from pullback.engines.xla.printer import print_module, print_type, quoted
 from pullback.graph.graph import Graph
 from pullback.static.module import Module, require_module
 
@@ -51,22 +51,28 @@ def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes
     """
     if not isinstance(program, Graph):
         program = require_module("to_stablehlo", program).graph
-    main = lowered(program, Unchecked())
+    main = lowered_to_stablehlo(program, Unchecked())
     # Portable bytes hold locations: names for arguments, and nothing that depends on the text.
     names = [f" loc({'unknown' if n is None else quoted(n)})" for n in main.names]
     text = print_module(main, names, location=" loc(unknown)")
-    return mlir.portable(text) if portable else _named(mlir.pretty(text), main)
+    return (
+        mlir.portable_mlir(text)
+        if portable
+        else _write_argument_names(mlir.pretty_mlir(text), main)
+    )
 
 
-def lowered(graph: Graph, builder: Unchecked) -> Block:
+def lowered_to_stablehlo(graph: Graph, builder: Unchecked) -> Block:
     """A graph's StableHLO in the normal form."""
     # MLIR reads the text, because instructions are compared with others that it has read.
-    return normal(replace(mlir.read(module(graph, builder)), names=graph.names))
+    return normal_instructions(
+        replace(mlir.read_mlir(build_module(graph, builder)), names=graph.names)
+    )
 
 
-def _named(text: str, main: Block) -> str:
+def _write_argument_names(text: str, main: Block) -> str:
     """Add the names of the arguments to MLIR's text, which omits all locations."""
-    plain = [f"%arg{i}: {mlir_type(t)}" for i, t in enumerate(main.types)]
+    plain = [f"%arg{i}: {print_type(t)}" for i, t in enumerate(main.types)]
     named = [f"{a} loc({quoted(n or f'x{i}')})" for i, (a, n) in enumerate(zip(plain, main.names))]
     head = "func.func public @main("
     return text.replace(head + ", ".join(plain), head + ", ".join(named), 1)

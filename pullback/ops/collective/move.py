@@ -14,7 +14,7 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
 from pullback.ops.collective.reduce import Exchange, require_varying, total, without
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, spread
 
@@ -81,7 +81,7 @@ class PSlice(Rows):
     """This example's entry of dimension `dim`."""
 
     def infer(self, x: Type) -> Type:
-        return without_rows(x, self.dim, self.size)
+        return type_without_rows(x, self.dim, self.size)
 
     def communicates(self) -> tuple[str, ...]:
         return ()
@@ -108,7 +108,7 @@ class PSlice(Rows):
         return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return self.batch_rows(x) if mapped else _to_front(x, self.dim)
+        return self.batch_rows(x) if mapped else _moved_to_front(x, self.dim)
 
     def batch_rows(self, x: Node) -> Node:
         """Example i takes entry i of its own operand: the result is the diagonal."""
@@ -128,8 +128,8 @@ class ReduceScatter(Rows):
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
-        return without_rows(x, self.dim, self.size)
+        check_elementwise_kind(x.dtype, self.kinds)
+        return type_without_rows(x, self.dim, self.size)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         whole = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
@@ -140,7 +140,7 @@ class ReduceScatter(Rows):
         return b.reshape(row, out.shape)
 
     def batch_rows(self, x: Node) -> Node:
-        return _to_front(TABLE["Sum"]((0,), False)(x), self.dim)
+        return _moved_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
 
 class AllToAll(AlongAxis):
@@ -153,7 +153,7 @@ class AllToAll(AlongAxis):
     concat: int
 
     def infer(self, x: Type) -> Type:
-        shape = without_rows(x, self.split, self.size).shape
+        shape = type_without_rows(x, self.split, self.size).shape
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -198,14 +198,14 @@ class PPermute(AlongAxis):
         return TABLE["PermuteRows"](tuple([sources.get(i, -1) for i in range(axis.size)]))(x)
 
 
-def without_rows(x: Type, dim: int, size: int) -> Type:
+def type_without_rows(x: Type, dim: int, size: int) -> Type:
     """Return the type without a dimension that has an entry for each of `size` examples."""
     if not 0 <= dim < x.rank or x.shape[dim] != size:
         raise ShapeError(f"dimension {dim} must have size {size}, that of the axis, got {x}")
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
 
 
-def _to_front(x: Node, dim: int) -> Node:
+def _moved_to_front(x: Node, dim: int) -> Node:
     """Move a dimension to the front."""
     rest = [i for i in range(x.type.rank) if i != dim]
     return TABLE["Transpose"]((dim, *rest))(x)

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
-from pullback.ops.op import over_axes
+from pullback.ops.op import op_results_over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.traits import HasNamedAxes
-from pullback.sharding.cost import traffic
+from pullback.sharding.cost import traffic_cost
 
 
 class Collective(Op, HasNamedAxes, abstract=True):
@@ -36,7 +36,7 @@ class Collective(Op, HasNamedAxes, abstract=True):
     def sent(self, before: float, after: float, devices: int) -> float:
         """Return the bytes that each of `devices` devices sends on average, given the bytes of the
         operands and results on each."""
-        return traffic(self.wire, max(before, after), devices)
+        return traffic_cost(self.wire, max(before, after), devices)
 
     def steps(self) -> int:
         """Return the number of communications, which follow each other."""
@@ -44,7 +44,7 @@ class Collective(Op, HasNamedAxes, abstract=True):
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
         axes = self.varies(types[0].varying if types else ())
-        return over_axes(super()._derive_type(types), axes)
+        return op_results_over_axes(super()._derive_type(types), axes)
 
 
 class Exchange(Collective, abstract=True):
@@ -128,7 +128,7 @@ class Sharing(OverAxes, Exchange, abstract=True):
     combiner: ClassVar[str]  # the instruction that combines two elements
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         return x
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
@@ -164,7 +164,7 @@ class AllReduce(OverAxes):
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         for x in xs:
-            check_kind(x.dtype, self.kinds)
+            check_elementwise_kind(x.dtype, self.kinds)
         return xs
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:

@@ -8,13 +8,14 @@ from typing import Any
 
 from pullback.errors import ArgumentError, EngineError, ShapeError
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import PerDevice
 from pullback.graph.node import vary_over
-from pullback.ops.control.dependence import positions
-from pullback.ops.control.holder import Holder, at_positions, captured_values, derivative, hold
-from pullback.ops.control.varying import Axes, axes_of, over, union
+from pullback.ops.control.dependence import dependence_positions
+from pullback.ops.control.holder import Holder, at_positions, derivative, held_captured_values, hold
+from pullback.ops.control.varying import Axes, axes_of, graph_varying_over, varying_union
 from pullback.ops.prelude import TABLE, Axis, Node, Type, results
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.call import check_operands
+from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
@@ -22,7 +23,7 @@ WithSpecs = Sequence[tuple[Node, Dims]]
 Transformed = tuple["ShardMap", list[int], list[Node]]  # positions of its results, captured values
 
 
-class ShardMap(Holder):
+class ShardMap(Holder, PerDevice):
     """Runs `body` on every device of a mesh, on its shards of the operands.
 
     `in_specs` and `out_specs` are the mesh axes of every dimension of each operand and result. In
@@ -46,12 +47,12 @@ class ShardMap(Holder):
         return cls(body, *mesh.parameters(), *specs)
 
     @cached_property
-    def mesh(self) -> DeviceMesh:
+    def mesh(self) -> DeviceMesh:  # type: ignore[override]
         return DeviceMesh(self.grid, self.axis_names, self.devices)
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         pairs = zip(xs, self.in_specs, strict=True)
-        check_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
+        check_call_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
         whole = []
         for y, dims in zip(self.body.outputs, self.out_specs, strict=True):
             sides = zip(y.type.shape, dims, strict=True)
@@ -80,7 +81,7 @@ class ShardMap(Holder):
 
     def over(self, axes: Sequence[Axes]) -> ShardMap:
         wider = zip(axes, axes_of(self.body.inputs), strict=True)
-        body = over(self.body, [union(a, b) for a, b in wider])
+        body = graph_varying_over(self.body, [varying_union(a, b) for a, b in wider])
         inputs = zip(body.inputs, self.in_specs, strict=True)
         outputs = zip(body.outputs, self.out_specs, strict=True)
         return ShardMap.on(self.mesh, list(inputs), list(outputs))
@@ -112,7 +113,7 @@ class ShardMap(Holder):
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
-        live, needed = positions(ct is not None for ct in g), positions(need)
+        live, needed = dependence_positions(ct is not None for ct in g), dependence_positions(need)
         key = ("vjp", tuple(live), tuple(needed))
         op, reached, extra = self.derived(key, lambda: self._pulled(live, needed, gradients))
         made = results(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
@@ -132,7 +133,7 @@ class ShardMap(Holder):
         return op, reached, extra
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
-        active = positions(t is not None for t in ts)
+        active = dependence_positions(t is not None for t in ts)
         key = ("jvp", tuple(active))
         op, moving, extra = self.derived(key, lambda: self._pushed(active, tangents))
         made = results(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
@@ -142,7 +143,7 @@ class ShardMap(Holder):
         inputs = [self.body.inputs[i] for i in active]
         ts = [placeholder("t", x.type) for x in inputs]
         pushed = tangents(self.body.outputs, inputs, ts)
-        moving = positions(t is not None for t in pushed)
+        moving = dependence_positions(t is not None for t in pushed)
         made = [(derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving]
         given = [(t, self.in_specs[i]) for i, t in zip(active, ts, strict=True)]
         op, extra = self._transformed(given, made)
@@ -151,7 +152,7 @@ class ShardMap(Holder):
     def _transformed(self, given: WithSpecs, made: WithSpecs) -> tuple[ShardMap, list[Node]]:
         """Return the op of a body with more inputs and other outputs, and captured values."""
         inputs = [*zip(self.body.inputs, self.in_specs, strict=True), *given]
-        extra = captured_values([y for y, _ in made], [x for x, _ in inputs])
+        extra = held_captured_values([y for y, _ in made], [x for x, _ in inputs])
         inputs += [(x, ((),) * x.type.rank) for x in extra]
         return ShardMap.on(self.mesh, inputs, made), extra
 
@@ -169,7 +170,9 @@ class ShardMap(Holder):
             self._check_split(split, axis)
             size //= self.mesh.extent(split)
             pairs = zip(axes_of(body.inputs), mapped, strict=True)
-            body = over(body, [union(a, split) if has else a for a, has in pairs])
+            body = graph_varying_over(
+                body, [varying_union(a, split) if has else a for a, has in pairs]
+            )
         graph, flags = batched_graph(body, Axis(size, axis.name), mapped)
 
         def specs(dims: Sequence[Dims], has_axis: Sequence[bool]) -> list[Dims]:

@@ -12,18 +12,18 @@ import numpy as np
 from pullback.errors import DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
-from pullback.graph.subgraph import embed
+from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import cond_rules, partition
-from pullback.ops.control.holder import Holder, canonical, hold, positions_among, run
-from pullback.ops.control.varying import Axes, axes_of, unify_branches, union
+from pullback.ops.control.holder import Holder, canonical, held_positions_among, hold, run_held
+from pullback.ops.control.varying import Axes, axes_of, unify_branches, varying_union
 from pullback.ops.elementwise.functions import equal, less, negated
-from pullback.ops.factor_rules import fixed
+from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.index.bounds import require_below
 from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
-from pullback.ops.wrap.call import check_operands
+from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.spec import layout, on_mesh
 
 
@@ -37,7 +37,7 @@ class Choice(Holder, abstract=True):
             raise ShapeError(f"the index of a branch must have rank 0, got {index}", code="E3002")
         self.check_index(index)
         for branch in self.branches:
-            check_operands(branch, [x.plain for x in xs])
+            check_call_operands(branch, [x.plain for x in xs])
         first, *others = (tuple([y.type.plain for y in b.outputs]) for b in self.branches)
         for types in others:
             if types != first:
@@ -55,7 +55,7 @@ class Choice(Holder, abstract=True):
         op: Op = self
         if any(a not in x.type.varying for a in index for x in (*first.inputs, *first.outputs)):
             pairs = zip(axes_of(first.inputs), axes_of(xs[1:]), strict=True)
-            wider = [union(index, a, b) for a, b in pairs]
+            wider = [varying_union(index, a, b) for a, b in pairs]
             op = self.derived(("index", index, *wider), lambda: self.over(wider, index))
         op, operands = Holder.conform(op, xs[1:])  # type: ignore[arg-type]
         return op, (xs[0], *operands)
@@ -80,7 +80,7 @@ class Choice(Holder, abstract=True):
         """Return the number of the branch as an i32."""
 
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
-        return tuple(run(self.branches[int(index)], xs))
+        return tuple(run_held(self.branches[int(index)], xs))
 
     def hlo(self, b: Any, out: tuple[Type, ...], index: Any, *xs: Any) -> tuple:
         def lower(branch: Graph) -> Callable[[], Sequence]:
@@ -90,7 +90,7 @@ class Choice(Holder, abstract=True):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """Each result has the layout of the first branch that shards it."""
-        found = [partition.output_types(branch, xs[1:]) for branch in self.branches]
+        found = [partition.partitioned_output_types(branch, xs[1:]) for branch in self.branches]
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
         return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
@@ -103,20 +103,20 @@ class Choice(Holder, abstract=True):
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.local_values(found, type, dims)
 
-    vjp = cond_rules.vjp  # type: ignore[assignment]
-    jvp = cond_rules.jvp  # type: ignore[assignment]
-    batch = cond_rules.batch  # type: ignore[assignment]
+    vjp = cond_rules.cond_vjp  # type: ignore[assignment]
+    jvp = cond_rules.cond_jvp  # type: ignore[assignment]
+    batch = cond_rules.batch_cond  # type: ignore[assignment]
 
     def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """Each branch of `other` must contain the branch here, in the same results."""
         if type(other) is not type(self) or len(other.branches) != len(self.branches):
             return None
-        inputs = positions_among(xs[1:], ys[1:])
+        inputs = held_positions_among(xs[1:], ys[1:])
         if xs[0] is not ys[0] or inputs is None:
             return None
         common: list[set[int]] | None = None
         for part, whole in zip(self.branches, other.branches, strict=True):
-            found = embed(part, whole, inputs)
+            found = embed_subgraph(part, whole, inputs)
             if found is None:
                 return None
             sets = [{i for i, y in enumerate(whole.outputs) if y is f} for f in found]
@@ -194,7 +194,7 @@ class BranchNumber(Op):
     differentiable: ClassVar[bool] = False
     fallible: ClassVar[bool] = True
     batch = batch_along
-    factors = fixed("... -> ...")
+    factors = fixed_factor_rule("... -> ...")
 
     def infer(self, index: Type) -> Type:
         if not index.dtype.is_integer:
@@ -206,12 +206,12 @@ class BranchNumber(Op):
     def numpy(self, index: np.ndarray) -> np.ndarray:
         wrong = (index < 0) | (index >= self.count)
         if wrong.any():
-            raise no_branch(self.count, int(np.asarray(index)[wrong].flat[0]))
+            raise no_branch_of_cond(self.count, int(np.asarray(index)[wrong].flat[0]))
         return index
 
     def hlo(self, b: Any, out: Type, index: Any) -> Any:
         if index.type.size:
-            require_below(b, index, self.count, lambda: no_branch(self.count))
+            require_below(b, index, self.count, lambda: no_branch_of_cond(self.count))
         return index
 
     @classmethod
@@ -221,7 +221,7 @@ class BranchNumber(Op):
         yield cls(300), (np.zeros((0, 2), np.int8),)
 
 
-def no_branch(count: int, index: int | None = None) -> IndexOutOfRange:
+def no_branch_of_cond(count: int, index: int | None = None) -> IndexOutOfRange:
     """Return the error for an index that selects none of `count` branches."""
     what = "an index" if index is None else f"index {index}"
     message = f"{what} has no branch: it must be at least 0 and less than {count}"

@@ -10,10 +10,15 @@ from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import vary_over
 from pullback.ops.control import holder
-from pullback.ops.control.dependence import bits, dependence, members, positions
-from pullback.ops.control.holder import at_positions, canonical, hold, pull, push
+from pullback.ops.control.dependence import (
+    bits,
+    dependence_members,
+    dependence_positions,
+    derivative_dependence,
+)
+from pullback.ops.control.holder import at_positions, canonical, hold, pull_held, push_held
 from pullback.ops.control.masked import detach_inactive, replace_inactive, select_examples
-from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.varying import axes_of, unify_branches
 from pullback.ops.prelude import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.sources import placeholder
@@ -34,14 +39,14 @@ class CondBackward(NamedTuple):
     extra: list[Node]  # the last operands of both: values that rules captured
 
 
-def vjp(
+def cond_vjp(
     op: Choice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     index, *operands = xs
     live = tuple([ct is not None for ct in g])
     needed = tuple(need[1:])
     key = ("vjp", needed, live)
-    plan: CondBackward | None = op.derived(key, lambda: _plan(op, needed, live, gradients))
+    plan: CondBackward | None = op.derived(key, lambda: _plan_cond(op, needed, live, gradients))
     if plan is None:
         return [None] * len(xs)
     kept = () if plan.forward is op else results(plan.forward(*xs, *plan.extra))[len(out) :]
@@ -64,8 +69,8 @@ class _BranchGradient(NamedTuple):
         cls, branch: Graph, live: Sequence[int], wanted: Sequence[int], gradients: Callable
     ) -> _BranchGradient:
         targets = [branch.inputs[i] for i in wanted]
-        seeds, cotangents = pull([branch.outputs[i] for i in live], targets, gradients)
-        kept = residuals(cotangents, seeds, branch.inputs, size_in_bytes)
+        seeds, cotangents = pull_held([branch.outputs[i] for i in live], targets, gradients)
+        kept = residuals(cotangents, seeds, branch.inputs, residual_bytes)
         return cls(branch, seeds, cotangents, kept)
 
     def used(self) -> list[int]:
@@ -75,21 +80,21 @@ class _BranchGradient(NamedTuple):
         return [i for i, x in enumerate(self.branch.inputs) if x in reached]
 
 
-def _plan(
+def _plan_cond(
     op: Choice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> CondBackward | None:
     asked = bits(need)
     arriving, reached = 0, 0
     for branch in op.branches:
-        for i, mask in enumerate(dependence(branch)):
+        for i, mask in enumerate(derivative_dependence(branch)):
             if live[i] and mask & asked:
                 arriving |= 1 << i
                 reached |= mask & asked
     if not reached:
         return None
-    seeded, wanted = members(arriving), members(reached)
+    seeded, wanted = dependence_members(arriving), dependence_members(reached)
     branches = [_BranchGradient.of(branch, seeded, wanted, gradients) for branch in op.branches]
-    extra = _captured([(b.cotangents, [*b.seeds, *b.branch.inputs]) for b in branches])
+    extra = _captured_by_branches([(b.cotangents, [*b.seeds, *b.branch.inputs]) for b in branches])
     used = sorted({i for b in branches for i in b.used()})
     # Only one branch runs, so that values of the same type share a slot.
     counts: Counter[Type] = Counter()
@@ -99,9 +104,9 @@ def _plan(
     forward, backward = [], []
     for b in branches:
         if slots:
-            kept = _fill(slots, b.kept, lambda t: vary_over(zeros(t), t.varying))
+            kept = _fill_cond_slots(slots, b.kept, lambda t: vary_over(zeros(t), t.varying))
             forward.append(hold([*b.branch.inputs, *extra], [*b.branch.outputs, *kept]))
-        kept = _fill(slots, b.kept, lambda t: placeholder("kept", t))
+        kept = _fill_cond_slots(slots, b.kept, lambda t: placeholder("kept", t))
         inputs = [*b.seeds, *kept, *[b.branch.inputs[i] for i in used], *extra]
         backward.append(hold(inputs, b.cotangents))
     make = type(op)
@@ -109,7 +114,7 @@ def _plan(
     return CondBackward(seeded, wanted, keeping, used, make(tuple(backward)), extra)
 
 
-def _fill(
+def _fill_cond_slots(
     slots: Sequence[Type], values: Sequence[Node], default: Callable[[Type], Node]
 ) -> list[Node]:
     """Put values into slots of their types, and defaults into the others."""
@@ -121,40 +126,40 @@ def _fill(
     return filled
 
 
-def _captured(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
+def _captured_by_branches(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
     """Return the values captured by any of several graphs, given as outputs and inputs."""
-    found = [x for outputs, inputs in parts for x in holder.captured_values(outputs, inputs)]
+    found = [x for outputs, inputs in parts for x in holder.held_captured_values(outputs, inputs)]
     return list(dict.fromkeys(found))
 
 
-def jvp(
+def cond_jvp(
     op: Choice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one conditional."""
     given = tuple([t is not None for t in ts[1:]])
-    moving, choice, extra = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
+    moving, choice, extra = op.derived(("jvp", given), lambda: _cond_forward(op, given, tangents))
     count = len(op.branches[0].outputs)
     made = results(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
     return tuple(at_positions(count, moving, made[count:]))
 
 
-def _forward(
+def _cond_forward(
     op: Choice, given: Sequence[bool], tangents: Callable
 ) -> tuple[list[int], Choice, list[Node]]:
     mask, reached = bits(given), 0
     for branch in op.branches:
-        reached |= bits(on & mask for on in dependence(branch))
-    moving = members(reached)
+        reached |= bits(on & mask for on in derivative_dependence(branch))
+    moving = dependence_members(reached)
     parts = []
     for branch in op.branches:
-        ts, made = push(branch, positions(given), moving, tangents)
+        ts, made = push_held(branch, dependence_positions(given), moving, tangents)
         parts.append(([*branch.outputs, *made.values()], [*branch.inputs, *ts.values()]))
-    extra = _captured(parts)
+    extra = _captured_by_branches(parts)
     graphs = [hold([*inputs, *extra], outputs) for outputs, inputs in parts]
     return moving, type(op)(tuple(graphs)), extra
 
 
-def batch(
+def batch_cond(
     op: Choice, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
 ) -> tuple[Node, ...]:
     """Run one branch for all examples or, if indices are mapped, all branches, and select."""
@@ -162,14 +167,14 @@ def batch(
     every = mapped[0]
     if every:
         refuse_collectives(op, () if axis.name is None else (axis.name,))
-    branches = op.derived(key, lambda: _batched(op, axis, mapped, every, batched_graph))
+    branches = op.derived(key, lambda: _batched_branches(op, axis, mapped, every, batched_graph))
     if not every:
         return results(type(op)(tuple(branches))(*xs))
     index, operands = op.checked(xs[0]), xs[1:]
     made: tuple[Node, ...] | None = None
     for k, branch in enumerate(branches):
         active = op.selects(index, k)
-        found = _run_for(active, branch, operands, mapped[1:])
+        found = _run_branch_for(active, branch, operands, mapped[1:])
         if made is None:
             made = found
         else:
@@ -179,7 +184,7 @@ def batch(
     return made
 
 
-def _batched(
+def _batched_branches(
     op: Choice, axis: Axis, mapped: Sequence[bool], every: bool, batched_graph: Callable
 ) -> list[Graph]:
     """Return batched branches; a result that is mapped in one (or `every`) is mapped in all."""
@@ -191,12 +196,12 @@ def _batched(
     return [canonical(graph) for graph in unify_branches(graphs, axes_of(graphs[0].inputs))]
 
 
-def _run_for(
+def _run_branch_for(
     active: Node, branch: Graph, operands: Sequence[Node], mapped: Sequence[bool]
 ) -> tuple[Node, ...]:
     """Run a batched branch of which only `active` examples matter. If the branch may fail, the
     others run it on the operands of an active one, and it does not run at all if none is active."""
-    fails = holder.may_fail(branch)
+    fails = holder.held_may_fail(branch)
     guard = replace_inactive if fails else detach_inactive
     given = [guard(active, x) if has else x for x, has in zip(operands, mapped, strict=True)]
     if not fails:

@@ -9,7 +9,7 @@ from pullback.graph.kinds import Detached
 from pullback.graph.node import Node
 
 
-def dependence(graph: Graph) -> list[int]:
+def derivative_dependence(graph: Graph) -> list[int]:
     """Return for each output the inputs (as bits) whose derivative may reach it."""
     found: dict[Node, int] = {x: x.type.inexact << i for i, x in enumerate(graph.inputs)}
     for node in graph.nodes[len(graph.inputs) :]:
@@ -21,22 +21,22 @@ def dependence(graph: Graph) -> list[int]:
     return [found[y] for y in graph.outputs]
 
 
-def positions(flags: Iterable[bool | int]) -> list[int]:
+def dependence_positions(flags: Iterable[bool | int]) -> list[int]:
     return [i for i, flag in enumerate(flags) if flag]
 
 
 def bits(flags: Iterable[bool | int]) -> int:
-    return sum(1 << i for i in positions(flags))
+    return sum(1 << i for i in dependence_positions(flags))
 
 
-def members(mask: int) -> list[int]:
+def dependence_members(mask: int) -> list[int]:
     return [i for i in range(mask.bit_length()) if mask >> i & 1]
 
 
-def sources(depends: Sequence[int], outputs: int) -> int:
+def dependence_sources(depends: Sequence[int], outputs: int) -> int:
     """Return the inputs that any of the outputs depends on."""
     mask = 0
-    for i in members(outputs):
+    for i in dependence_members(outputs):
         mask |= depends[i]
     return mask
 
@@ -54,6 +54,6 @@ def live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
     """Return the outputs of a loop's body whose cotangent is not zero in some iteration. `live` are
     those of the last iteration. A state becomes live once a live output depends on it."""
     state = (1 << carries) - 1
-    while (grown := live | sources(depends, live) & state) != live:
+    while (grown := live | dependence_sources(depends, live) & state) != live:
         live = grown
     return live

@@ -14,10 +14,10 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import vary_over
-from pullback.ops.control.varying import Axes, axes_of, union
+from pullback.ops.control.varying import Axes, axes_of, varying_union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
 from pullback.ops.sources import placeholder
-from pullback.ops.traits import HasNamedAxes, communicates, named_axes
+from pullback.ops.traits import HasNamedAxes, op_communicates, op_named_axes
 
 if TYPE_CHECKING:
     from pullback.sharding.mesh import DeviceMesh
@@ -29,19 +29,19 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
 
     @cached_property
     def fallible(self) -> bool:  # type: ignore[override]
-        return any(may_fail(graph) for graph in self.graphs)
+        return any(held_may_fail(graph) for graph in self.graphs)
 
     def named_axes(self) -> tuple[str, ...]:
         return self._named_axes
 
     def communicates(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in communicates(n.op)}))
+        return tuple(sorted({a for n in nodes for a in op_communicates(n.op)}))
 
     @cached_property
     def _named_axes(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in named_axes(n.op)}))
+        return tuple(sorted({a for n in nodes for a in op_named_axes(n.op)}))
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         """Put results on the mesh of the graphs where no operand is on a mesh."""
@@ -65,7 +65,7 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
         wanted, given = self.operand_axes, axes_of(xs)
         if wanted == given:
             return self, xs
-        wider = [union(a, b) for a, b in zip(wanted, given, strict=True)]
+        wider = [varying_union(a, b) for a, b in zip(wanted, given, strict=True)]
         op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
         return op, tuple([vary_over(x, a) for x, a in zip(xs, op.operand_axes, strict=True)])
 
@@ -91,7 +91,7 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
         return self._derived[key]
 
 
-def may_fail(graph: Graph) -> bool:
+def held_may_fail(graph: Graph) -> bool:
     """Return whether running a graph may raise, or never end."""
     return any(n.op.fallible for n in graph.nodes)
 
@@ -111,7 +111,7 @@ def derivative(x: Node, d: Node | None) -> Node:
     return vary_over(zeros(x.type) if d is None else d, x.type.varying)
 
 
-def push(
+def push_held(
     graph: Graph, active: Sequence[int], moving: Sequence[int], tangents: Callable
 ) -> tuple[dict[int, Node], dict[int, Node]]:
     """Return placeholders for tangents of `active` inputs, and tangents of `moving` outputs."""
@@ -121,7 +121,7 @@ def push(
     return ts, {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
 
 
-def pull(
+def pull_held(
     outputs: Sequence[Node], targets: Sequence[Node], gradients: Callable
 ) -> tuple[list[Node], list[Node]]:
     """Return placeholders for cotangents of `outputs`, and cotangents of `targets`."""
@@ -130,17 +130,19 @@ def pull(
     return seeds, [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
 
 
-def captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
+def held_captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
     """Return values from outside that users' rules captured: a held graph needs them as inputs."""
     known = set(boundary)
     found = ancestors(outputs, known.__contains__)
     return [n for n in found if n not in known and not n.inputs and isinstance(n.op, Distinct)]
 
 
-def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run_held(
+    graph: Graph, arrays: Sequence[np.ndarray], iteration: int | None = None
+) -> list[np.ndarray]:
     """Run a held graph in NumPy; errors name the line inside the graph."""
     try:
-        return interpret(graph, arrays)
+        return interpret(graph, arrays, iteration)
     except PullbackError as error:
         node = error.values.get("node")
         raise error.at(None, None if node is None else node.where) from None
@@ -165,7 +167,7 @@ def at_positions(count: int, positions: Sequence[int], values: Sequence[Node]) -
     return made
 
 
-def stacked(type: Type, length: int) -> Type:
+def stacked_held_type(type: Type, length: int) -> Type:
     """Return the type of `length` values stacked along a new first dimension."""
     return type.with_shape((length, *type.shape))
 
@@ -175,7 +177,7 @@ def row(type: Type) -> Type:
     return type.with_shape(type.shape[1:])
 
 
-def positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
+def held_positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
     """Return the position of each node among others; None if one is missing."""
     places: dict[Node, int] = {}
     for i, x in enumerate(others):
@@ -183,7 +185,7 @@ def positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] 
     return [places[x] for x in nodes] if all(x in places for x in nodes) else None
 
 
-def states_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
+def held_states_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
     """Return distinct, ascending positions of states: two may have the same initial value."""
     found: list[int] = []
     for i, x in enumerate(others):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pullback.ops.control.scan import Scan
 
 
-def one_after_the_other(op: Op, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> Any:
+def masked_one_by_one(op: Op, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> Any:
     """Apply an op without a batching rule to each example in turn, in a scan."""
 
     def mapped_first(nodes: Sequence[Node]) -> list[Node]:

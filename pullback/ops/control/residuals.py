@@ -22,8 +22,8 @@ def residuals(
     from others where that is cheap: a minimum cut of the graph, by `cost`, decides which."""
     available = set(known)
     needed = [x for x in _used_by_backward(outputs, set(seeds)) if not _available(x, available)]
-    kept = [x for x in needed if not _recomputable(x)]
-    rest = [x for x in needed if _recomputable(x)]
+    kept = [x for x in needed if not _recomputable_residuals(x)]
+    rest = [x for x in needed if _recomputable_residuals(x)]
     return sorted([*kept, *_Network(rest, available.union(kept), cost).cut()], key=by_number)
 
 
@@ -57,7 +57,7 @@ class _Network:
         while queue:
             node = queue.popleft()
             vertex = self._vertex(node)
-            if not _recomputable(node):
+            if not _recomputable_residuals(node):
                 self._connect(_SOURCE, vertex)
                 continue
             for x in node.inputs:
@@ -107,9 +107,9 @@ def _available(node: Node, known: set[Node]) -> bool:
     return node in known or (not node.inputs and not isinstance(node.op, Distinct))
 
 
-def _recomputable(node: Node) -> bool:
+def _recomputable_residuals(node: Node) -> bool:
     return node.op.cheap and not node.op.fallible
 
 
-def size_in_bytes(node: Node) -> int:
+def residual_bytes(node: Node) -> int:
     return max(1, node.type.nbytes)

@@ -10,16 +10,16 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
-from pullback.graph.subgraph import embed
+from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import holder, partition, scan_rules
-from pullback.ops.control.holder import Holder, canonical, hold, row, run, stacked
-from pullback.ops.control.varying import Axes, scan_body
+from pullback.ops.control.holder import Holder, canonical, hold, row, run_held, stacked_held_type
+from pullback.ops.control.varying import Axes, varying_scan_body
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
-from pullback.ops.wrap.call import check_operands
+from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.spec import layout, on_mesh
 
 
@@ -45,15 +45,15 @@ class Scan(Holder):
             if x.shape[:1] != (self.length,):
                 what = f"the first dimension must have {self.length} rows, one per iteration"
                 raise ShapeError(f"{what}, got {x}", code="E3002")
-        check_operands(self.body, [*state, *map(row, rows), *constants])
+        check_call_operands(self.body, [*state, *map(row, rows), *constants])
         outs = [y.type.plain for y in self.body.outputs]
         if outs[: self.carries] != state:
             got = f"{show(state)}, then {show(outs[: self.carries])}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
-        return (*state, *[stacked(t, self.length) for t in outs[self.carries :]])
+        return (*state, *[stacked_held_type(t, self.length) for t in outs[self.carries :]])
 
     def over(self, axes: Sequence[Axes]) -> Scan:
-        body = canonical(scan_body(self.body, axes, self.carries))
+        body = canonical(varying_scan_body(self.body, axes, self.carries))
         return self.with_body(body, self.carries, self.scanned)
 
     def split(self, xs: Sequence) -> tuple[list, list, list]:
@@ -67,7 +67,7 @@ class Scan(Holder):
         types = [y.type for y in self.body.outputs[n:]]
         stacks = [np.empty((self.length, *t.shape), t.dtype.numpy) for t in types]
         for i in reversed(steps) if self.reverse else steps:
-            found = run(self.body, [*state, *[x[i] for x in rows], *constants])
+            found = run_held(self.body, [*state, *[x[i] for x in rows], *constants], i)
             state = found[:n]
             for stack, y in zip(stacks, found[n:], strict=True):
                 stack[i] = y
@@ -83,10 +83,10 @@ class Scan(Holder):
             if self.reverse:
                 last = b.constant(self.length - 1, count)
                 i = b.op("stablehlo.subtract", last, i, out=i.type)
-            given = [_read(b, x, i) for x in rows]
+            given = [_scan_read(b, x, i) for x in rows]
             found = b.inline(self.body, [*values[:n], *given, *constants], held=True)
             pairs = zip(values[n:], found[n:], strict=True)
-            return [*found[:n], *[_write(b, stack, y, i) for stack, y in pairs]]
+            return [*found[:n], *[_scan_write(b, stack, y, i) for stack, y in pairs]]
 
         def steps(i: Any, *values: Any) -> list:
             made = list(values)
@@ -116,7 +116,7 @@ class Scan(Holder):
 
     def _stable_state(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
         state, rows, constants = self.split(xs)
-        others = [*[partition.row_type(t, mesh) for t in rows], *constants]
+        others = [*[partition.partitioned_row_type(t, mesh) for t in rows], *constants]
         return partition.stable_state(mesh, self.body, state, others)
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
@@ -124,11 +124,11 @@ class Scan(Holder):
         types = [x.type(mesh) for x in xs]
         state, _ = self._stable_state(mesh, types)
         _, rows, constants = self.split(types)
-        inner = [*state, *[partition.row_type(t, mesh) for t in rows], *constants]
+        inner = [*state, *[partition.partitioned_row_type(t, mesh) for t in rows], *constants]
         kept = [layout(t) for t in state]
         layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
         operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]
-        body, ys = partition.local_body(to, self.body, inner, kept)
+        body, ys = partition.partitioned_body(to, self.body, inner, kept)
         for i, y in enumerate(ys[:n]):
             if y.partial:
                 operands[i] = to.on_first(operands[i], y.partial, self)
@@ -136,9 +136,9 @@ class Scan(Holder):
         dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
         return to.local_values(found, type, dims, [y.partial for y in ys])
 
-    vjp = scan_rules.vjp  # type: ignore[assignment]
-    jvp = scan_rules.jvp  # type: ignore[assignment]
-    batch = scan_rules.batch  # type: ignore[assignment]
+    vjp = scan_rules.scan_vjp  # type: ignore[assignment]
+    jvp = scan_rules.scan_jvp  # type: ignore[assignment]
+    batch = scan_rules.batch_scan  # type: ignore[assignment]
 
     def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must have this state and these rows among its own."""
@@ -148,18 +148,18 @@ class Scan(Holder):
             return None  # another length, order or unrolling
         n, m = other.carries, other.carries + other.scanned
         mine, theirs = self.split(xs), other.split(ys)
-        state = holder.states_among(mine[0], theirs[0])
-        rows, constants = (holder.positions_among(mine[i], theirs[i]) for i in (1, 2))
+        state = holder.held_states_among(mine[0], theirs[0])
+        rows, constants = (holder.held_positions_among(mine[i], theirs[i]) for i in (1, 2))
         if state is None or rows is None or constants is None:
             return None
         inputs = [*state, *[n + i for i in rows], *[m + i for i in constants]]
-        found = embed(self.body, other.body, inputs)
+        found = embed_subgraph(self.body, other.body, inputs)
         if found is None:
             return None
         targets = other.body.outputs
         if any(targets[i] is not y for i, y in zip(state, found)):
             return None
-        emitted = holder.positions_among(found[self.carries :], targets[n:])
+        emitted = holder.held_positions_among(found[self.carries :], targets[n:])
         return None if emitted is None else [*state, *[n + i for i in emitted]]
 
     def with_body(self, body: Graph, carries: int, scanned: int, flip: bool = False) -> Scan:
@@ -183,20 +183,20 @@ class Scan(Holder):
         yield cls(hold((h,), (h * h,)), 1, 0, 3), (real(3, low=0.5, high=1),)
 
 
-def _starts(b: Any, at: Any, rank: int) -> list:
+def _scan_starts(b: Any, at: Any, rank: int) -> list:
     return [at, *[b.constant(0, at.dtype)] * (rank - 1)]
 
 
-def _read(b: Any, x: Any, at: Any) -> Any:
+def _scan_read(b: Any, x: Any, at: Any) -> Any:
     """Return row `at` of `x`."""
     out = Type((1, *x.shape[1:]), x.dtype)
-    starts = _starts(b, at, len(x.shape))
+    starts = _scan_starts(b, at, len(x.shape))
     found = b.op("stablehlo.dynamic_slice", x, *starts, out=out, slice_sizes=out.shape)
     return b.reshape(found, x.shape[1:])
 
 
-def _write(b: Any, stack: Any, y: Any, at: Any) -> Any:
+def _scan_write(b: Any, stack: Any, y: Any, at: Any) -> Any:
     """Return `stack` with `y` as row `at`."""
-    starts = _starts(b, at, len(stack.shape))
+    starts = _scan_starts(b, at, len(stack.shape))
     update = b.reshape(y, (1, *y.shape))
     return b.op("stablehlo.dynamic_update_slice", stack, update, *starts, out=stack.type)

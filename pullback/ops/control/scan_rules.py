@@ -14,14 +14,15 @@ from pullback.graph.graph import Graph, ancestors
 from pullback.ops.control.dependence import (
     active_inputs,
     bits,
-    dependence,
+    dependence_members,
+    dependence_sources,
+    derivative_dependence,
     live_outputs,
-    members,
-    sources,
 )
 from pullback.ops.control.holder import (
     at_positions,
     canonical,
+<<<<<<< HEAD
     captured_values,
     hold,
     interleave,
@@ -30,6 +31,15 @@ from pullback.ops.control.holder import (
 )
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.control.varying import axes_of, stable_body
+=======
+    hold,
+    interleave,
+    pull_held,
+    push_held,
+)
+from pullback.ops.control.residuals import residual_bytes, residuals
+from pullback.ops.control.varying import axes_of, varying_stable_body
+>>>>>>> main
 from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
 
 if TYPE_CHECKING:
@@ -51,13 +61,13 @@ class ScanBackward(NamedTuple):
     backward: Scan
 
 
-def vjp(
+def scan_vjp(
     op: Scan, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     live = tuple([ct is not None for ct in g])
     need = tuple(need)
     key = ("vjp", need, live)
-    plan: ScanBackward | None = op.derived(key, lambda: _plan(op, need, live, gradients))
+    plan: ScanBackward | None = op.derived(key, lambda: _plan_scan(op, need, live, gradients))
     if plan is None:
         return [None] * len(xs)
     made = out if plan.forward is op else results(plan.forward(*xs))
@@ -74,19 +84,19 @@ def vjp(
     return at_positions(len(xs), wanted, results(plan.backward(*operands)))
 
 
-def _plan(
+def _plan_scan(
     op: Scan, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> ScanBackward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
-    depends = dependence(body)
+    depends = derivative_dependence(body)
     active = active_inputs(depends, n, bits(need))
     seeded = live_outputs(depends, n, bits(live)) & bits(mask & active for mask in depends)
-    reached = sources(depends, seeded)
+    reached = dependence_sources(depends, seeded)
     # A state has a cotangent after an iteration or before one, perhaps only before the first.
-    state = [i for i in members(seeded | active & reached) if i < n]
-    wanted = [i for i in members(reached) if i >= n and need[i]]
+    state = [i for i in dependence_members(seeded | active & reached) if i < n]
+    wanted = [i for i in dependence_members(reached) if i >= n and need[i]]
     rows, constants = [i for i in wanted if i < m], [i for i in wanted if i >= m]
-    emitted = [i for i in members(seeded) if i >= n]
+    emitted = [i for i in dependence_members(seeded) if i >= n]
     if not state and not wanted:
         return None
 
@@ -96,8 +106,8 @@ def _plan(
         *[body.outputs[i] for i in emitted],
     ]
     targets = [body.inputs[i] for i in [*state, *constants, *rows]]
-    seeds, cotangents = pull(outputs, targets, gradients)
-    stacked, constant, used = _kept(op, cotangents, seeds)
+    seeds, cotangents = pull_held(outputs, targets, gradients)
+    stacked, constant, used = _kept_by_scan(op, cotangents, seeds)
     # A value that is a result already is not kept a second time.
     made = [*body.outputs, *[x for x in stacked if x not in body.outputs[n:]]]
     kept = [made.index(x, n) for x in stacked]
@@ -112,7 +122,7 @@ def _plan(
     return ScanBackward(state, rows, constants, emitted, forward, kept, hoisted, used, backward)
 
 
-def _kept(
+def _kept_by_scan(
     op: Scan, cotangents: Sequence[Node], seeds: Sequence[Node]
 ) -> tuple[list[Node], list[Node], list[int]]:
     """Return what the backward loop needs: values of each iteration, values that are the same in
@@ -123,19 +133,23 @@ def _kept(
     for node in ancestors([*cotangents, *body.outputs]):
         if not changing.isdisjoint(node.inputs):
             changing.add(node)
-    kept = residuals(cotangents, seeds, known, lambda x: size_in_bytes(x) if x in changing else 1)
+    kept = residuals(cotangents, seeds, known, lambda x: residual_bytes(x) if x in changing else 1)
     boundary = {*seeds, *kept, *known}
     reached = set(ancestors(cotangents, boundary.__contains__))
     used = [i for i, x in enumerate(body.inputs) if i >= n and x in reached]
     return [x for x in kept if x in changing], [x for x in kept if x not in changing], used
 
 
-def jvp(
+def scan_jvp(
     op: Scan, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one loop."""
     given = tuple([t is not None for t in ts])
+<<<<<<< HEAD
     active, moving, loop, extra = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
+=======
+    active, moving, loop = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
+>>>>>>> main
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
     made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned), *extra))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
@@ -144,18 +158,18 @@ def jvp(
     return tuple(at_positions(count, moving, found))
 
 
-def _forward(
+def _scan_forward(
     op: Scan, given: Sequence[bool], tangents: Callable
 ) -> tuple[list[int], list[int], Scan, list[Node]]:
     """Return the inputs and outputs of the body that have tangents, the loop over both, and the
     values that rules captured, its last operands."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
-    depends = dependence(body)
+    depends = derivative_dependence(body)
     mask = active_inputs(depends, n, bits(given))
-    active = members(mask)
+    active = dependence_members(mask)
     # A state has a tangent before an iteration if and only if it has one after it.
     moving = [i for i, on in enumerate(depends) if (i in active if i < n else on & mask)]
-    ts, made = push(body, active, moving, tangents)
+    ts, made = push_held(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
     inputs, outputs = interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n)
@@ -164,23 +178,23 @@ def _forward(
     return active, moving, op.with_body(both, carries, scanned), extra
 
 
-def batch(
+def batch_scan(
     op: Scan, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
 ) -> tuple[Node, ...]:
     """Run all examples in each iteration; a state mapped in any iteration is mapped in all."""
     key = ("batch", axis, tuple(mapped))
-    loop, has_axis, flags = op.derived(key, lambda: _batched(op, axis, mapped, batched_graph))
+    loop, has_axis, flags = op.derived(key, lambda: _batched_scan(op, axis, mapped, batched_graph))
     n, m = op.carries, op.carries + op.scanned
     operands = []
     for i, (x, had, has) in enumerate(zip(xs, mapped, has_axis, strict=True)):
         x = spread(x, axis) if has and not had else x
-        operands.append(_swapped(x) if has and n <= i < m else x)
+        operands.append(_scan_axes_swapped(x) if has and n <= i < m else x)
     made = results(loop(*operands))
     pairs = enumerate(zip(made, flags, strict=True))
-    return tuple([_swapped(y) if has and i >= n else y for i, (y, has) in pairs])
+    return tuple([_scan_axes_swapped(y) if has and i >= n else y for i, (y, has) in pairs])
 
 
-def _batched(
+def _batched_scan(
     op: Scan, axis: Axis, mapped: Sequence[bool], batched_graph: Callable
 ) -> tuple[Scan, list[bool], list[bool]]:
     n = op.carries
@@ -189,11 +203,11 @@ def _batched(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = canonical(stable_body(graph, axes_of(graph.inputs), n))
+            body = canonical(varying_stable_body(graph, axes_of(graph.inputs), n))
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 
 
-def _swapped(x: Node) -> Node:
+def _scan_axes_swapped(x: Node) -> Node:
     """Swap the first two dimensions."""
     return TABLE["Transpose"]((1, 0, *range(2, x.type.rank)))(x)

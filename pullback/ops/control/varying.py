@@ -19,11 +19,11 @@ def axes_of(xs: Sequence[Node]) -> list[Axes]:
     return [x.type.varying for x in xs]
 
 
-def union(*axes: Axes) -> Axes:
+def varying_union(*axes: Axes) -> Axes:
     return tuple(sorted({a for some in axes for a in some}))
 
 
-def over(graph: Graph, axes: Sequence[Axes]) -> Graph:
+def graph_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
     """Return the graph on inputs that vary along the given axes."""
     if axes_of(graph.inputs) == list(axes):
         return graph
@@ -31,32 +31,32 @@ def over(graph: Graph, axes: Sequence[Axes]) -> Graph:
     return Graph(inputs, graph(*inputs))
 
 
-def outputs_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
+def outputs_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
     """Return the graph with its first outputs varying along the given axes."""
     first = [vary_over(y, a) for y, a in zip(graph.outputs, axes, strict=False)]
     return Graph(graph.inputs, [*first, *graph.outputs[len(first) :]])
 
 
-def stable_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
+def varying_stable_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
     """Return a loop's body on inputs that vary along the given axes. The axes of the state are
     extended until an iteration does not change them."""
     axes = list(axes)
     while True:
-        graph = over(graph, axes)
-        after = [union(a, y) for a, y in zip(axes[:carries], axes_of(graph.outputs))]
+        graph = graph_varying_over(graph, axes)
+        after = [varying_union(a, y) for a, y in zip(axes[:carries], axes_of(graph.outputs))]
         if after == axes[:carries]:
-            return outputs_over(graph, after)
+            return outputs_varying_over(graph, after)
         axes[:carries] = after
 
 
-def scan_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
+def varying_scan_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
     """Return `stable_body` for a scan. Where the outputs' axes stay the same, rows and constants
     vary along all axes: their gradients are then summed along these once, not in every
     iteration."""
-    narrow = stable_body(graph, axes, carries)
-    all_axes = union(*axes_of(narrow.inputs))
+    narrow = varying_stable_body(graph, axes, carries)
+    all_axes = varying_union(*axes_of(narrow.inputs))
     rest = len(graph.inputs) - carries
-    wide = stable_body(graph, [*axes[:carries], *[all_axes] * rest], carries)
+    wide = varying_stable_body(graph, [*axes[:carries], *[all_axes] * rest], carries)
     return wide if axes_of(wide.outputs) == axes_of(narrow.outputs) else narrow
 
 
@@ -66,10 +66,10 @@ def while_graphs(
     """Return a while loop's graphs; the state also varies along the axes of the condition."""
     axes = list(axes)
     while True:
-        body = stable_body(body, axes, carries)
-        condition = over(condition, axes_of(body.inputs))
+        body = varying_stable_body(body, axes, carries)
+        condition = graph_varying_over(condition, axes_of(body.inputs))
         before = axes_of(body.inputs)[:carries]
-        after = [union(a, condition.outputs[0].type.varying) for a in before]
+        after = [varying_union(a, condition.outputs[0].type.varying) for a in before]
         if after == before:
             return condition, body
         axes[:carries] = after
@@ -80,7 +80,9 @@ def unify_branches(
 ) -> list[Graph]:
     """Return branches on inputs that vary along `axes`, whose outputs vary along the same axes.
     `index` are the axes of the index that selects a branch."""
-    branches = [over(branch, [union(a, index) for a in axes]) for branch in branches]
+    branches = [
+        graph_varying_over(branch, [varying_union(a, index) for a in axes]) for branch in branches
+    ]
     columns = zip(*[axes_of(branch.outputs) for branch in branches], strict=True)
-    outputs = [union(index, *column) for column in columns]
-    return [outputs_over(branch, outputs) for branch in branches]
+    outputs = [varying_union(index, *column) for column in columns]
+    return [outputs_varying_over(branch, outputs) for branch in branches]

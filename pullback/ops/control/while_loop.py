@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -13,11 +14,16 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import vary_over
-from pullback.graph.subgraph import embed
+from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import holder, partition
-from pullback.ops.control.dependence import active_inputs, bits, dependence, members
-from pullback.ops.control.holder import Holder, canonical, hold, run
+from pullback.ops.control.dependence import (
+    active_inputs,
+    bits,
+    dependence_members,
+    derivative_dependence,
+)
+from pullback.ops.control.holder import Holder, canonical, hold, run_held
 from pullback.ops.control.masked import replace_inactive, select_examples
 from pullback.ops.control.varying import Axes, axes_of, while_graphs
 from pullback.ops.elementwise.functions import both, greater, less
@@ -25,8 +31,8 @@ from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
-from pullback.ops.traits import communicates
-from pullback.ops.wrap.call import check_operands
+from pullback.ops.traits import op_communicates
+from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.spec import layout
 
 
@@ -50,7 +56,7 @@ class While(Holder):
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         operands = [x.plain for x in xs]
         for graph in self.graphs:
-            check_operands(graph, operands)
+            check_call_operands(graph, operands)
         answer = [y.type.plain for y in self.condition.outputs]
         if answer != [Type((), bool_)]:
             raise ShapeError(f"the condition must return one bool[], got {show(answer)}")
@@ -81,8 +87,10 @@ class While(Holder):
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         state, constants = xs[: self.carries], xs[self.carries :]
-        while run(self.condition, [*state, *constants])[0]:
-            state = tuple(run(self.body, [*state, *constants]))
+        for i in itertools.count():
+            if not run_held(self.condition, [*state, *constants])[0]:
+                break
+            state = tuple(run_held(self.body, [*state, *constants], i))
         return tuple(state)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
@@ -108,7 +116,7 @@ class While(Holder):
         body = partition.local_graph(to, self.body, inner, layouts[:n])
         answer = partition.local_graph(to, self.condition, inner, [()])
         loop = While(answer, body, n)
-        if not any(communicates(node.op) for node in answer.nodes):
+        if not any(op_communicates(node.op) for node in answer.nodes):
             return to.local_values(to.results(loop, operands), type, layouts[:n])
         # Devices cannot communicate in a condition: its next value becomes part of the state.
         given = [vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
@@ -132,8 +140,8 @@ class While(Holder):
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
-        active = active_inputs(dependence(self.body), self.carries, bits(need))
-        if all(g[i] is None for i in members(active) if i < self.carries):
+        active = active_inputs(derivative_dependence(self.body), self.carries, bits(need))
+        if all(g[i] is None for i in dependence_members(active) if i < self.carries):
             return [None] * len(xs)
         raise UnsupportedOp(
             "has no reverse-mode rule: the number of iterations, and so the memory for their "
@@ -158,6 +166,7 @@ class While(Holder):
         """Return the operands that have tangents, the loop over values and tangents, and the values
         that rules captured, its last operands."""
         body, n = self.body, self.carries
+<<<<<<< HEAD
         active = members(active_inputs(dependence(body), n, bits(given)))
         ts, made = holder.push(body, active, [i for i in active if i < n], tangents)
         inputs, outputs = holder.interleave(body.inputs, ts, n), [*body.outputs, *made.values()]
@@ -165,6 +174,13 @@ class While(Holder):
         tested = [*holder.interleave(self.condition.inputs, ts, n), *extra]
         condition = hold(tested, self.condition.outputs)
         return active, While(condition, hold([*inputs, *extra], outputs), n + len(made)), extra
+=======
+        active = dependence_members(active_inputs(derivative_dependence(body), n, bits(given)))
+        ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
+        condition = hold(holder.interleave(self.condition.inputs, ts, n), self.condition.outputs)
+        step = hold(holder.interleave(body.inputs, ts, n), [*body.outputs, *made.values()])
+        return active, While(condition, step, n + len(made))
+>>>>>>> main
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
@@ -202,13 +218,13 @@ class While(Holder):
         if not isinstance(other, While):
             return None
         n, m = self.carries, other.carries
-        state = holder.states_among(xs[:n], ys[:m])
-        constants = holder.positions_among(xs[n:], ys[m:])
+        state = holder.held_states_among(xs[:n], ys[:m])
+        constants = holder.held_positions_among(xs[n:], ys[m:])
         if state is None or constants is None:
             return None
         inputs = [*state, *[m + i for i in constants]]
-        ends = embed(self.condition, other.condition, inputs)
-        found = embed(self.body, other.body, inputs)
+        ends = embed_subgraph(self.condition, other.condition, inputs)
+        found = embed_subgraph(self.body, other.body, inputs)
         if ends is None or found is None or tuple(ends) != other.condition.outputs:
             return None
         same = all(other.body.outputs[i] is y for i, y in zip(state, found, strict=True))
@@ -236,7 +252,7 @@ def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]
     (first,) = condition.outputs
     going = placeholder("going", first.type)
     given = inputs
-    if holder.may_fail(body):
+    if holder.held_may_fail(body):
         pairs = zip(inputs, mapped, strict=True)
         given = [replace_inactive(going, x) if has else x for x, has in pairs]
     new = [select_examples(going, y, x) for x, y in zip(state, body(*given), strict=True)]

@@ -9,7 +9,7 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.kinds import SumOfProducts
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles, batch_one, example_types
-from pullback.ops.conv.windows import Padding, pairs, resolve_padding
+from pullback.ops.conv.windows import Padding, resolve_window_padding, window_pairs
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Composite, Imported, Node, Op, Type
 from pullback.ops.samples import complexes, real
@@ -25,7 +25,12 @@ class ImageText(Text):
         return {**super().written(op, xs), "padding": word}
 
     def read(self, cls: Any, xs: Sequence[Type], *, padding: Any, **stated: Any) -> Op:
-        return cls(padding=_stated(padding), **stated)
+        return cls(padding=_stated_conv2d_padding(padding), **stated)
+
+    def least_profile(self, op: Any, xs: Sequence[Type]) -> str:
+        """Core v1 adds rows and columns; negative padding, which removes some, is an extension."""
+        removes = not isinstance(op.padding, str) and min(map(min, op.padding)) < 0
+        return "extended" if removes else super().least_profile(op, xs)
 
 
 class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
@@ -42,7 +47,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
     def __post_init__(self) -> None:
         given = self.padding
         self.set("strides", tuple(map(int, self.strides)))
-        self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
+        self.set("padding", given.upper() if isinstance(given, str) else window_pairs(given))
 
     def giving(self, role: str, shape: Shape) -> ImageProduct:
         stated = () if role == "result" else (shape,)
@@ -65,7 +70,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
         if len(strides) != 2 or min(strides) < 1:
             what = f"strides must be two positive numbers, got {strides}"
             raise ShapeError(what, code="E4010", strides=strides)
-        padding = resolve_padding(self.padding, image[1:3], window[:2], strides, (1, 1))
+        padding = resolve_window_padding(self.padding, image[1:3], window[:2], strides, (1, 1))
         return Convolution(strides, padding).giving(self.gives, self.stated)
 
     def infer(self, x: Type, y: Type) -> Type:
@@ -89,7 +94,7 @@ class Conv2d(ImageProduct):
     """
 
     gives, operands = "result", ("input", "filter")
-    text = ImageText(profile="core-v1")
+    text = ImageText(("strides", "padding"), profile="core-v1")
     imported = Imported(("convolution",))
 
     @classmethod
@@ -100,7 +105,7 @@ class Conv2d(ImageProduct):
             return None
         found = Convolution.from_hlo(i)
         for word in ("VALID", "SAME"):
-            named = resolve_padding(word, x.shape[1:3], w.shape[:2], found.strides, (1, 1))
+            named = resolve_window_padding(word, x.shape[1:3], w.shape[:2], found.strides, (1, 1))
             if named == found.padding:
                 return cls(found.strides, word)
         return cls(found.strides, found.padding)
@@ -124,6 +129,7 @@ class Conv2dBackwardInput(ImageProduct):
     """Images from results and a filter: the transpose of Conv2d in its first operand."""
 
     input_shape: tuple[int, ...]
+    text = ImageText(("input_shape", "strides", "padding"))
     gives, operands = "input", ("result", "filter")
 
 
@@ -131,13 +137,14 @@ class Conv2dBackwardFilter(ImageProduct):
     """A filter from images and results: the transpose of Conv2d in its second operand."""
 
     filter_shape: tuple[int, ...]
+    text = ImageText(("filter_shape", "strides", "padding"))
     gives, operands = "filter", ("input", "result")
 
 
 ImageProduct.family.update(result=Conv2d, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter)
 
 
-def _stated(padding: Any) -> str | Padding:
+def _stated_conv2d_padding(padding: Any) -> str | Padding:
     """The padding that a text states."""
     if padding in (Word("Valid"), Word("Same")):
         return padding.name

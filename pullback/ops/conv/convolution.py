@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.conv.geometry import Convolving, Shape
-from pullback.ops.conv.lowering import convolve, convolve_filter
+from pullback.ops.conv.lowering import convolve, lower_convolution_filter
 from pullback.ops.conv.windows import Motion, padded, transposed_padding
 from pullback.ops.prelude import Imported, Type
 from pullback.ops.reduce.reductions import widened
@@ -37,8 +37,10 @@ class Convolution(Convolving):
         full = self.bordered(x)
         out = np.zeros(self.shape(x.shape, w.shape), full.dtype)
         for tap, at in self.taps(w.shape[:-2], out.shape[1:-1]):
-            filters = by_group(widened(w[tap]), self.groups)
-            out += ungroup(by_group(full[at], self.groups) @ filters, out.shape)
+            filters = convolution_by_group(widened(w[tap]), self.groups)
+            out += ungroup_convolution(
+                convolution_by_group(full[at], self.groups) @ filters, out.shape
+            )
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
@@ -67,10 +69,10 @@ class ConvolutionBackwardInput(Convolving):
         if not g.size:
             return zeros
         full = self.bordered(zeros)
-        results = by_group(widened(g), self.groups)
+        results = convolution_by_group(widened(g), self.groups)
         for tap, at in self.taps(w.shape[:-2], g.shape[1:-1]):
-            filters = by_group(widened(w[tap]), self.groups).swapaxes(-1, -2)
-            full[at] += ungroup(results @ filters, full[at].shape)
+            filters = convolution_by_group(widened(w[tap]), self.groups).swapaxes(-1, -2)
+            full[at] += ungroup_convolution(results @ filters, full[at].shape)
         border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
         inner = padded(full, border, (1,) * g.ndim, 0)
         return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
@@ -103,15 +105,15 @@ class ConvolutionBackwardFilter(Convolving):
         return (*self.extents, x[-1] // self.groups, g[-1])
 
     def numpy(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-        full, results = self.bordered(x), by_group(widened(g), self.groups)
+        full, results = self.bordered(x), convolution_by_group(widened(g), self.groups)
         out = np.zeros(self.shape(x.shape, g.shape), full.dtype)
         for tap, at in self.taps(self.extents, g.shape[1:-1]):
-            rows = by_group(full[at], self.groups)
-            out[tap] = ungroup(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
+            rows = convolution_by_group(full[at], self.groups)
+            out[tap] = ungroup_convolution(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
-        return convolve_filter(b, out, x, g, self.motion)
+        return lower_convolution_filter(b, out, x, g, self.motion)
 
 
 Convolving.family.update(
@@ -135,11 +137,11 @@ _CASES = (
 )
 
 
-def by_group(x: np.ndarray, groups: int) -> np.ndarray:
+def convolution_by_group(x: np.ndarray, groups: int) -> np.ndarray:
     """[..., channels] as [groups, rows, channels of a group]: operands of a matrix product."""
     rows = int(np.prod(x.shape[:-1], dtype=np.int64))
     return x.reshape(rows, groups, x.shape[-1] // groups).swapaxes(0, 1)
 
 
-def ungroup(x: np.ndarray, shape: Shape) -> np.ndarray:
+def ungroup_convolution(x: np.ndarray, shape: Shape) -> np.ndarray:
     return x.swapaxes(0, 1).reshape(shape)

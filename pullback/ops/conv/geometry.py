@@ -19,14 +19,14 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
 from pullback.ops.conv import windows
-from pullback.ops.conv.windows import Motion, Padding, padded, pairs
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factor_rules import rule
+from pullback.ops.conv.windows import Motion, Padding, padded, window_pairs
+from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import complexes, real
-from pullback.ops.shape.movement import Reshape, moved
+from pullback.ops.shape.movement import Reshape, move_dimension
 
 Shape = tuple[int, ...]
 
@@ -79,7 +79,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
     def __post_init__(self) -> None:
         ones = (1,) * len(self.strides)
         self.set("strides", tuple(map(int, self.strides)))
-        self.set("padding", pairs(self.padding))
+        self.set("padding", window_pairs(self.padding))
         self.set("lhs_dilation", tuple(self.lhs_dilation) or ones)
         self.set("rhs_dilation", tuple(self.rhs_dilation) or ones)
 
@@ -102,7 +102,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
         return known["input"], known["filter"], known["result"]
 
     def infer(self, x: Type, y: Type) -> Type:
-        check_kind(same_dtype(self.title, x, y), self.kinds)
+        check_elementwise_kind(same_dtype(self.title, x, y), self.kinds)
         self.check_parameters(x, y)
         inputs, filters, results = self.shapes(x, y)
         groups = self.groups
@@ -147,7 +147,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
     def taps(self, window: Shape, counts: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
         """Each tap of the filter, and the elements of the padded input that it meets."""
         for tap in itertools.product(*map(range, window)):
-            at = windows.tap_slices(tap, counts, self.strides, self.rhs_dilation)
+            at = windows.window_tap_slices(tap, counts, self.strides, self.rhs_dilation)
             yield tap, (slice(None), *at)
 
     def factors(self, x: Type, y: Type) -> str:
@@ -165,7 +165,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
             "filter": [*["_"] * len(spatial), of_filter, o],
             "result": ["n", *spatial, o],
         }
-        return rule([words[role] for role in self.operands], [words[self.gives]])
+        return factor_rule([words[role] for role in self.operands], [words[self.gives]])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not axis.size:
@@ -175,7 +175,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
             return batch_one(self, self, axis, xs, mapped)
         # Each example gets channel groups of its own.
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
-        return unfold(apart(*[fold(x, -1, 1) for x in xs]), -1, 1, axis.size)
+        return unfold_dimension(apart(*[fold_dimension(x, -1, 1) for x in xs]), -1, 1, axis.size)
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         shapes = dict(zip((*self.operands, self.gives), [t.shape for t in (*xs, out)], strict=True))
@@ -196,8 +196,8 @@ def batch_one(
     side = mapped.index(True)
     source, target = like.folds[side]
     operands = list(xs)
-    operands[side] = fold(xs[side], source, like.groups if source == -1 else 1)
-    return unfold(op(*operands), target, like.groups if target == -1 else 1, axis.size)
+    operands[side] = fold_dimension(xs[side], source, like.groups if source == -1 else 1)
+    return unfold_dimension(op(*operands), target, like.groups if target == -1 else 1, axis.size)
 
 
 def example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
@@ -206,22 +206,22 @@ def example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
     return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]
 
 
-def fold(x: Node, dim: int, groups: int) -> Node:
+def fold_dimension(x: Node, dim: int, groups: int) -> Node:
     """Merge dimension 0 into dimension `dim` of the rest, inside each of its groups."""
     count, *shape = x.type.shape
     at = dim % len(shape)
     before, (n, *after) = shape[:at], shape[at:]
     if groups > 1:
         x = Reshape((count, *before, groups, n // groups, *after))(x)
-    return Reshape((*before, count * n, *after))(moved(x, 0, at + (groups > 1)))
+    return Reshape((*before, count * n, *after))(move_dimension(x, 0, at + (groups > 1)))
 
 
-def unfold(x: Node, dim: int, groups: int, count: int) -> Node:
+def unfold_dimension(x: Node, dim: int, groups: int, count: int) -> Node:
     """Undo `fold`."""
     shape = x.type.shape
     at = dim % len(shape)
     before, (n, *after) = shape[:at], shape[at:]
     grouped = (groups,) if groups > 1 else ()
     x = Reshape((*before, *grouped, count, n // count // groups, *after))(x)
-    x = moved(x, at + len(grouped), 0)
+    x = move_dimension(x, at + len(grouped), 0)
     return Reshape((count, *before, n // count, *after))(x) if grouped else x

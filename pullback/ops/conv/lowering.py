@@ -7,46 +7,46 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.ops.conv.windows import UNROLLED, Motion, Taps, dilated, pad
-from pullback.ops.instructions import sliced, stacked
+from pullback.ops.instructions import sliced, stacked_instruction
 from pullback.ops.linalg.contraction import dot_general, precision
 from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import accumulator
 
 
 def convolve(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str = "b*f,*io->b*f") -> Any:
-    """Slide the filter `w` over `x`; see `_instruction` for `roles`."""
+    """Slide the filter `w` over `x`; see `_convolution_instruction` for `roles`."""
     channels = x.shape[-1]
     if 1 < m.groups == channels == out.shape[-1] and w.type.size <= UNROLLED * channels:
-        return _depthwise(b, out, x, w, m)
-    return _instruction(b, out, x, w, m, roles)
+        return _lower_depthwise(b, out, x, w, m)
+    return _convolution_instruction(b, out, x, w, m, roles)
 
 
-def convolve_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
+def lower_convolution_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
     """The filter's gradient: slide the result `g`, its elements a stride apart, over `x`."""
     window, taps = out.shape[:-2], math.prod(out.shape[:-2])
     few = taps <= UNROLLED if m.groups > 1 else taps == 1
     if few and g.type.size and x.type.size:
         depthwise = 1 < m.groups == x.shape[-1] == g.shape[-1]
-        return (_depthwise_filter if depthwise else _grouped_filter)(b, out, x, g, m)
+        return (_lower_depthwise_filter if depthwise else _lower_grouped_filter)(b, out, x, g, m)
     sides = zip(x.shape[1:-1], g.shape[1:-1], window, *m[:-1], strict=True)
     padding = tuple(
         (low, dilated(k, d) - 1 + dilated(count, s) - dilated(n, a) - low)
         for n, count, k, s, (low, _), a, d in sides
     )
     if m.groups > 1:  # the sum over examples stays within a group: they are its features
-        x = _by_group(b, x, m.groups)
+        x = _lower_by_group(b, x, m.groups)
         x = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
     motion = Motion(m.rhs_dilation, padding, m.lhs_dilation, m.strides, m.groups)
-    return _instruction(b, out, x, g, motion, "f*b,i*o->*bf")
+    return _convolution_instruction(b, out, x, g, motion, "f*b,i*o->*bf")
 
 
-def _instruction(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str) -> Any:
+def _convolution_instruction(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str) -> Any:
     """`roles` names the dimensions of `x,w->out`: b and f for batch and feature, i and o for
     input and output feature, * for the spatial ones."""
     if not (x.type.size and w.type.size and out.size):
         return b.full(out, 0)
     if out.dtype.is_complex:
-        return _complex(b, out, x, w, m, roles)
+        return _lower_complex_convolution(b, out, x, w, m, roles)
     spatial = [str(i) for i in range(len(m.strides))]
     left, right, result = [
         f"[{', '.join(i for role in part for i in (spatial if role == '*' else [role]))}]"
@@ -64,19 +64,19 @@ def _instruction(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str) -> An
     )  # fmt: skip
 
 
-def _complex(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str) -> Any:
+def _lower_complex_convolution(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str) -> Any:
     """Four convolutions of real and imaginary parts: no engine convolves complex numbers."""
     part = out.with_dtype(out.dtype.real)
     a, c, d, e = [b.op(f"stablehlo.{name}", z, out=z.type.with_dtype(part.dtype))
                   for z in (x, w) for name in ("real", "imag")]  # fmt: skip
     pairs = ((a, d), (c, e), (a, e), (c, d))
-    ad, ce, ae, cd = [_instruction(b, part, *pair, m, roles) for pair in pairs]
+    ad, ce, ae, cd = [_convolution_instruction(b, part, *pair, m, roles) for pair in pairs]
     real = b.op("stablehlo.subtract", ad, ce, out=part)
     imaginary = b.op("stablehlo.add", ae, cd, out=part)
     return b.op("stablehlo.complex", real, imaginary, out=out)
 
 
-def _depthwise(b: Any, out: Type, x: Any, w: Any, m: Motion) -> Any:
+def _lower_depthwise(b: Any, out: Type, x: Any, w: Any, m: Motion) -> Any:
     """Elementwise products, one for each tap, fuse into one loop: a depthwise convolution is no
     matrix product. (On a CPU the instruction is twenty times slower.)"""
     channels, window, wide = out.shape[-1], w.shape[:-2], accumulator(x.dtype)
@@ -84,7 +84,7 @@ def _depthwise(b: Any, out: Type, x: Any, w: Any, m: Motion) -> Any:
     total = b.full(out.with_dtype(wide), 0)
     if not (x.type.size and out.size):
         return b.convert(total, out.dtype)
-    walk, x = _walk(b, x, window, out.shape, m)
+    walk, x = _walk_convolution_taps(b, x, window, out.shape, m)
 
     def step(n: int, total: Any) -> tuple:
         row = b.reshape(sliced(b, w, (n, 0), (n + 1, channels)), (channels,))
@@ -95,30 +95,30 @@ def _depthwise(b: Any, out: Type, x: Any, w: Any, m: Motion) -> Any:
     return b.convert(walk.fold((total,), step)[0], out.dtype)
 
 
-def _depthwise_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
+def _lower_depthwise_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
     window, rows, wide = out.shape[:-2], tuple(range(len(x.shape) - 1)), accumulator(x.dtype)
     x, g = b.convert(x, wide), b.convert(g, wide)
-    walk, x = _walk(b, x, window, g.shape, m)
+    walk, x = _walk_convolution_taps(b, x, window, g.shape, m)
     sums = []
     for n in range(math.prod(window)):
         product = b.op("stablehlo.multiply", walk.take(x, n), g, out=g.type)
         sums.append(b.reduce("add", product, 0, rows))
-    return b.convert(b.reshape(stacked(b, sums, 0), out.shape), out.dtype)
+    return b.convert(b.reshape(stacked_instruction(b, sums, 0), out.shape), out.dtype)
 
 
-def _grouped_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
+def _lower_grouped_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
     """A matrix product for each tap and group, on a CPU many times faster than the instruction.
     vmap makes such groups: one for each example's filter gradient."""
     window = out.shape[:-2]
-    x, g = _by_group(b, x, m.groups), _by_group(b, g, m.groups)
-    walk, x = _walk(b, x, window, (*g.shape[:-1], x.shape[-1]), m)
+    x, g = _lower_by_group(b, x, m.groups), _lower_by_group(b, g, m.groups)
+    walk, x = _walk_convolution_taps(b, x, window, (*g.shape[:-1], x.shape[-1]), m)
     rows = tuple(range(1, len(x.shape) - 1))
     taps = range(math.prod(window))
     sums = [dot_general(b, walk.take(x, n), g, (rows, rows), ((0,), (0,))) for n in taps]
-    return b.reshape(b.transpose(stacked(b, sums, 0), (0, 2, 1, 3)), out.shape)
+    return b.reshape(b.transpose(stacked_instruction(b, sums, 0), (0, 2, 1, 3)), out.shape)
 
 
-def _walk(
+def _walk_convolution_taps(
     b: Any, x: Any, window: tuple[int, ...], counts: Sequence[int], m: Motion
 ) -> tuple[Taps, Any]:
     """The taps of windows over the spatial dimensions of `x`, and `x` padded for them."""
@@ -129,7 +129,7 @@ def _walk(
     return taps, pad(b, x, border, (*ones, *m.lhs_dilation, 1), 0)
 
 
-def _by_group(b: Any, x: Any, groups: int) -> Any:
+def _lower_by_group(b: Any, x: Any, groups: int) -> Any:
     """[..., channels] as [groups, ..., channels of a group]."""
     *shape, channels = x.shape
     if groups == 1:

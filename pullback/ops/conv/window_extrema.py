@@ -12,7 +12,7 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import Windowed
 from pullback.ops.conv.windows import UNROLLED, computed_once, pad
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, jvp_in_first
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
 from pullback.ops.reduce.reductions import accumulator, widened
@@ -78,7 +78,7 @@ class WindowTake(ByTap):
     """The element of each window at tap `index`; padding is 0."""
 
     def infer(self, x: Type, index: Type) -> Type:
-        return _with_index(super().infer(x), index)
+        return _window_extrema_index(super().infer(x), index)
 
     def numpy(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
         return np.take_along_axis(self.seen(x, 0), index[..., None], -1)[..., 0]
@@ -99,7 +99,7 @@ class WindowTake(ByTap):
     @classmethod
     def samples(cls) -> Any:
         for op, (x,) in super().samples():
-            yield op, (x, _taps(op, x.shape))
+            yield op, (x, _window_extrema_taps(op, x.shape))
 
 
 class WindowPut(ByTap):
@@ -109,12 +109,12 @@ class WindowPut(ByTap):
     shape: tuple[int, ...] = ()
 
     def infer(self, x: Type, index: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         self.check(x.rank)
         wanted = Type(self.counts(self.shape), x.dtype)
         if x.shape != wanted.shape:
             raise ShapeError(f"needs one element for each window, {wanted}, got {x}")
-        return _with_index(x, index).with_shape(self.shape)
+        return _window_extrema_index(x, index).with_shape(self.shape)
 
     def more(self, axis: Axis) -> tuple:
         return ((axis.size, *self.shape),)
@@ -158,7 +158,7 @@ class WindowPut(ByTap):
     @classmethod
     def samples(cls) -> Any:
         for op, (x,) in super().samples():
-            index = _taps(op, x.shape)
+            index = _window_extrema_taps(op, x.shape)
             yield cls(*op.geometry, x.shape), (real(*index.shape), index)
 
 
@@ -195,12 +195,12 @@ class WindowMin(WindowExtremum):
     of = MINIMUM
 
 
-def _taps(op: Windowed, shape: tuple[int, ...]) -> np.ndarray:
+def _window_extrema_taps(op: Windowed, shape: tuple[int, ...]) -> np.ndarray:
     """For samples: the number of a tap for each window over an operand of this shape."""
     return integers(*op.counts(shape), high=math.prod(op.window)).astype(np.int32)
 
 
-def _with_index(x: Type, index: Type) -> Type:
+def _window_extrema_index(x: Type, index: Type) -> Type:
     """The type `x`; raises unless `index` has one tap number for each of its elements."""
     if index.shape != x.shape or index.dtype is not int32:
         raise ShapeError(f"the index must be {x.with_dtype(int32)}, got {index}")

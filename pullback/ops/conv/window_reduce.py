@@ -10,9 +10,9 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.conv import windows
-from pullback.ops.conv.windows import Padding, Taps, pad, padded, pairs
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factor_rules import rule
+from pullback.ops.conv.windows import Padding, Taps, pad, padded, window_pairs
+from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import complexes, real
@@ -31,7 +31,7 @@ class Windowed(Op, abstract=True):
     kinds: ClassVar[str] = "iuf"
 
     def __post_init__(self) -> None:
-        self.set("padding", pairs(self.padding))
+        self.set("padding", window_pairs(self.padding))
         self.set("window_dilation", tuple(self.window_dilation) or (1,) * len(self.window))
 
     @property
@@ -48,13 +48,16 @@ class Windowed(Op, abstract=True):
             if min(getattr(self, name)) < 1:
                 what = f"{name} must be positive, got {getattr(self, name)}"
                 raise ShapeError(what, code="E3006")
+        if math.prod(self.window) >= 2**31:  # elements of a window are counted in i32
+            what = f"a window must have fewer than 2**31 elements, got {self.window}"
+            raise ShapeError(what, code="E3006")
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The number of windows along each dimension."""
         return tuple(map(windows.window_count, shape, *self.geometry))
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         self.check(x.rank)
         return x.with_shape(self.counts(x.shape))
 
@@ -96,7 +99,7 @@ class Windowed(Op, abstract=True):
 
     def factors(self, *xs: Type) -> str:
         words = [f"d{i}" if still else "_" for i, still in enumerate(self.still())]
-        return rule([words] * len(xs), [words])
+        return factor_rule([words] * len(xs), [words])
 
     def more(self, axis: Axis) -> tuple:
         """The parameters after the geometry, for operands with the mapped axis in front."""

@@ -43,13 +43,13 @@ def window_count(n: int, window: int, stride: int, padding: tuple[int, int], dil
     return max(0, (n + sum(padding) - dilated(window, dilation)) // stride + 1)
 
 
-def resolve_padding(
+def resolve_window_padding(
     padding: str | Padding, sizes: Sequence[int], window: Sequence[int],
     strides: Sequence[int], dilation: Sequence[int],
 ) -> Padding:  # fmt: skip
     """Padding as (low, high) pairs; "SAME" gives ceil(size / stride) windows."""
     if not isinstance(padding, str):
-        return pairs(padding)
+        return window_pairs(padding)
     if padding.upper() not in ("VALID", "SAME"):
         raise ArgumentError(f"padding must be VALID, SAME or pairs of numbers, got {padding!r}")
     if padding.upper() == "VALID":
@@ -59,7 +59,7 @@ def resolve_padding(
     return tuple([(total // 2, total - total // 2) for total in totals])
 
 
-def pairs(padding: Any) -> Padding:
+def window_pairs(padding: Any) -> Padding:
     return tuple((int(low), int(high)) for low, high in padding)
 
 
@@ -82,7 +82,7 @@ def padded(x: np.ndarray, padding: Padding, dilation: Sequence[int], value: Any)
                        for n, (p, q) in zip(wider.shape, padding, strict=True))]  # fmt: skip
 
 
-def tap_slices(
+def window_tap_slices(
     tap: Sequence[int], counts: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[slice, ...]:
     """The elements of the padded operand that one tap of all windows meets."""
@@ -155,7 +155,7 @@ class Taps:
                               slice_sizes=self.reach)  # fmt: skip
             n = 0
         tap = np.unravel_index(n, self.window)
-        where = tap_slices(tap, self.counts, self.strides, self.dilation)
+        where = window_tap_slices(tap, self.counts, self.strides, self.dilation)
         return sliced(self.b, x, [s.start for s in where], [s.stop for s in where], self.strides)
 
     def add(self, total: Any, y: Any, n: Any) -> Any:

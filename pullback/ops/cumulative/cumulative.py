@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.cumulative.lowering import prefixes, scan
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.cumulative.lowering import lower_prefixes, scan
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.factor_rules import alike
@@ -18,7 +18,7 @@ from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
-from pullback.ops.shape.concat_pad import previous
+from pullback.ops.shape.concat_pad import pad_previous
 
 
 class Cumulative(Op, abstract=True):
@@ -33,7 +33,7 @@ class Cumulative(Op, abstract=True):
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         return x
 
@@ -42,7 +42,7 @@ class Cumulative(Op, abstract=True):
         return self.along(lambda v: self.ufunc.accumulate(v, dtype=v.dtype), wide).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return prefixes(b, self.stablehlo, self.identity, x, self.axis, self.reverse)
+        return lower_prefixes(b, self.stablehlo, self.identity, x, self.axis, self.reverse)
 
     def factors(self, *xs: Type) -> str:
         return alike(xs[0].rank, (self.axis,), len(xs))
@@ -85,11 +85,11 @@ class CumProd(Cumulative):
     # y_i = x_i y_{i-1}, so its tangent is a linear recurrence with the same coefficients.
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        before = previous(out, self.axis, self.reverse, 1)
-        return [_adjoint(g, xs[0], self.axis, self.reverse) * conjugate(before)]
+        before = pad_previous(out, self.axis, self.reverse, 1)
+        return [_cumulative_adjoint(g, xs[0], self.axis, self.reverse) * conjugate(before)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
-        before = previous(out, self.axis, self.reverse, 1)
+        before = pad_previous(out, self.axis, self.reverse, 1)
         return LinearRecurrence(self.axis, self.reverse)(xs[0], before * ts[0])
 
     @classmethod
@@ -114,7 +114,7 @@ class LinearRecurrence(Cumulative):
         return super().infer(a)
 
     def numpy(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.along(_recur, widened(a), widened(b)).astype(b.dtype)
+        return self.along(_cumulative_recurrence, widened(a), widened(b)).astype(b.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         def combine(p: Sequence, q: Sequence) -> list:
@@ -129,14 +129,14 @@ class LinearRecurrence(Cumulative):
         return b.convert(h, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        lam = _adjoint(g, xs[0], self.axis, self.reverse)
-        before = previous(out, self.axis, self.reverse, 0)
+        lam = _cumulative_adjoint(g, xs[0], self.axis, self.reverse)
+        before = pad_previous(out, self.axis, self.reverse, 0)
         return [lam * conjugate(before) if need[0] else None, lam]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         da, db = ts
         if da is not None:
-            change = da * previous(out, self.axis, self.reverse, 0)
+            change = da * pad_previous(out, self.axis, self.reverse, 0)
             db = change if db is None else change + db
         return self(xs[0], db)
 
@@ -147,16 +147,16 @@ class LinearRecurrence(Cumulative):
         yield cls(1, False), (real(2, 150), real(2, 150, salt=1))
 
 
-def _recur(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _cumulative_recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     h = np.array(b)
     for i in range(1, len(h)):
         h[i] = np.where(h[i - 1] == 0, 0, a[i] * h[i - 1]) + b[i]
     return h
 
 
-def _adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
+def _cumulative_adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
     """The cotangents of all h in h_i = a_i h_{i-1} + b_i: the same recurrence, backwards."""
-    following = previous(conjugate(a), axis, not reverse, 0)
+    following = pad_previous(conjugate(a), axis, not reverse, 0)
     return LinearRecurrence(axis, not reverse)(following, g)
 
 
@@ -178,8 +178,8 @@ class CumLogSumExp(Cumulative):
         dtype = x.type.dtype
         x = cast(x, accumulator(dtype))
         top = TABLE["CumMax"](axis, reverse)(x)
-        top = _replace(_replace(top, -np.inf), np.inf)
-        scale = exp(previous(top, axis, reverse, 0) - top)
+        top = _zero_cumulative_where(_zero_cumulative_where(top, -np.inf), np.inf)
+        scale = exp(pad_previous(top, axis, reverse, 0) - top)
         total = LinearRecurrence(axis, reverse)(scale, exp(x - top))
         return cast(top + Log()(total), dtype)
 
@@ -187,7 +187,7 @@ class CumLogSumExp(Cumulative):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         own, before = self.weights(out, xs[0])
-        return [own * _adjoint(g, before, self.axis, self.reverse)]
+        return [own * _cumulative_adjoint(g, before, self.axis, self.reverse)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         own, before = self.weights(out, xs[0])
@@ -195,10 +195,10 @@ class CumLogSumExp(Cumulative):
 
     def weights(self, y: Node, x: Node) -> tuple[Node, Node]:
         """The weights of the newest element and of all before it."""
-        exp, safe = Exp(), _replace(y, -np.inf)
-        return exp(x - safe), exp(previous(y, self.axis, self.reverse, -np.inf) - safe)
+        exp, safe = Exp(), _zero_cumulative_where(y, -np.inf)
+        return exp(x - safe), exp(pad_previous(y, self.axis, self.reverse, -np.inf) - safe)
 
 
-def _replace(x: Node, value: float) -> Node:
+def _zero_cumulative_where(x: Node, value: float) -> Node:
     """0 where an element is `value`: subtracting an infinity from itself would be NaN."""
     return where(equal(x, value), zeros(x.type), x)

@@ -18,7 +18,7 @@ from pullback.ops.reduce.reductions import accumulator
 BLOCK = 16
 
 
-def prefixes(b: Any, mnemonic: str, identity: Any, x: Any, axis: int, reverse: bool) -> Any:
+def lower_prefixes(b: Any, mnemonic: str, identity: Any, x: Any, axis: int, reverse: bool) -> Any:
     """A scan with one binary instruction."""
 
     def combine(p: Sequence, q: Sequence) -> list:
@@ -36,8 +36,8 @@ def scan(
     if xs[0].type.size == 0:
         return list(xs)
     if reverse:
-        forward = scan(b, combine, identities, [_reversed(b, x, axis) for x in xs], axis)
-        return [_reversed(b, x, axis) for x in forward]
+        forward = scan(b, combine, identities, [_prefixes_reversed(b, x, axis) for x in xs], axis)
+        return [_prefixes_reversed(b, x, axis) for x in forward]
     shape = xs[0].shape
     n = shape[axis]
     if n <= BLOCK:
@@ -48,12 +48,12 @@ def scan(
     padded = [_padded(b, x, axis, 0, blocks * BLOCK - n, i) for x, i in zip(xs, identities)]
     parts = [b.reshape(x, split) for x in padded]
     parts = _windows(b, combine, identities, parts, axis + 1)
-    totals = [_sliced(b, p, axis + 1, BLOCK - 1, BLOCK) for p in parts]
+    totals = [_prefixes_sliced(b, p, axis + 1, BLOCK - 1, BLOCK) for p in parts]
     totals = [b.reshape(t, (*outer, blocks, *inner)) for t in totals]
     totals = scan(b, combine, identities, totals, axis)
-    before = [shifted(b, t, axis, i) for t, i in zip(totals, identities)]
+    before = [shifted_prefixes(b, t, axis, i) for t, i in zip(totals, identities)]
     before = [b.broadcast(b.reshape(t, (*outer, blocks, 1, *inner)), split) for t in before]
-    return [_sliced(b, b.reshape(y, whole), axis, 0, n) for y in combine(before, parts)]
+    return [_prefixes_sliced(b, b.reshape(y, whole), axis, 0, n) for y in combine(before, parts)]
 
 
 def _windows(b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int) -> list:
@@ -72,11 +72,11 @@ def _windows(b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis
     return list(prefixes)
 
 
-def _reversed(b: Any, x: Any, axis: int) -> Any:
+def _prefixes_reversed(b: Any, x: Any, axis: int) -> Any:
     return b.op("stablehlo.reverse", x, out=x.type, dimensions=(axis,))
 
 
-def _sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
+def _prefixes_sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
     if (start, stop) == (0, x.shape[axis]):
         return x
     starts, stops = [0] * len(x.shape), list(x.shape)
@@ -91,6 +91,6 @@ def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
     return pad(b, x, border, (1,) * rank, value)
 
 
-def shifted(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
+def shifted_prefixes(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
     """`x` shifted by one in the direction of a scan, which starts with `first`."""
     return _padded(b, x, axis, -1, 1, first) if reverse else _padded(b, x, axis, 1, -1, first)

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import DType
 from pullback.ops.elementwise.base import Binary, Unary
 from pullback.ops.elementwise.functions import cast, guarded, nonzero
-from pullback.ops.prelude import CORE, Imported, Node, Parts, Type, op_functions
+from pullback.ops.prelude import CORE, Node, Parts, Type, op_functions
 
 real_part, conjugate = op_functions("Real", "Conj")
 
@@ -76,8 +76,8 @@ class Square(Unary):
 class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
-    ufunc = np.abs
-    imported = Imported(("abs",))
+    ufunc, stablehlo = np.abs, "abs"
+    tabulated = True
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -86,7 +86,7 @@ class Abs(Unary):
         return x if x.dtype.kind == "u" else b.op("stablehlo.abs", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [cast(g, xs[0].type.dtype) * Sign()(xs[0])]
+        return [guarded(cast(g, xs[0].type.dtype), Sign()(xs[0]))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         (x,), (t,) = xs, ts
@@ -100,22 +100,32 @@ class Abs(Unary):
 class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
-    ufunc = np.sign
-    imported = Imported(("sign",))
+    stablehlo = "sign"
+    tabulated = True
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        made = np.where(x == 0, np.zeros((), x.dtype), np.sign(x))
+        if x.dtype.kind != "c":
+            return made
+        return np.where(np.isnan(x), complex(np.nan, np.nan), made).astype(x.dtype)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":
             return b.op("stablehlo.minimum", x, b.full(out, 1), out=out)
-        return b.op("stablehlo.sign", x, out=out)
+        made = b.op("stablehlo.sign", x, out=out)
+        if b.literal or not x.dtype.is_inexact:
+            return made
+        zero = b.full(out, 0)
+        return b.select(b.compare("EQ", x, zero), zero, made)  # XLA's sign of -0.0 is -0.0
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [turn(g, out, xs[0])]
+        return [complex_sign_derivative(g, out, xs[0])]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else turn(ts[0], out, xs[0])
+        return None if ts[0] is None else complex_sign_derivative(ts[0], out, xs[0])
 
 
-def turn(t: Node, sign: Node, x: Node) -> Node | None:
+def complex_sign_derivative(t: Node, sign: Node, x: Node) -> Node | None:
     """The derivative of a complex sign: the part of t across x, over |x|. It is its own adjoint."""
     dtype = x.type.dtype
     if not dtype.is_complex:

@@ -13,6 +13,7 @@ from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
 from pullback.ops.elementwise.functions import divided, guarded, where
+from pullback.ops.elementwise.nonfinite import with_nonfinite, with_zero
 from pullback.ops.helpers import Axis, broadcast_types, conjugate, same_dtype
 from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import complexes, real
@@ -25,8 +26,8 @@ class Elementwise(Op, PerElement, abstract=True):
 
     An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
     `lower`, the `kinds` of dtypes it takes, and `partials`: for each operand `None` (zero), a
-    number, a node, a bool node (1 where true), a quotient (`Over`), or a function that returns one
-    of these and is called only if the derivative is needed.
+    number, a node, a bool node (1 where true), a quotient (`Over`), a choice (`Share`), or a
+    function that returns one of these and is called only if the derivative is needed.
     """
 
     ufunc: ClassVar[Callable]
@@ -43,7 +44,7 @@ class Elementwise(Op, PerElement, abstract=True):
 
     def infer(self, *xs: Type) -> Type:
         dtype = same_dtype(self.title, *xs)
-        check_kind(dtype, self.kinds)
+        check_elementwise_kind(dtype, self.kinds)
         return Type(broadcast_types(*xs), self.result(dtype))
 
     def numpy(self, *xs: np.ndarray) -> np.ndarray:
@@ -65,6 +66,10 @@ class Elementwise(Op, PerElement, abstract=True):
         """Write StableHLO for operands of the same shape, in the dtype of the computation."""
         if self.stablehlo:
             return b.op(f"stablehlo.{self.stablehlo}", *xs, out=out)
+        return self.lower_expansion(b, *xs)
+
+    def lower_expansion(self, b: Any, *xs: Any) -> Any:
+        """Write StableHLO for `expand`."""
         inputs = [TABLE["Input"](f"x{i}", x.shape, x.dtype)() for i, x in enumerate(xs)]
         return b.inline(Graph(inputs, (self.expand(*inputs),)), xs)[0]
 
@@ -95,7 +100,7 @@ class Elementwise(Op, PerElement, abstract=True):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         partials = self._partials(out, xs)
         terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
-        return total(terms, out.type)
+        return elementwise_tangent_total(terms, out.type)
 
     def _partials(self, out: Node, xs: tuple[Node, ...]) -> Sequence:
         made = self.partials(out, *xs)
@@ -112,9 +117,12 @@ class Elementwise(Op, PerElement, abstract=True):
         return ", ".join(["..."] * len(xs)) + " -> ..."
 
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
-        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative. The
-        product is 0 where a cotangent is 0 (reverse) or a partial is 0 (forward), even if the other
-        factor is infinite; so both modes agree."""
+        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative.
+
+        A product with a partial that may be infinite, or that chooses, is 0 where one factor is 0,
+        even if the other is infinite. So is every product of forward mode; reverse mode multiplies
+        by a regular partial as it is.
+        """
         if callable(d):
             d = d()
         if d is None:
@@ -122,6 +130,8 @@ class Elementwise(Op, PerElement, abstract=True):
         if isinstance(d, Over):
             product = self._times(g, d.above, reverse)
             return divided(product, conjugate(d.below) if reverse else d.below)
+        if isinstance(d, Share):
+            return where(d.whole, g, where(d.half, g * 0.5, 0))
         if not isinstance(d, Node):
             return g if d == 1 else -g if d == -1 else g * d
         if d.type.dtype is bool_:
@@ -129,12 +139,12 @@ class Elementwise(Op, PerElement, abstract=True):
         if reverse:
             d = conjugate(d)
         # In x * log(x) the op is regular, but its partial log(x) is singular.
-        if self.singular or is_singular(d.op):
+        if self.singular or is_singular_elementwise(d.op):
             return guarded(g, d)
-        return g * d if reverse else guarded(d, g)
+        return g * d if reverse else guarded(g, d)
 
 
-def is_singular(op: Op) -> bool:
+def is_singular_elementwise(op: Op) -> bool:
     """Whether an op, or the one it stands for, is infinite somewhere or its derivative is."""
     return getattr(op, "singular", False)
 
@@ -151,10 +161,29 @@ class Over(NamedTuple):
     below: Node
 
 
+class Share(NamedTuple):
+    """A partial derivative that is 1, 1/2 or 0. Nothing is multiplied by the 0: where an operand
+    was not chosen, even an infinite cotangent leaves no trace."""
+
+    whole: Node
+    half: Node
+
+
 class Unary(Elementwise, abstract=True):
     """One operand; samples are drawn from `domain`."""
 
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
+    tabulated: ClassVar[bool] = False  # NumPy says the values at infinite and NaN complex operands
+    turns: ClassVar[str] = ""  # the part ("real", "imag") of a complex operand that is an angle
+    keeps: ClassVar[str] = ""  # the part that the result has too where it is 0 or -0.0
+
+    def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
+        made = super().hlo(b, out, *xs)
+        exact = b.literal and self.stablehlo  # StableHLO says what XLA does not do
+        if xs[0].dtype.is_complex and not exact:
+            made = with_zero(b, self, xs[0], made) if self.keeps else made
+            made = with_nonfinite(b, self, xs[0], made) if self.tabulated else made
+        return made
 
     @classmethod
     def samples(cls) -> Any:
@@ -192,9 +221,10 @@ class Analytic(Transcendental, abstract=True):
     """A transcendental function that is defined for complex numbers too."""
 
     kinds = "fc"
+    tabulated = True
 
 
-def check_kind(dtype: DType, kinds: str) -> None:
+def check_elementwise_kind(dtype: DType, kinds: str) -> None:
     """Raise if a dtype is not of one of the kinds."""
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
@@ -209,7 +239,7 @@ def align(x: Node, rank: int) -> Node:
     return TABLE["Reshape"]((first, *[1] * missing, *rest))(x) if missing else x
 
 
-def total(terms: Sequence[Node | None], type: Type) -> Node | None:
+def elementwise_tangent_total(terms: Sequence[Node | None], type: Type) -> Node | None:
     """Return the sum of a tangent's terms in the result's shape; `None` if there are none."""
     made: Node | None = None
     for term in terms:

@@ -74,7 +74,7 @@ class Shift(Binary, abstract=True):
             yield cls(), (x, np.array([0, 1, 3, bits - 1, bits, bits + 1, -1]).astype(dtype))
 
 
-def _in_width(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shift_in_width(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where y is less than the width of x, and y with 0 elsewhere."""
     fits = (y >= 0) & (y < 8 * x.dtype.itemsize)
     return fits, np.where(fits, y, np.zeros((), y.dtype))
@@ -86,7 +86,7 @@ class ShiftLeft(Shift):
     stablehlo = "shift_left"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        fits, places = _in_width(x, y)
+        fits, places = _shift_in_width(x, y)
         return np.where(fits, np.left_shift(x, places), np.zeros((), x.dtype))
 
 
@@ -96,7 +96,7 @@ class ShiftRight(Shift):
     imported = Imported(("shift_right_arithmetic", "shift_right_logical"))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        fits, places = _in_width(x, y)
+        fits, places = _shift_in_width(x, y)
         beyond = np.where(x < 0, np.asarray(-1), np.asarray(0)).astype(x.dtype)
         return np.where(fits, np.right_shift(x, places), beyond)
 

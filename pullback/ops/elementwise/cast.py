@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import DTypeError
+from pullback.errors import DTypeError, UnsupportedOp
 from pullback.graph import dtypes
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_
 from pullback.graph.kinds import PerElement
-from pullback.ops.factor_rules import fixed
+from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
 
@@ -21,7 +22,7 @@ class Retyped(Op, abstract=True):
 
     dtype: DType
     text = Text(("dtype",))
-    factors = fixed("... -> ...")
+    factors = fixed_factor_rule("... -> ...")
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -51,7 +52,7 @@ class Cast(Retyped, PerElement):
         if x.dtype.kind == "c" and not self.dtype.is_complex:
             x = x.real
         if self.dtype.is_integer and x.dtype.kind not in "biu":
-            return saturated(x, self.dtype.numpy)
+            return saturated_cast(x, self.dtype.numpy)
         if self.dtype is dtypes.bfloat16 and x.dtype.kind in "iuf":
             x = x.astype(np.float32)  # as ml_dtypes does today, and engines always
         return np.asarray(x).astype(self.dtype.numpy)
@@ -87,7 +88,7 @@ class Cast(Retyped, PerElement):
                     yield cls(dtype), (hard.astype(source),)
 
 
-def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def saturated_cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Convert floats to integers, clamped to the integers' range."""
     bounds = np.iinfo(dtype)
     wide = np.trunc(x.astype(np.float64))
@@ -97,7 +98,8 @@ def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class Bitcast(Retyped):
-    """The same bits read as another element type of the same width; the derivative is 0."""
+    """The same bits read as another element type of the same width. Integers carry no derivative;
+    between different float types there is none, and asking for it is an error."""
 
     imported = Imported(("bitcast_convert",))
 
@@ -118,9 +120,22 @@ class Bitcast(Retyped):
         return x if x.dtype is out.dtype else b.op("stablehlo.bitcast_convert", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [None]
+        return [self._carried(g, xs[0])]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self._carried(ts[0], xs[0])
+
+    def _carried(self, t: Node, x: Node) -> Node | None:
+        """Return a tangent or cotangent unchanged, if the types of operand and result are equal."""
+        source = x.type.dtype
+        if source is self.dtype:
+            return t
+        if source.is_inexact and self.dtype.is_inexact:
+            raise UnsupportedOp(
+                f"reading the bits of {source} as {self.dtype} has no derivative",
+                op=self.title, where=thread.where,
+                hint="Use pb.astype to convert values, or pb.stop_gradient if it is a constant.",
+            )  # fmt: skip
         return None
 
     @classmethod
@@ -131,3 +146,4 @@ class Bitcast(Retyped):
         yield cls(dtypes.float16), (integers(4, high=30000).astype(np.uint16),)
         yield cls(dtypes.bfloat16), (integers(4, high=30000).astype(np.int16),)
         yield cls(dtypes.uint8), (integers(0, 3).astype(np.int8),)
+        yield cls(dtypes.float64), (real(2, 3),)

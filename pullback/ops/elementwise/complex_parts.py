@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ops.elementwise.base import Elementwise, Unary, check_kind
+from pullback.ops.elementwise.base import Elementwise, Unary, check_elementwise_kind
 from pullback.ops.helpers import batch_along, broadcast_types, jvp_in_first, op_functions
 from pullback.ops.prelude import Composite, Imported, Node, Type, same_dtype, zeros
 from pullback.ops.samples import complexes, real
@@ -116,7 +116,7 @@ class Angle(Composite):
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         return x.with_dtype(x.dtype.real)
 
     def expand(self, x: Node) -> Node:

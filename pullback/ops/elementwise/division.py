@@ -9,9 +9,9 @@ import numpy as np
 from pullback.graph.dtypes import float32
 from pullback.ops.elementwise.base import Binary, Over, Unary, zero_partials
 from pullback.ops.elementwise.functions import both, differ, equal, guarded, less, not_equal, where
-from pullback.ops.prelude import CORE, Node, Type, op_functions
+from pullback.ops.prelude import CORE, Imported, Node, Type, constant, op_functions
 
-(rounded,) = op_functions("Round")
+rounded, with_sign = op_functions("Round", "CopySign")
 
 UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides another
 
@@ -22,17 +22,21 @@ class Div(Binary):
     An integer divided by 0 gives -1 (all bits set), and the least integer by -1 itself, as in XLA.
     """
 
-    stablehlo = "divide"
     singular = True
+    half_as = float32
     text = CORE
+    imported = Imported(("divide",))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
             return np.asarray(np.true_divide(x, y))
-        divisor = _not_zero(y)
+        divisor = _nonzero_divisor(y)
         floored = np.floor_divide(x, divisor)
         inexact = (floored * divisor != x) & ((x < 0) != (divisor < 0))
-        return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
+        return np.where(y == 0, all_bits_set(x.dtype), floored + inexact.astype(x.dtype))
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return b.divide(x, y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         # not -x / y**2: the square leaves its range long before the quotient does
@@ -79,7 +83,7 @@ class FloorDiv(Binary):
     partials = zero_partials
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _divided(np.floor_divide, x, y, all_ones(x.dtype))
+        return _divided(np.floor_divide, x, y, all_bits_set(x.dtype))
 
     def expand(self, x: Node, y: Node) -> Node:
         kind, rest = x.type.dtype.kind, Rem()(x, y)
@@ -90,7 +94,9 @@ class FloorDiv(Binary):
             quotient = x / y
             return where(both(below, not_equal(y, 0)), quotient - 1, quotient)
         quotient = rounded((x - rest) / y)  # x - rest is a multiple of y, up to its last bit
-        return where(equal(y, 0), x / y, where(below, quotient - 1, quotient))
+        quotient = where(below, quotient - 1, quotient)
+        zero = with_sign(constant(0, x.type.dtype), x / y)
+        return where(equal(y, 0), x / y, where(equal(quotient, 0), zero, quotient))
 
 
 class Mod(Binary):
@@ -105,8 +111,11 @@ class Mod(Binary):
         return _divided(np.remainder, x, y, x)
 
     def expand(self, x: Node, y: Node) -> Node:
-        rest = Rem()(x, y)
-        return rest if x.type.dtype.kind == "u" else where(signs_differ(rest, y), rest + y, rest)
+        kind, rest = x.type.dtype.kind, Rem()(x, y)
+        if kind == "u":
+            return rest
+        made = where(signs_differ(rest, y), rest + y, rest)
+        return where(equal(made, 0), with_sign(made, y), made) if kind == "f" else made
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, lambda: -FloorDiv()(x, y))
@@ -121,14 +130,14 @@ def _divided(ufunc: np.ufunc, x: np.ndarray, y: np.ndarray, at_zero: np.ndarray)
     """Apply a division; `at_zero` is the result of integers where y is 0."""
     if x.dtype.kind not in "iu":
         return np.asarray(ufunc(x, y))
-    return np.where(y == 0, at_zero, ufunc(x, _not_zero(y)))
+    return np.where(y == 0, at_zero, ufunc(x, _nonzero_divisor(y)))
 
 
-def _not_zero(y: np.ndarray) -> np.ndarray:
+def _nonzero_divisor(y: np.ndarray) -> np.ndarray:
     """Return divisors for NumPy, which warns about 0; callers replace the quotients there."""
     return np.where(y == 0, np.ones((), y.dtype), y)
 
 
-def all_ones(dtype: np.dtype) -> np.ndarray:
+def all_bits_set(dtype: np.dtype) -> np.ndarray:
     """Return the integer with all bits set."""
     return np.asarray(-1).astype(dtype)

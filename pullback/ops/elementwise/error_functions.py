@@ -1,4 +1,4 @@
-"""The error function, its complement and its inverse, to the last digits of f32 and f64."""
+"""The error function, its relatives and its inverse, to the last digits of f32 and f64."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
 minimum, clamp, reciprocal = op_functions("Minimum", "Clamp", "Reciprocal")
 with_sign, bits_and = op_functions("CopySign", "BitwiseAnd")
 SLOPE = 2 / math.sqrt(math.pi)  # of the error function at 0
+ROOT_HALF = math.sqrt(0.5)
 
 # erf(x) / x as a quotient of polynomials in x * x, for |x| <= 4: relative error 2.5e-8
 NUMERATOR = (
@@ -25,6 +26,15 @@ NUMERATOR = (
 DENOMINATOR = (
     1.0, 0.5048581537518002, 0.1153503198681476, 0.015207306784296328, 0.0011855734355581387,
     3.741977401996993e-05,
+)  # fmt: skip
+# exp(x * x) erfc(x) as a quotient of polynomials, for 0 <= x <= 10.2: relative error 5.9e-9
+SCALED_NUMERATOR = (
+    1.0000000058477896, 1.2392508492110783, 0.7324848825111373, 0.22963881027265887,
+    0.032884750469734866,
+)  # fmt: skip
+SCALED_DENOMINATOR = (
+    1.0, 2.3676306053523435, 2.404060434517313, 1.3270127724006853, 0.407050191567686,
+    0.058286017922245976,
 )  # fmt: skip
 # (1 + 2 x) exp(x * x) erfc(x) in Chebyshev polynomials of (x - 3) / (x + 3), for x >= 0
 SCALED = (
@@ -84,9 +94,9 @@ class Erf(Transcendental):
             size = absolute(x)
             taylor = [SLOPE * (-1) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(18)]
             far = 1 - Erfc()(size)
-            return where(less(size, 1), x * horner(taylor, x * x), with_sign(far, x))
+            return where(less(size, 1), x * horner_series(taylor, x * x), with_sign(far, x))
         x = clamp(x, constant(-4, x.type.dtype), constant(4, x.type.dtype))  # 1 beyond, in f32
-        quotient = x * horner(NUMERATOR, x * x) / horner(DENOMINATOR, x * x)
+        quotient = x * horner_series(NUMERATOR, x * x) / horner_series(DENOMINATOR, x * x)
         return clamp(quotient, constant(-1, x.type.dtype), constant(1, x.type.dtype))
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -100,13 +110,33 @@ class Erfc(Transcendental):
 
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 40)
-        terms = SCALED if x.type.dtype is float64 else SCALED[:13]
-        scaled = chebyshev(terms, (size - 3) / (size + 3)) / (size * 2 + 1)
+        if x.type.dtype is float64:
+            scaled = chebyshev(SCALED, (size - 3) / (size + 3)) / (size * 2 + 1)
+        else:
+            scaled = horner_series(SCALED_NUMERATOR, size) / horner_series(SCALED_DENOMINATOR, size)
         right = times_exp_minus_square(scaled, size)
         return where(less(x, 0), 2 - right, right)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: exp(-(x * x)) * -SLOPE,)
+
+
+class NormalCdf(Transcendental):
+    """The distribution function of the standard normal distribution, accurate in both tails."""
+
+    ufunc = by_element(lambda x: math.erfc(x * -ROOT_HALF) / 2)
+
+    def expand(self, x: Node) -> Node:
+        if x.type.dtype is float64:
+            return Erfc()(x * -ROOT_HALF) * 0.5
+        size = minimum(absolute(x), 20)
+        root = size * ROOT_HALF
+        scaled = horner_series(SCALED_NUMERATOR, root) / horner_series(SCALED_DENOMINATOR, root)
+        tail = scaled * 0.5 * exp(size * size * -0.5)
+        return where(less(x, 0), tail, 1 - tail)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: exp(x * x * -0.5) * (ROOT_HALF / math.sqrt(math.pi)),)
 
 
 class ErfInv(Transcendental):
@@ -133,7 +163,7 @@ class ErfInv(Transcendental):
         return (lambda: reciprocal(exp(-guarded(out, out)) * SLOPE),)
 
 
-def horner(coefficients: Sequence[float], x: Node) -> Node:
+def horner_series(coefficients: Sequence[float], x: Node) -> Node:
     """Evaluate the polynomial with these coefficients, constant first."""
     *rest, last = coefficients
     made = constant(last, x.type.dtype)
@@ -157,5 +187,9 @@ def times_exp_minus_square(factor: Node, x: Node) -> Node:
     integer, low = (int64, 27) if dtype is float64 else (int32, 12)
     kept = bits_and(TABLE["Bitcast"](integer)(x), -(2**low))
     leading = TABLE["Bitcast"](dtype)(kept)
-    # in this order: XLA would make one exponential out of a product of two
-    return factor * exp(-(leading * leading)) * exp((leading - x) * (leading + x))
+    rest = (leading - x) * (leading + x)
+    # In f32 the rest is above -0.1 wherever the result is not 0, so a few terms do. In this order:
+    # XLA would make one exponential out of a product of two.
+    series = [1 / math.factorial(k) for k in range(6)]
+    last = exp(rest) if dtype is float64 else horner_series(series, rest)
+    return factor * exp(-(leading * leading)) * last

@@ -21,6 +21,7 @@ class Exp(Analytic):
 
     ufunc, stablehlo = np.exp, "exponential"
     singular = True
+    turns = keeps = "imag"
     text = CORE
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -32,6 +33,7 @@ class Exp2(Analytic):
 
     ufunc = np.exp2
     singular = True
+    tabulated = False  # Exp is, in which it expands
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if out.dtype.is_complex:
@@ -39,7 +41,7 @@ class Exp2(Analytic):
         return b.op("stablehlo.power", b.full(out, 2), x, out=out)
 
     def expand(self, x: Node) -> Node:
-        return Exp()(scaled(x, math.log(2)))
+        return Exp()(scaled_exponential(x, math.log(2)))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * math.log(2),)
@@ -50,6 +52,16 @@ class Expm1(Analytic):
 
     ufunc, stablehlo = np.expm1, "exponential_minus_one"
     singular = True
+    turns = keeps = "imag"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        made = np.asarray(np.expm1(x))
+        if x.dtype.kind != "c":
+            return made
+        made.real += 0.0  # of -0.0 it is 0.0
+        far = np.asarray(np.exp(x))  # NumPy's expm1 of infinity is NaN in its imaginary part
+        far.real -= 1
+        return np.where(np.isfinite(x), made, far)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
@@ -75,7 +87,7 @@ class LogTo(Analytic, abstract=True):
     singular = True
 
     def expand(self, x: Node) -> Node:
-        return scaled(Log()(x), 1 / math.log(self.base))
+        return scaled_exponential(Log()(x), 1 / math.log(self.base))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x * math.log(self.base)),)
@@ -108,6 +120,7 @@ class Logistic(Analytic):
     """1 / (1 + e ** -x), the sigmoid."""
 
     stablehlo = "logistic"
+    turns = keeps = "imag"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
@@ -127,20 +140,20 @@ class LogAddExp(Binary):
     half_as = float32
 
     def expand(self, x: Node, y: Node) -> Node:
-        return maximum(x, y) + Log1p()(Exp()(-absolute(difference(x, y))))
+        return maximum(x, y) + Log1p()(Exp()(-absolute(exponent_difference(x, y))))
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        gap = difference(x, y)
+        gap = exponent_difference(x, y)
         return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
 
 
-def scaled(x: Node, factor: float) -> Node:
+def scaled_exponential(x: Node, factor: float) -> Node:
     """Multiply by a real number, part by part: an infinite part must not make the other NaN."""
     if not x.type.dtype.is_complex:
         return x * factor
     return Complex()(Real()(x) * factor, Imag()(x) * factor)
 
 
-def difference(x: Node, y: Node) -> Node:
+def exponent_difference(x: Node, y: Node) -> Node:
     """Return x - y, and 0 for equal infinities."""
     return where(both(equal(x, y), is_infinite(x)), 0, x - y)

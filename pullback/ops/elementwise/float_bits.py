@@ -17,13 +17,14 @@ bits_and, bits_or, bits_not = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseNo
 
 
 class CopySign(Binary):
-    """The absolute value of x with the sign of y; -0.0 is negative."""
+    """The absolute value of x with the sign of y; -0.0 is negative. The gradient at 0 is 0."""
 
     ufunc = np.copysign
     kinds = "f"
+    singular = True  # so that an infinite cotangent changes nothing at 0
 
     def expand(self, x: Node, y: Node) -> Node:
-        minus = sign_mask(x)
+        minus = float_sign_mask(x)
         made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
         return TABLE["Bitcast"](x.type.dtype)(made)
 
@@ -34,14 +35,16 @@ class CopySign(Binary):
 class NextAfter(Binary):
     """The next float after x towards y; y where they are equal."""
 
-    ufunc = np.nextafter
     kinds = "f"
     differentiable = False
 
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(x == y, y, np.nextafter(x, y))  # NumPy's of zeros in f16 is x
+
     def expand(self, x: Node, y: Node) -> Node:
         here, there = bits(x), bits(y)
-        minus = sign_mask(x)
-        rank, goal = ranked(here, minus), ranked(there, minus)
+        minus = float_sign_mask(x)
+        rank, goal = float_bits_ranked(here, minus), float_bits_ranked(there, minus)
         moved = where(less(rank, goal), rank + 1, rank - 1)
         # a negative number that steps up to 0 becomes -0.0
         negative = either(less(moved, 0), both(less(here, 0), less_equal(moved, 0)))
@@ -62,12 +65,12 @@ def bits(x: Node) -> Node:
     return TABLE["Bitcast"](dtype(f"i{x.type.dtype.bits}"))(x)
 
 
-def sign_mask(x: Node) -> Node:
+def float_sign_mask(x: Node) -> Node:
     """Return the integer with only the sign bit set."""
     width = x.type.dtype.bits
     return constant(-(2 ** (width - 1)), dtype(f"i{width}"))
 
 
-def ranked(pattern: Node, minus: Node) -> Node:
+def float_bits_ranked(pattern: Node, minus: Node) -> Node:
     """Return the bits of floats as integers in the floats' order; both zeros are 0."""
     return where(less(pattern, 0), minus - pattern, pattern)

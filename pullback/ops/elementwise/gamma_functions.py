@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
 from pullback.ops.elementwise.base import Transcendental
-from pullback.ops.elementwise.error_functions import by_element, horner
+from pullback.ops.elementwise.error_functions import by_element, horner_series
 from pullback.ops.elementwise.functions import both, either, equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Text, Type, op_functions
@@ -23,6 +23,7 @@ BERNOULLI = tuple(
     p / q
     for p, q in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 )
+_LARGEST_ORDER = 120  # beyond it, coefficients are too large for f64
 SHIFT = 10  # arguments are shifted this far to the right, where the series converge
 
 
@@ -52,14 +53,14 @@ class Lgamma(GammaFamily):
     ufunc = by_element(log_gamma)
 
     def expand(self, x: Node) -> Node:
-        left, z = reflected(x)
+        left, z = reflected_for_gamma(x)
         small = less(z, SHIFT)
         start, y = where(small, z, 1), where(small, z + SHIFT, z)
         product = start
         for k in range(1, SHIFT):
             product = product * (start + k)
         terms = [c / (2 * k * (2 * k - 1)) for k, c in enumerate(BERNOULLI, 1)]
-        series = horner(terms, reciprocal(y * y)) / y
+        series = horner_series(terms, reciprocal(y * y)) / y
         stirling = (y - 0.5) * (log(y) - 1) + (math.log(2 * math.pi) - 1) / 2 + series
         right = where(small, stirling - log(product), stirling)
         right = where(either(equal(z, 1), equal(z, 2)), 0, right)
@@ -71,17 +72,17 @@ class Lgamma(GammaFamily):
 
 
 class Digamma(GammaFamily):
-    """The derivative of log |gamma(x)|; NaN at negative integers."""
+    """The derivative of log |gamma(x)|; NaN at negative integers, inf at -0.0 and -inf at 0.0."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return polygamma(0, x.astype(np.float64)).astype(x.dtype)
 
     def expand(self, x: Node) -> Node:
-        left, z = reflected(x)
+        left, z = reflected_for_gamma(x)
         y = z + SHIFT
         terms = [-c / (2 * k) for k, c in enumerate(BERNOULLI, 1)]
         square = reciprocal(y * y)
-        right = log(y) - 0.5 / y + horner(terms, square) * square
+        right = log(y) - 0.5 / y + horner_series(terms, square) * square
         for k in range(SHIFT):
             right = right - reciprocal(z + k)
         offset = from_integer(x)
@@ -94,14 +95,15 @@ class Digamma(GammaFamily):
 
 
 class Polygamma(GammaFamily):
-    """The derivative of order `order` (1 or more) of Digamma."""
+    """The derivative of order `order` (1 to 120) of Digamma."""
 
     order: int
     text = Text(("order",))
 
     def infer(self, x: Type) -> Type:
-        if self.order < 1:
-            raise ArgumentError(f"order must be 1 or more, got {self.order}", hint="See Digamma.")
+        if not 1 <= self.order <= _LARGEST_ORDER:
+            what = f"order must be between 1 and {_LARGEST_ORDER}, got {self.order}"
+            raise ArgumentError(what, hint="See Digamma." if self.order < 1 else None)
         return super().infer(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -109,19 +111,19 @@ class Polygamma(GammaFamily):
 
     def expand(self, x: Node) -> Node:
         n = self.order
-        left, z = reflected(x)
+        left, z = reflected_for_gamma(x)
         steps = SHIFT + n
         y = z + steps
         inverse = reciprocal(y)
         powers = IntegerPow(n)(inverse)
-        terms = [c * ratio(2 * k + n - 1, 2 * k) for k, c in enumerate(BERNOULLI, 1)]
+        terms = [c * factorial_ratio(2 * k + n - 1, 2 * k) for k, c in enumerate(BERNOULLI, 1)]
         square = inverse * inverse
-        series = horner(terms, square) * square + inverse * (math.factorial(n) / 2)
+        series = horner_series(terms, square) * square + inverse * (math.factorial(n) / 2)
         right = (series + math.factorial(n - 1)) * powers
         for k in range(steps):
             right = right + IntegerPow(-n - 1)(z + k) * math.factorial(n)
         right, mirrored = (right, -right) if n % 2 else (-right, -right)
-        turn = horner(cotangent_derivative(n), 1 / tan(from_integer(x) * math.pi)) * math.pi
+        turn = horner_series(cotangent_derivative(n), 1 / tan(from_integer(x) * math.pi)) * math.pi
         return where(left, mirrored - turn, right)
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -134,7 +136,7 @@ class Polygamma(GammaFamily):
             yield cls(order), (np.array([-0.3, -1.4, 0.4]),)
 
 
-def reflected(x: Node) -> tuple[Node, Node]:
+def reflected_for_gamma(x: Node) -> tuple[Node, Node]:
     """Return where x < 1/2, and x reflected to the right of it."""
     left = less(x, 0.5)
     return left, where(left, 1 - x, x)
@@ -142,10 +144,10 @@ def reflected(x: Node) -> tuple[Node, Node]:
 
 def from_integer(x: Node) -> Node:
     """Return x minus the nearest integer: circular functions of pi x change at most their sign."""
-    return x - rounded(x)
+    return where(equal(x, 0), x, x - rounded(x))  # at -0.0 the pole has the other sign
 
 
-def ratio(n: int, k: int) -> float:
+def factorial_ratio(n: int, k: int) -> float:
     """n! / k!"""
     return math.factorial(n) / math.factorial(k)
 
@@ -169,11 +171,12 @@ def polygamma(n: int, x: np.ndarray) -> np.ndarray:
     total += math.factorial(n) / (2 * z ** (n + 1.0))
     total += -np.log(z) if n == 0 else math.factorial(n - 1) / z**n
     for k, c in enumerate(BERNOULLI[:5], 1):
-        total += c * ratio(2 * k + n - 1, 2 * k) / z ** (2.0 * k + n)
+        total += c * factorial_ratio(2 * k + n - 1, 2 * k) / z ** (2.0 * k + n)
     right = (-1) ** (n + 1) * total
-    offset = x - np.rint(x)
+    offset = np.where(x == 0, x, x - np.rint(x))
     cotangent = 1 / np.tan(np.pi * offset)
-    *rest, turn = cotangent_derivative(n)
+    *rest, first = cotangent_derivative(n)
+    turn = np.full_like(x, first)
     for c in reversed(rest):
         turn = turn * cotangent + c
     other = (-1) ** n * right - np.pi * turn

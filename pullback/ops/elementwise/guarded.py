@@ -1,65 +1,86 @@
-"""Products and quotients that are 0 where the first operand is 0, whatever the other is."""
+"""Products and quotients in which 0 wins: 0 times anything is 0, also times infinity and NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.arithmetic import Mul
-from pullback.ops.elementwise.base import Binary, Over, total
+from pullback.ops.elementwise.base import Binary, Over
 from pullback.ops.elementwise.division import Div, Reciprocal
-from pullback.ops.elementwise.functions import divided, either, guarded, not_equal, where
+from pullback.ops.elementwise.functions import either, not_equal, where
+from pullback.ops.elementwise.rounding import IsInf
 from pullback.ops.prelude import Node, Type, op_functions
 
 (is_finite,) = op_functions("IsFinite")
 
 
 class Guarded(Binary, abstract=True):
-    """The same as `unguarded`, but 0 where the first operand is 0."""
+    """The same as `unguarded`, but 0 where one of the two factors is 0."""
 
     kinds = "fc"
     singular = True
     unguarded: ClassVar[Binary]
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x == 0, np.zeros((), x.dtype), self.unguarded.numpy(x, y))
+        zero = (x == 0) | self.vanishes(y)
+        return np.where(zero, np.zeros((), x.dtype), self.unguarded.numpy(x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         zero = b.full(out, 0)
-        return b.select(b.compare("EQ", x, zero), zero, self.unguarded.lower(b, out, x, y))
+        first, second = b.compare("EQ", x, zero), self.lower_vanishes(b, y)
+        vanishes = b.op("stablehlo.or", first, second, out=first.type)
+        return b.select(vanishes, zero, self.unguarded.lower(b, out, x, y))
+
+    @abstractmethod
+    def vanishes(self, y: np.ndarray) -> np.ndarray:
+        """Return where the factor that the second operand stands for is 0, in NumPy."""
+
+    @abstractmethod
+    def lower_vanishes(self, b: Any, y: Any) -> Any:
+        """Write the same in StableHLO."""
 
 
 class MulNoNan(Guarded):
-    """x * y, but 0 where x is 0, whatever y is.
+    """x * y, but 0 where one of them is 0, whatever the other is.
 
     A rule multiplies its cotangent by a partial derivative that may be infinite: where the
-    cotangent is 0, as in the branch that `where` did not take, the product is 0 and not NaN.
-    Its derivatives are those of a plain product, and 0 where x is 0 and y is not finite. A rule
-    with infinite partials uses no plain products of them either, so this holds at any order.
+    cotangent is 0, as in the branch that `where` did not take, the product is 0 and not NaN; and
+    where the partial is 0, as for the operand that `maximum` did not take, an infinite cotangent
+    does not matter. Its derivatives are those of a plain product, and 0 where one factor is 0 and
+    the other is not finite. A rule with infinite partials uses no plain products of them either, so
+    this holds at any order.
     """
 
     unguarded = Mul()
 
+    def vanishes(self, y: np.ndarray) -> np.ndarray:
+        return y == 0
+
+    def lower_vanishes(self, b: Any, y: Any) -> Any:
+        return b.compare("EQ", y, b.full(y.type, 0))
+
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        def finite() -> Node:
-            return where(either(not_equal(x, 0), is_finite(y)), y, 0)
+        def finite(d: Node, other: Node) -> Node:
+            return where(either(not_equal(other, 0), is_finite(d)), d, 0)
 
-        return (finite, x)
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        (x, y), (tx, ty) = xs, ts
-        # the tangent of y may be infinite where x is 0: here x is the one that guards
-        terms = [None if tx is None else guarded(tx, y), None if ty is None else guarded(x, ty)]
-        return total(terms, out.type)
+        return (lambda: finite(y, x), lambda: finite(x, y))
 
 
 class DivNoNan(Guarded):
-    """x / y, but 0 where x is 0, whatever y is; see MulNoNan."""
+    """x / y, but 0 where x is 0 or y is infinite, whatever the other is; see MulNoNan."""
 
     domains = ((-2.0, 2.0), (0.5, 2.0))
     unguarded = Div()
+
+    def vanishes(self, y: np.ndarray) -> np.ndarray:
+        return np.isinf(y)
+
+    def lower_vanishes(self, b: Any, y: Any) -> Any:
+        return IsInf().lower(b, y.type.with_dtype(bool_), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         def finite() -> Over:
@@ -67,10 +88,3 @@ class DivNoNan(Guarded):
             return Over(1, where(inside, y, np.inf))
 
         return (finite, lambda: Over(-out, y))
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        (_, y), (tx, ty) = xs, ts
-        # the tangent of y may be infinite where x is 0: here x is the one that guards
-        of_x = None if tx is None else divided(tx, y)
-        of_y = None if ty is None else divided(guarded(-out, ty), y)
-        return total([of_x, of_y], out.type)

@@ -7,35 +7,42 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Elementwise, Unary, zero_partials
+from pullback.graph import dtypes
+from pullback.ops.elementwise.base import Binary, Elementwise, Share, Unary, zero_partials
 from pullback.ops.elementwise.functions import (
     both,
     cast,
     either,
+    equal,
     greater,
-    greater_equal,
     guarded,
     less,
     less_equal,
 )
-from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
+from pullback.ops.prelude import CORE, GRADIENT, TABLE, Imported, Node, Type
 from pullback.ops.samples import real
 
 
 class BinaryExtremum(Binary, abstract=True):
-    """One of two operands; NaN if either is. Equal operands share the gradient evenly."""
+    """One of two operands; NaN if either is, and then both gradients are 0, as that of relu. Equal
+    operands share the gradient evenly."""
 
     kinds = "biuf"
     domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
     commutative = True
     direction: ClassVar[str]  # how the result compares with the other operand
 
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Of equal operands take the first: which zero NumPy takes depends on the processor."""
+        keep = x >= y if self.direction == "GE" else x <= y
+        return np.where(keep | (x != x), x, y)
+
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return choose(b, self.direction, x, y)
+        return choose_maximum(b, self.direction, x, y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        shares = (lambda: share(x, y), lambda: share(y, x))
-        return shares if self.direction == "GE" else shares[::-1]
+        beats, loses = (greater, less) if self.direction == "GE" else (less, greater)
+        return (lambda: Share(beats(x, y), equal(x, y)), lambda: Share(loses(x, y), equal(x, y)))
 
 
 class Maximum(BinaryExtremum):
@@ -50,19 +57,13 @@ class Minimum(BinaryExtremum):
     ufunc, direction = np.minimum, "LE"
 
 
-def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
+def choose_maximum(b: Any, direction: str, x: Any, y: Any) -> Any:
     """Select x where it compares with y in the given way or is NaN, else y. XLA's own maximum and
     minimum lose NaN on CPU when they are fused into a reduction."""
     keep = b.compare(direction, x, y)
     if x.dtype.is_float:
         keep = b.op("stablehlo.or", keep, b.compare("NE", x, x), out=keep.type)
     return b.select(keep, x, y)
-
-
-def share(x: Node, y: Node) -> Node:
-    """Return 1 where x > y, 1/2 where they are equal, 0 elsewhere."""
-    dtype = x.type.dtype
-    return (cast(greater(x, y), dtype) + cast(greater_equal(x, y), dtype)) * 0.5
 
 
 class Clamp(Elementwise):
@@ -104,7 +105,7 @@ class Relu(Unary):
     text = CORE
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
+        return np.where((x > 0) | (x != x), x, np.zeros((), x.dtype))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.maximum", x, b.full(out, 0), out=out)
@@ -117,7 +118,10 @@ class Relu(Unary):
 
 
 class Step(Unary):
-    """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
+    """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0.
+
+    XLA's CPU code takes subnormal floats for 0 when it compares them, but not their bits.
+    """
 
     kinds = "iuf"
     text = GRADIENT
@@ -126,5 +130,11 @@ class Step(Unary):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)
 
-    def lower(self, b: Any, out: Type, x: Any) -> Any:
-        return b.convert(b.compare("GT", x, b.full(out, 0)), out.dtype)
+    def expand(self, x: Node) -> Node:
+        dtype = x.type.dtype
+        if not dtype.is_float:
+            return cast(greater(x, 0), dtype)
+        unsigned = dtypes.dtype(f"u{dtype.bits}")
+        infinity = int(np.asarray(np.inf, dtype.numpy).view(unsigned.numpy))
+        below = TABLE["Bitcast"](unsigned)(x) - 1  # of 0.0 it is the largest integer
+        return cast(less(below, infinity), dtype)

@@ -40,7 +40,10 @@ class Pow(Binary):
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "i":
-            return np.asarray(np.power(x, y))
+            # For a single exponent 0.5 NumPy takes the square root, which differs at -inf and -0.0.
+            shape = np.broadcast_shapes(x.shape, y.shape)
+            pairs = [np.array(np.broadcast_to(v, shape)).reshape(-1) for v in (x, y)]
+            return np.power(*pairs).reshape(shape)
         one = np.ones((), x.dtype)
         units = np.where(x == 1, one, np.where(x == -1, one - 2 * (y & one), 0 * one))
         return np.where(y < 0, units, np.power(x, np.where(y < 0, 0 * one, y)))

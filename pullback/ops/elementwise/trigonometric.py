@@ -7,13 +7,14 @@ sides of a branch cut come out right.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
-from pullback.ops.elementwise.functions import greater, guarded, less, where
-from pullback.ops.prelude import Node, op_functions
+from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
+from pullback.ops.prelude import Node, Type, constant, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
@@ -24,6 +25,16 @@ class Sin(Analytic):
     """The sine."""
 
     ufunc, stablehlo = np.sin, "sine"
+    turns = "real"
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        # XLA's loses the sign of a zero imaginary part
+        if b.literal or not out.dtype.is_complex:
+            return super().lower(b, out, x)
+        return self.lower_expansion(b, x)
+
+    def expand(self, x: Node) -> Node:
+        return over_i(Sinh(), x)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Cos()(x),)
@@ -33,6 +44,15 @@ class Cos(Analytic):
     """The cosine."""
 
     ufunc, stablehlo = np.cos, "cosine"
+    turns = "real"
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        if b.literal or not out.dtype.is_complex:
+            return super().lower(b, out, x)
+        return self.lower_expansion(b, x)
+
+    def expand(self, x: Node) -> Node:
+        return Cosh()(Complex()(-Imag()(x), Real()(x)))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -Sin()(x),)
@@ -42,6 +62,7 @@ class Tan(Analytic):
     """The tangent."""
 
     ufunc, stablehlo = np.tan, "tan"
+    turns = keeps = "real"
     domain = (-1.2, 1.2)
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -102,11 +123,12 @@ class Sinh(Analytic):
 
     ufunc = np.sinh
     singular = True
+    turns = "imag"
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
             re, im = Real()(x), Imag()(x)
-            return Complex()(Sinh()(re) * Cos()(im), guarded(Sin()(im), Cosh()(re)))
+            return Complex()(scaled_by(Cos()(im), Sinh()(re)), scaled_by(Sin()(im), Cosh()(re)))
         size = absolute(x)
         less_one, root = expm1(size), exp(size * 0.5)
         near = (less_one + less_one / (less_one + 1)) * 0.5
@@ -122,11 +144,12 @@ class Cosh(Analytic):
 
     ufunc = np.cosh
     singular = True
+    turns = "imag"
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
             re, im = Real()(x), Imag()(x)
-            return Complex()(Cosh()(re) * Cos()(im), guarded(Sin()(im), Sinh()(re)))
+            return Complex()(scaled_by(Cos()(im), Cosh()(re)), scaled_by(Sin()(im), Sinh()(re)))
         size = absolute(x)
         root = exp(size * 0.5)  # its square may overflow where the result does not
         return root * 0.5 * root + exp(-size) * 0.5
@@ -139,6 +162,7 @@ class Tanh(Analytic):
     """The hyperbolic tangent."""
 
     ufunc, stablehlo = np.tanh, "tanh"
+    turns = keeps = "imag"
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: 1 - out * out,)
@@ -200,6 +224,12 @@ class Atanh(Analytic):
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal((1 - x) * (1 + x)),)
+
+
+def scaled_by(direction: Node, size: Node) -> Node:
+    """Return direction * size; where the direction is 0, a zero, even if the size overflowed."""
+    one = constant(1, size.type.dtype)
+    return direction * where(equal(direction, 0), with_sign(one, size), size)
 
 
 def one_minus(z: Node) -> Node:

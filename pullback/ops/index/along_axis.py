@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.lowering import gather_dims, scatter_dims
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along, jvp_in_first
@@ -52,8 +52,8 @@ class TakeAlongAxis(Op):
         return gather_dims(b, out, x, [indices], [self.axis], others)
 
     def factors(self, x: Type, indices: Type) -> str:
-        words = named(x.rank)
-        return rule([named(x.rank, (self.axis,)), words], [words])
+        words = named_factors(x.rank)
+        return factor_rule([named_factors(x.rank, (self.axis,)), words], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
@@ -94,7 +94,7 @@ class PutAlongAxisAdd(Op):
     fallible = TakeAlongAxis.fallible  # type: ignore[assignment]
 
     def infer(self, x: Type, indices: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_along(self.axis, x, indices)
         if x.shape != indices.shape:
             what = f"values and indices must have the same shape, got {x} and {indices}"
@@ -127,8 +127,8 @@ class PutAlongAxisAdd(Op):
         return b.convert(total, out.dtype)
 
     def factors(self, x: Type, indices: Type) -> str:
-        words = named(x.rank)
-        return rule([words, words], [named(x.rank, (self.axis,))])
+        words = named_factors(x.rank)
+        return factor_rule([words, words], [named_factors(x.rank, (self.axis,))])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [TakeAlongAxis(self.axis, self.trusted, self.examples)(g, xs[1]), None]

@@ -14,14 +14,14 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph.dtypes import int64
 from pullback.graph.types import show
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import require_below
-from pullback.ops.index.lowering import gather, same_integers, scatter
+from pullback.ops.index.lowering import gather, lower_same_integers, scatter
 from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
 from pullback.ops.samples import integers, real
-from pullback.ops.shape.movement import moved
+from pullback.ops.shape.movement import move_dimension
 
 
 class DynamicSlice(Op):
@@ -54,14 +54,14 @@ class DynamicSlice(Op):
         if x.shape == out.shape:  # the only position is the beginning
             return x
         if not starts[0].shape:
-            at = same_integers(b, starts, x.shape)
+            at = lower_same_integers(b, starts, x.shape)
             return b.op("stablehlo.dynamic_slice", x, *at, out=out, slice_sizes=self.sizes)
         dims = range(self.batched, len(x.shape))
         return gather(b, out, x, starts, dims, self.batched, 0, (*(1,) * self.batched, *self.sizes))
 
     def factors(self, x: Type, *starts: Type) -> str:
         value, start, blocks = block_factors(x, self.sizes, starts, self.batched)
-        return rule([value, *[start] * len(starts)], [blocks])
+        return factor_rule([value, *[start] * len(starts)], [blocks])
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         return DynamicSlice(out.shape[out.rank - len(self.sizes) :], self.batched, self.examples)
@@ -82,8 +82,8 @@ class DynamicSlice(Op):
         if mapped[0]:
             return DynamicSlice(self.sizes, self.batched + 1, self.examples)(x, *starts)
         # All examples read one operand: the mapped axis is one more dimension of the starts.
-        blocks = self(x, *[moved(i, 0, self.batched) for i in starts])
-        return moved(blocks, self.batched, 0)
+        blocks = self(x, *[move_dimension(i, 0, self.batched) for i in starts])
+        return move_dimension(blocks, self.batched, 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -144,7 +144,7 @@ class BlockWrite(Op, abstract=True):
     def factors(self, x: Type, updates: Type, *starts: Type) -> str:
         sizes = self.sizes(updates.shape, starts)
         value, start, blocks = block_factors(x, sizes, starts, self.batched)
-        return rule([value, blocks, *[start] * len(starts)], [value])
+        return factor_rule([value, blocks, *[start] * len(starts)], [value])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         starts = xs[2:]
@@ -169,7 +169,7 @@ class DynamicUpdateSlice(BlockWrite):
             return updates
         if self.batched:
             return super().write(b, x, updates, starts)
-        at = same_integers(b, starts, x.shape)
+        at = lower_same_integers(b, starts, x.shape)
         return b.op("stablehlo.dynamic_update_slice", x, updates, *at, out=x.type)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -234,7 +234,7 @@ def block_factors(
     """The factors of a tensor, of the starts and of the blocks; a dimension that a block covers
     may be split."""
     cut = [i for i, n in enumerate(sizes, batched) if n != x.shape[i]]
-    value = named(x.rank, cut)
+    value = named_factors(x.rank, cut)
     rank = starts[0].rank if starts else 0
     start = [*value[:batched], *[f"s{i}" for i in range(batched, rank)]]
     return value, start, [*start, *value[batched:]]

@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.types import show
-from pullback.ops.factor_rules import placed, rule
+from pullback.ops.factor_rules import factor_rule, indexed_factors
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
@@ -21,7 +21,7 @@ from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, s
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.concat_pad import Pad
-from pullback.ops.shape.movement import Movement, Reshape, moved
+from pullback.ops.shape.movement import Movement, Reshape, move_dimension
 from pullback.ops.shape.slicing import Slice
 from pullback.ops.text import Text
 from pullback.ops.traits import Positioned
@@ -140,8 +140,8 @@ class IndexArrays(ByIndexArrays):
         return gather(b, out, x, indices, *self.layout)
 
     def factors(self, x: Type, *indices: Type) -> str:
-        value, index, selected = placed(x.rank, indices[0].rank, *self.layout)
-        return rule([value, *[index] * len(indices)], [selected])
+        value, index, selected = indexed_factors(x.rank, indices[0].rank, *self.layout)
+        return factor_rule([value, *[index] * len(indices)], [selected])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *indices = xs
@@ -156,8 +156,8 @@ class IndexArrays(ByIndexArrays):
         if mapped[0]:
             return self.widened(shared=True)(x, *indices)
         # All examples read one operand: the mapped axis is one more of the index arrays' own.
-        selected = self(x, *[moved(i, 0, self.batched) for i in indices])
-        return moved(selected, self.batched + self.before, 0)
+        selected = self(x, *[move_dimension(i, 0, self.batched) for i in indices])
+        return move_dimension(selected, self.batched + self.before, 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -209,7 +209,7 @@ class Gather(Op):
         if not mapped[1]:
             return Gather(self.axis + 1, self.examples + 1)(*xs)
         if not mapped[0]:
-            return moved(self(*xs), self.axis, 0)
+            return move_dimension(self(*xs), self.axis, 0)
         return IndexArrays((self.axis + 1,), 1, self.axis, self.examples)(*xs)
 
     @classmethod

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.graph.dtypes import bool_, int32, int64
-from pullback.ops.instructions import stacked
+from pullback.ops.instructions import stacked_instruction
 from pullback.ops.prelude import Type
 
 
-def same_integers(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+def lower_same_integers(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
     """The index arrays in one dtype that holds every index into `shape`."""
     dtype = int32 if all(n < 2**31 for n in shape) else int64
     return [b.convert(i, dtype) for i in indices]
@@ -19,7 +19,7 @@ def same_integers(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> lis
 
 def index_vectors(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """The index arrays side by side along a new last dimension."""
-    return stacked(b, same_integers(b, indices, shape), len(indices[0].shape))
+    return stacked_instruction(b, lower_same_integers(b, indices, shape), len(indices[0].shape))
 
 
 def _window_dims(rank: int, count: int, batched: int, before: int) -> list[int]:

@@ -16,14 +16,14 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import equal, where
-from pullback.ops.factor_rules import alike, placed, rule
+from pullback.ops.factor_rules import alike, factor_rule, indexed_factors
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
 from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
-from pullback.ops.index.lowering import last_writes, same_integers, scatter
+from pullback.ops.index.lowering import last_writes, lower_same_integers, scatter
 from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Reshape
@@ -40,7 +40,7 @@ class Scatter(ByIndexArrays, abstract=True):
     divisible: ClassVar[bool] = True  # each device may write some of the updates
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
-        check_kind(same_dtype(self.title, x, updates), self.kinds)
+        check_elementwise_kind(same_dtype(self.title, x, updates), self.kinds)
         shape = self.selected(x, indices)
         if updates.shape != shape:
             what = f"updates must have the shape that the indices select from {x}, {list(shape)}"
@@ -70,11 +70,11 @@ class Scatter(ByIndexArrays, abstract=True):
         return indices
 
     def factors(self, x: Type, updates: Type, *indices: Type) -> str:
-        value, index, selected = placed(x.rank, indices[0].rank, *self.layout)
+        value, index, selected = indexed_factors(x.rank, indices[0].rank, *self.layout)
         if not self.divisible:
             whole = set(index[self.batched :])
             index, selected = (["_" if w in whole else w for w in s] for s in (index, selected))
-        return rule([value, selected, *[index] * len(indices)], [value])
+        return factor_rule([value, selected, *[index] * len(indices)], [value])
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
         return IndexArrays(*self.layout, self.examples)(x, *indices)
@@ -150,7 +150,7 @@ class ScatterSet(Scatter):
         last to each position are sent there."""
         if not self.several(indices[0].type):
             return indices
-        first, *others = same_integers(b, indices, x.shape)
+        first, *others = lower_same_integers(b, indices, x.shape)
         sizes = tuple(x.shape[d] for d in self.dims)
         last = last_writes(b, indices, sizes, self.batched)
         return b.select(last, first, b.full(first.type, sizes[0])), *others

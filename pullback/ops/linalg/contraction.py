@@ -34,11 +34,11 @@ class Contraction(Op, SumOfProducts, abstract=True):
 
 def adjoint(x: Node) -> Node:
     """The conjugate transpose in the last two dimensions."""
-    return conjugate(_swap(x.type.rank)(x))
+    return conjugate(_swap_contraction(x.type.rank)(x))
 
 
 @cache
-def _swap(rank: int) -> Op:
+def _swap_contraction(rank: int) -> Op:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
@@ -47,6 +47,9 @@ def as_column(x: Node) -> Node:
 
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NumPy's matrix product. A single term is the sum itself, also if it is -0.0."""
+    if x.shape[-1] == 1 and min(x.ndim, y.ndim) >= 2:
+        return np.multiply(x, y)
     return np.matmul(widened(x), widened(y)).astype(x.dtype)
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, matmul
 from pullback.ops.prelude import GRADIENT, Axis, Imported, Node, Op, Type, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.axes import check_axes
-from pullback.ops.shape.movement import Transpose, moved
+from pullback.ops.shape.movement import Transpose, move_dimension
 
 
 class DotGeneral(Contraction):
@@ -43,7 +43,7 @@ class DotGeneral(Contraction):
             self.set(field, tuple(tuple(map(int, dims)) for dims in getattr(self, field)))
 
     def infer(self, x: Type, y: Type) -> Type:
-        check_kind(same_dtype(self.title, x, y), self.kinds)
+        check_elementwise_kind(same_dtype(self.title, x, y), self.kinds)
         for side, operand in enumerate((x, y)):
             check_axes((*self.batched[side], *self.contract[side]), operand.rank)
         for name, (left, right) in (("contracted", self.contract), ("batch", self.batched)):
@@ -74,7 +74,7 @@ class DotGeneral(Contraction):
             # Merge adjacent dimensions into one: XLA would transpose for several.
             first = tuple([(dims[0],) for dims in self.contract])
             pairs = zip((x, y), self.contract, strict=True)
-            x, y = [b.reshape(v, _merged(v.shape, dims)) for v, dims in pairs]
+            x, y = [b.reshape(v, _merged_dot_dims(v.shape, dims)) for v, dims in pairs]
             return dot_general(b, x, y, first, self.batched)  # type: ignore[arg-type]
         return dot_general(b, x, y, self.contract, self.batched)
 
@@ -107,8 +107,8 @@ class DotGeneral(Contraction):
         at = len(self.batched[0])
         if mapped[1] and own[0] and not own[1]:  # swapped, nothing comes before it
             swapped = DotGeneral((contract[1], contract[0]), (batched[1], batched[0]))
-            return moved(swapped(xs[1], xs[0]), at, 0)
-        return moved(DotGeneral(contract, batched)(*xs), at + mapped[1] * len(own[0]), 0)
+            return move_dimension(swapped(xs[1], xs[0]), at, 0)
+        return move_dimension(DotGeneral(contract, batched)(*xs), at + mapped[1] * len(own[0]), 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -123,13 +123,13 @@ class DotGeneral(Contraction):
 
 @lru_cache(maxsize=1024)  # the rule is the same for all shapes
 def _dot_rule(contract: Pair, batched: Pair, ranks: tuple[int, int]) -> str:
-    sides = named(ranks[0], letter="m"), named(ranks[1], letter="n")
+    sides = named_factors(ranks[0], letter="m"), named_factors(ranks[1], letter="n")
     for letter, pair in (("b", batched), ("k", contract)):
         for i, dims in enumerate(zip(*pair, strict=True)):
             for side, d in zip(sides, dims, strict=True):
                 side[d] = f"{letter}{i}"
     out = [w for w in sides[0] if w[0] == "m"] + [w for w in sides[1] if w[0] == "n"]
-    return rule(sides, [[*[f"b{i}" for i in range(len(batched[0]))], *out]])
+    return factor_rule(sides, [[*[f"b{i}" for i in range(len(batched[0]))], *out]])
 
 
 def _adjacent(dims: tuple[int, ...]) -> bool:
@@ -137,7 +137,7 @@ def _adjacent(dims: tuple[int, ...]) -> bool:
     return dims == tuple(range(dims[0], dims[0] + len(dims)))
 
 
-def _merged(shape: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
+def _merged_dot_dims(shape: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
     """A shape with adjacent dimensions merged."""
     first, last = dims[0], dims[-1] + 1
     return (*shape[:first], math.prod(shape[first:last]), *shape[last:])

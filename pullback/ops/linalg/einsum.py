@@ -35,7 +35,7 @@ class Einsum(Composite, SumOfProducts):
         return einsum(self.spec, *xs)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        operands, output = spelled_out(self.spec)
+        operands, output = einsum_spelled_out(self.spec)
         used = set(self.spec)
         free = next((i for i in string.ascii_letters if i not in used), None)
         if free is None:
@@ -67,35 +67,35 @@ class Einsum(Composite, SumOfProducts):
 def einsum(spec: str, *xs: Node) -> Node:
     """`einsum("bij,bjk->bik", x, y)` as nodes; indices may repeat, `...` broadcasts."""
     types = [x.type for x in xs]
-    terms, output = parse(spec, types)
+    terms, output = parse_einsum(spec, types)
     if len({t.dtype for t in types}) > 1:
         what = f"{spec!r}: operands must have the same dtype, got {show(types)}"
         raise DTypeError(what, code="E2004")
-    sizes = sizes_of(spec, terms, types)
+    sizes = einsum_sizes(spec, terms, types)
     work = [diagonals(without_ones(x, labels, sizes)) for x, labels in zip(xs, terms, strict=True)]
     while True:
         needed = Counter(output)
         for _, labels in work:
             needed.update(labels)
-        work = [_sum_own(term, needed) for term in work]
+        work = [_sum_own_einsum_labels(term, needed) for term in work]
         if len(work) == 1:
-            return _arrange(*work[0], output)
-        i, j = _cheapest_pair([labels for _, labels in work], output, sizes)
+            return _einsum_arrange(*work[0], output)
+        i, j = _cheapest_einsum_pair([labels for _, labels in work], output, sizes)
         rest = [t for n, t in enumerate(work) if n not in (i, j)]
         kept = {*output, *itertools.chain.from_iterable(labels for _, labels in rest)}
-        work = [*rest, contract_pair(work[i], work[j], kept)]
+        work = [*rest, contract_einsum_pair(work[i], work[j], kept)]
 
 
-def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
+def parse_einsum(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
     """The labels of each operand's dimensions and of the result's."""
-    parts, right = spelled_out(spec)
+    parts, right = einsum_spelled_out(spec)
     if not types or len(parts) != len(types):
         raise ArgumentError(f"{spec!r}: names {len(parts)} operands, got {len(types)}")
     for part in (*parts, right):
         letters = part.replace("...", "", 1)
         if letters and not (letters.isascii() and letters.isalpha()):
             raise ArgumentError(f"{spec!r}: an operand has letters and one '...', got {part!r}")
-    terms = [_labels(spec, part, type) for part, type in zip(parts, types, strict=True)]
+    terms = [_einsum_labels(spec, part, type) for part, type in zip(parts, types, strict=True)]
     dots = tuple(sorted({i for labels in terms for i in labels if i.isdigit()}, key=int))[::-1]
     head, has_dots, tail = right.partition("...")
     if dots and not has_dots:
@@ -108,7 +108,7 @@ def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
     return terms, output
 
 
-def spelled_out(spec: str) -> tuple[list[str], str]:
+def einsum_spelled_out(spec: str) -> tuple[list[str], str]:
     """The operands' parts and the result's. If it is left out, the result has the dimensions of
     `...` and then the letters that appear once, in alphabetical order."""
     left, arrow, right = spec.replace(" ", "").partition("->")
@@ -118,7 +118,7 @@ def spelled_out(spec: str) -> tuple[list[str], str]:
     return left.split(","), right
 
 
-def _labels(spec: str, part: str, type: Type) -> Labels:
+def _einsum_labels(spec: str, part: str, type: Type) -> Labels:
     """One label per dimension; those of `...` are numbered from the right."""
     head, dots, tail = part.partition("...")
     hidden = type.rank - len(head) - len(tail)
@@ -128,7 +128,7 @@ def _labels(spec: str, part: str, type: Type) -> Labels:
     return (*head, *map(str, reversed(range(hidden))), *tail)
 
 
-def sizes_of(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> dict[str, int]:
+def einsum_sizes(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> dict[str, int]:
     """The size of each index; a dimension of size 1 broadcasts."""
     sizes: dict[str, int] = {}
     for labels, type in zip(terms, types, strict=True):
@@ -161,7 +161,7 @@ def diagonals(term: Term) -> Term:
             rest = list(labels)
             rest.remove(label)
             rest.remove(label)
-            x = _arrange(x, labels, (label, label, *rest))
+            x = _einsum_arrange(x, labels, (label, label, *rest))
             n = x.type.shape[0]
             shape = x.type.shape[2:]
             # In row-major order the diagonal of n by n is every (n + 1)st element.
@@ -172,13 +172,13 @@ def diagonals(term: Term) -> Term:
     return x, labels
 
 
-def contract_pair(x: Term, y: Term, kept: set[str]) -> Term:
+def contract_einsum_pair(x: Term, y: Term, kept: set[str]) -> Term:
     """The product of two operands, summed over the indices that are not `kept`."""
     (a, left), (b, right) = x, y
     shared = [i for i in left if i in right]
     summed = [i for i in shared if i not in kept]
     if not summed:
-        return _multiply(x, y)
+        return _einsum_multiply(x, y)
     batch = [i for i in shared if i in kept]
 
     def dims(names: list[str]) -> Pair:
@@ -188,20 +188,20 @@ def contract_pair(x: Term, y: Term, kept: set[str]) -> Term:
     return DotGeneral(dims(summed), dims(batch))(a, b), (*batch, *own)
 
 
-def _multiply(x: Term, y: Term) -> Term:
+def _einsum_multiply(x: Term, y: Term) -> Term:
     """The elementwise product over the union of the indices."""
     labels = tuple(dict.fromkeys((*x[1], *y[1])))
     factors = []
     for node, own in (x, y):
         present = tuple(i for i in labels if i in own)
-        node = _arrange(node, own, present)
+        node = _einsum_arrange(node, own, present)
         sizes = dict(zip(present, node.type.shape, strict=True))
         shape = tuple(sizes.get(i, 1) for i in labels)
         factors.append(node if node.type.shape == shape else Reshape(shape)(node))
     return factors[0] * factors[1], labels
 
 
-def _sum_own(term: Term, needed: Counter) -> Term:
+def _sum_own_einsum_labels(term: Term, needed: Counter) -> Term:
     """Sum over the indices that no other operand and not the result have."""
     x, labels = term
     axes = tuple(i for i, label in enumerate(labels) if needed[label] == 1)
@@ -210,7 +210,7 @@ def _sum_own(term: Term, needed: Counter) -> Term:
     return Sum(axes, False)(x), tuple(i for i in labels if needed[i] > 1)
 
 
-def _cheapest_pair(
+def _cheapest_einsum_pair(
     terms: Sequence[Labels], output: Labels, sizes: dict[str, int]
 ) -> tuple[int, int]:
     """The pair whose contraction adds the least memory; the first of equal ones."""
@@ -226,12 +226,12 @@ def _cheapest_pair(
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 
 
-def _arrange(x: Node, labels: Labels, order: Sequence[str]) -> Node:
-    perm = _positions(labels, order)
+def _einsum_arrange(x: Node, labels: Labels, order: Sequence[str]) -> Node:
+    perm = _einsum_positions(labels, order)
     return x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
 
 
-def _positions(labels: Labels, order: Sequence[str]) -> tuple[int, ...]:
+def _einsum_positions(labels: Labels, order: Sequence[str]) -> tuple[int, ...]:
     """The position of each label of `order` in `labels`; a repeated one takes the next."""
     positions: dict[str, list[int]] = {}
     for i, label in enumerate(labels):

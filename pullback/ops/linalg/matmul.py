@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import align, check_kind
-from pullback.ops.factor_rules import fixed, rule
+from pullback.ops.elementwise.base import align, check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule, fixed_factor_rule
 from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot_general, matmul
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.prelude import CORE, Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
@@ -22,13 +22,13 @@ class MatMul(Contraction):
 
     title = "matmul"
     text = CORE
-    factors = fixed("... m k, ... k n -> ... m n")
+    factors = fixed_factor_rule("... m k, ... k n -> ... m n")
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
             what = f"operands must have rank 2 or more, got {x} @ {y}"
             raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
-        check_kind(same_dtype(self.title, x, y), self.kinds)
+        check_elementwise_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[-2]:
             what = f"inner dimensions must agree, got {x} @ {y}"
             raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[-2]))
@@ -42,8 +42,8 @@ class MatMul(Contraction):
         # A batch dimension that only one operand has is a free dimension of that operand: it is
         # not repeated in memory.
         rank = len(out.shape)
-        x, own = _without_ones(b, x, rank)
-        y, others = _without_ones(b, y, rank)
+        x, own = _matmul_without_ones(b, x, rank)
+        y, others = _matmul_without_ones(b, y, rank)
         missing = [i for i in others if i not in own]
         copies = x.type.size * math.prod([out.shape[i] for i in missing])
         if missing and 2 * copies < y.type.size + out.size:
@@ -103,7 +103,7 @@ class Dot(Contraction):
         if not {x.rank, y.rank} <= {1, 2}:
             what = f"operands must have rank 1 or 2, got {x} and {y}"
             raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
-        check_kind(same_dtype(self.title, x, y), self.kinds)
+        check_elementwise_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[0]:
             what = f"inner dimensions must agree, got {x} and {y}"
             raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[0]))
@@ -116,7 +116,7 @@ class Dot(Contraction):
         return dot_general(b, x, y, ((len(x.shape) - 1,), (0,)), ((), ()))
 
     def factors(self, x: Type, y: Type) -> str:
-        return rule([["m", "k"][-x.rank :], ["k", "n"][: y.rank]],
+        return factor_rule([["m", "k"][-x.rank :], ["k", "n"][: y.rank]],
                     [["m"][: x.rank - 1] + ["n"][: y.rank - 1]])  # fmt: skip
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -151,7 +151,7 @@ class Dot(Contraction):
         yield cls(), (real(0), real(0))
 
 
-def _without_ones(b: Any, x: Any, rank: int) -> tuple[Any, list[int]]:
+def _matmul_without_ones(b: Any, x: Any, rank: int) -> tuple[Any, list[int]]:
     """Matrices without their batch dimensions of size 1, and the dimensions that the remaining
     ones become in a result of the given rank."""
     kept = [i for i, n in enumerate(x.shape[:-2]) if n != 1]

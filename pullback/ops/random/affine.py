@@ -15,8 +15,8 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import Node, Type, broadcast_types, op_functions
 from pullback.ops.random.discrete import Arrival
-from pullback.ops.random.formulas import exp, log, mills, quantile
-from pullback.ops.random.stepwise import NUMPY, lifted, sibling
+from pullback.ops.random.formulas import exp_formula, log_formula, mills_formula, quantile_formula
+from pullback.ops.random.stepwise import NUMPY, lifted, stepwise_sibling
 from pullback.ops.samples import real, unit
 
 exponential, erfc = op_functions("Exp", "Erfc")
@@ -79,11 +79,11 @@ class Between(Elementwise):
     def _first(self, m: Any, x: Any, strict: bool = False) -> Any:
         """Return the least number of the result's dtype that is at least x, or above x (strict)."""
         step, least = SPACING[self.dtype], LEAST[self.dtype]
-        bits, mask = m.bitcast(x, sibling(x, "i")), -step
+        bits, mask = m.bitcast(x, stepwise_sibling(x, "i")), -step
         if not strict:
             bits = m.where(x > 0.0, bits + (step - 1), bits)
-            return m.bitcast(bits & mask, sibling(x, "f"))
-        found = m.bitcast(m.where(x < 0.0, bits - 1, bits + step) & mask, sibling(x, "f"))
+            return m.bitcast(bits & mask, stepwise_sibling(x, "f"))
+        found = m.bitcast(m.where(x < 0.0, bits - 1, bits + step) & mask, stepwise_sibling(x, "f"))
         above = x + least
         return m.where(found > above, found, above)
 
@@ -119,10 +119,10 @@ class NormalBetween(Elementwise):
     infer = Arrival.infer  # type: ignore[assignment]
 
     def numpy(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        return np.asarray(_between(NUMPY, *np.broadcast_arrays(u, low, high)))
+        return np.asarray(_affine_between(NUMPY, *np.broadcast_arrays(u, low, high)))
 
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
-        return lifted(b, _between, *xs)
+        return lifted(b, _affine_between, *xs)
 
     def partials(self, out: Node, u: Node, low: Node, high: Node) -> tuple:
         def density(x: Node) -> Node:
@@ -144,33 +144,33 @@ class NormalBetween(Elementwise):
         yield cls(), (u[:0], np.array(1.5), np.array(4.0))
 
 
-def _between(m: Any, u: Any, low: Any, high: Any) -> Any:
+def _affine_between(m: Any, u: Any, low: Any, high: Any) -> Any:
     mirrored = low + high < 0.0  # makes the bound further from 0 the upper one
     a = m.where(mirrored, -high, low)
     b = m.where(mirrored, -low, high)
     from_top = m.where(mirrored, u, 1.0 - u)
     across = a < 0.0  # 0 lies between the bounds
-    base = _limited(m, m.where(across, 0.0, a))
-    opposite = _limited(m, m.where(across, -a, 0.0))
-    top = _limited(m, b)
-    whole = 1.0 / mills(base)  # all probabilities are fractions of the tail beyond the base
-    beyond = _tail(m, base, top) * whole
-    before = m.where(across, _tail(m, base, opposite) * whole, 1.0)
+    base = _affine_limited(m, m.where(across, 0.0, a))
+    opposite = _affine_limited(m, m.where(across, -a, 0.0))
+    top = _affine_limited(m, b)
+    whole = 1.0 / mills_formula(base)  # all probabilities are fractions of the tail beyond the base
+    beyond = _affine_tail(m, base, top) * whole
+    before = m.where(across, _affine_tail(m, base, opposite) * whole, 1.0)
     inside = (2.0 - before) - beyond
     upper, lower = beyond + from_top * inside, before + (1.0 - from_top) * inside
     left = upper > 1.0
-    energy = -log(m, m.where(left, lower, upper))
-    y = base + quantile(m, base, m.where(energy > 1e-18, energy, 1e-18))
+    energy = -log_formula(m, m.where(left, lower, upper))
+    y = base + quantile_formula(m, base, m.where(energy > 1e-18, energy, 1e-18))
     x = m.where(left, -y, y)
     x = m.where(mirrored, -x, x)
     x = m.where(x < low, low, x)
     return m.where(low <= high, m.where(x > high, high, x), math.nan)
 
 
-def _limited(m: Any, x: Any) -> Any:
+def _affine_limited(m: Any, x: Any) -> Any:
     return m.where(x < FAR, x, FAR)
 
 
-def _tail(m: Any, base: Any, x: Any) -> Any:
+def _affine_tail(m: Any, base: Any, x: Any) -> Any:
     """Return the normal tail beyond x >= base, divided by the density at base."""
-    return exp(m, (base - x) * (base + x) * 0.5) * mills(x)
+    return exp_formula(m, (base - x) * (base + x) * 0.5) * mills_formula(x)

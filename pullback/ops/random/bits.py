@@ -16,13 +16,13 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
-from pullback.ops.factor_rules import fixed, named, rule
-from pullback.ops.instructions import stacked
+from pullback.ops.factor_rules import factor_rule, fixed_factor_rule, named_factors
+from pullback.ops.instructions import stacked_instruction
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
 from pullback.ops.random import threefry
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import aligned, cipher, hlo_blocks, numpy_blocks, word
+from pullback.ops.random.threefry import aligned_threefry, cipher, hlo_blocks, numpy_blocks, word
 from pullback.ops.samples import integers
 
 NO_PART: tuple[int, ...] = ()
@@ -69,14 +69,14 @@ class PerKey(Op, abstract=True):
         return lifted(b, self.draw, *words)
 
     def factors(self, key: Type, *begin: Type) -> str:
-        return per_key(key, begin, len(self.shape))
+        return bits_per_key_rule(key, begin, len(self.shape))
 
     def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         op: Any = self  # every subclass has a field `whole`
         shape = out.shape[xs[0].type.rank - 1 :]
         if shape == self.shape:
             return self(*xs)
-        return replace(op, shape=shape, whole=self.shape)(*xs, beginning(xs[0], out, begin))
+        return replace(op, shape=shape, whole=self.shape)(*xs, beginning_of_bits(xs[0], out, begin))
 
 
 class RandomBits(PerKey):
@@ -101,7 +101,7 @@ class RandomBits(PerKey):
 
     def draw(self, m: Any, first: Any, second: Any) -> Any:
         if self.bits == 64:
-            return joined(m, first, second)
+            return join_random_bits(m, first, second)
         return m.convert(first ^ second, self.result())
 
     @classmethod
@@ -134,11 +134,11 @@ class SplitKey(Op):
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
         words = hlo_blocks(b, key, self.shape, SPLIT, NO_PART)
-        return stacked(b, words, out.rank - 1)
+        return stacked_instruction(b, words, out.rank - 1)
 
     def factors(self, key: Type) -> str:
-        keys = named(key.rank - 1)
-        return rule([[*keys, "_"]], [[*keys, *["_"] * (len(self.shape) + 1)]])
+        keys = named_factors(key.rank - 1)
+        return factor_rule([[*keys, "_"]], [[*keys, *["_"] * (len(self.shape) + 1)]])
 
     @classmethod
     def samples(cls) -> Any:
@@ -151,7 +151,7 @@ class FoldIn(Op):
     """A new key for each key u32[..., 2] and integer u64[...]; both broadcast."""
 
     differentiable: ClassVar[bool] = False
-    factors = fixed("... _, ... -> ... _")
+    factors = fixed_factor_rule("... _, ... -> ... _")
 
     def infer(self, key: Type, data: Type) -> Type:
         threefry.check_key(key)
@@ -162,14 +162,14 @@ class FoldIn(Op):
     def numpy(self, key: np.ndarray, data: np.ndarray) -> np.ndarray:
         shape = np.broadcast_shapes(key.shape[:-1], data.shape)
         parts = [np.broadcast_to(x, shape) for x in (key[..., 0], key[..., 1], data)]
-        return np.stack(_folded(NUMPY, *parts), -1)
+        return np.stack(_bits_folded(NUMPY, *parts), -1)
 
     def hlo(self, b: Any, out: Type, key: Any, data: Any) -> Any:
         parts = b.broadcast_all((word(b, key, 0), word(b, key, 1), data), out.shape[:-1])
-        return stacked(b, lifted(b, _folded, *parts), out.rank - 1)
+        return stacked_instruction(b, lifted(b, _bits_folded, *parts), out.rank - 1)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*aligned(xs, mapped))
+        return self(*aligned_threefry(xs, mapped))
 
     @classmethod
     def samples(cls) -> Any:
@@ -179,7 +179,7 @@ class FoldIn(Op):
         yield cls(), (KEYS, data[:3])
 
 
-def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
+def _bits_folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     """Encrypt both halves of the integer, the second with the result of the first as key."""
     for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
         low = m.convert(half, uint32)
@@ -187,17 +187,17 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     return k0, k1
 
 
-def per_key(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
+def bits_per_key_rule(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
     """Return the factor rule of an op that makes `rank` dimensions for each key. `like` operands
     have these dimensions too. Where `begin` is given, the result is a part already, which cannot be
     split again."""
-    keys = named(key.rank - 1)
-    result = [*keys, *named(rank, range(rank) if begin else (), "n")]
+    keys = named_factors(key.rank - 1)
+    result = [*keys, *named_factors(rank, range(rank) if begin else (), "n")]
     per_word = [*keys, "_"]
-    return rule([per_word, *[result] * like, *[per_word] * len(begin)], [result])
+    return factor_rule([per_word, *[result] * like, *[per_word] * len(begin)], [result])
 
 
-def beginning(key: Node, out: Type, begin: Begin) -> Node:
+def beginning_of_bits(key: Node, out: Type, begin: Begin) -> Node:
     """Return the start of the dimensions that are made for each key: i64[..., rank]."""
     outer = key.type.rank - 1
     starts = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]
@@ -205,6 +205,6 @@ def beginning(key: Node, out: Type, begin: Begin) -> Node:
     return TABLE["Broadcast"]((*key.type.shape[:-1], len(starts)))(start)
 
 
-def joined(m: Any, first: Any, second: Any) -> Any:
+def join_random_bits(m: Any, first: Any, second: Any) -> Any:
     """Join both words of a block into one of 64 bits."""
     return (m.convert(first, uint64) << 32) | m.convert(second, uint64)

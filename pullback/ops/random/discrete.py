@@ -10,12 +10,12 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import dtype, float64, int32, int64, uint32, uint64
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import Binary, check_kind
-from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.elementwise.base import Binary, check_elementwise_kind
+from pullback.ops.factor_rules import alike, factor_rule, named_factors
 from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import Op, Type, batch_along, broadcast_types
-from pullback.ops.random.formulas import exp
-from pullback.ops.random.stepwise import NUMPY, bits_of, lifted
+from pullback.ops.random.formulas import exp_formula
+from pullback.ops.random.stepwise import NUMPY, lifted, stepwise_bits
 from pullback.ops.samples import integers, positive, real
 from pullback.ops.shape.axes import check_axes
 
@@ -31,10 +31,10 @@ class MulHigh(Binary):
     differentiable: ClassVar[bool] = False
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.asarray(_mul_high(NUMPY, x, y))
+        return np.asarray(_discrete_mul_high(NUMPY, x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return lifted(b, _mul_high, x, y)
+        return lifted(b, _discrete_mul_high, x, y)
 
     @classmethod
     def samples(cls) -> Any:
@@ -44,8 +44,8 @@ class MulHigh(Binary):
             yield cls(), (x[:, None], x)
 
 
-def _mul_high(m: Any, x: Any, y: Any) -> Any:
-    bits = bits_of(x)
+def _discrete_mul_high(m: Any, x: Any, y: Any) -> Any:
+    bits = stepwise_bits(x)
     if bits < 64:
         wide = uint32 if bits < 32 else uint64
         product = m.convert(x, wide) * m.convert(y, wide)
@@ -68,21 +68,21 @@ class RelativeWeights(Op):
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         return x.with_dtype(float64)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         x = np.nan_to_num(x.astype(np.float64), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         top = x.max(self.axis, keepdims=True, initial=-np.inf)
-        return np.asarray(_weight(NUMPY, x, np.broadcast_to(top, x.shape)))
+        return np.asarray(_discrete_weight(NUMPY, x, np.broadcast_to(top, x.shape)))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         x, least = b.convert(x, float64), b.full(out, -math.inf)
         x = b.select(b.compare("GE", x, least), x, least)
         top = b.reduce("maximum", x, -math.inf, (self.axis,))
         kept = [i for i in range(out.rank) if i != self.axis]
-        return lifted(b, _weight, x, b.broadcast_in_dim(top, out.shape, kept))
+        return lifted(b, _discrete_weight, x, b.broadcast_in_dim(top, out.shape, kept))
 
     def factors(self, x: Type) -> str:
         return alike(x.rank, (self.axis,))
@@ -96,8 +96,8 @@ class RelativeWeights(Op):
         yield cls(1), (hard,)
 
 
-def _weight(m: Any, x: Any, top: Any) -> Any:
-    return exp(m, m.where(x < top, x - top, 0.0))
+def _discrete_weight(m: Any, x: Any, top: Any) -> Any:
+    return exp_formula(m, m.where(x < top, x - top, 0.0))
 
 
 class Arrival(Binary):
@@ -175,8 +175,8 @@ class CountUpTo(Op):
         return b.reshape(b.convert(count, int64), out.shape)
 
     def factors(self, rows: Type, numbers: Type) -> str:
-        dims = named(numbers.rank)
-        return rule([[*dims[:-1], "_"], dims], [dims])
+        dims = named_factors(numbers.rank)
+        return factor_rule([[*dims[:-1], "_"], dims], [dims])
 
     @classmethod
     def samples(cls) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.graph.dtypes import float64, int64
 from pullback.ops.elementwise.error_functions import SCALED
-from pullback.ops.random.stepwise import bits_of, sibling
+from pullback.ops.random.stepwise import stepwise_bits, stepwise_sibling
 
 # log(1 + f) = f + f * f * LOG(f) for |f| <= 1/3, in f32: relative error 3e-8
 LOG = (
@@ -40,7 +40,7 @@ START = (
 )  # fmt: skip
 
 
-def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+def polynomial_formula(coefficients: Sequence[float], x: Any) -> Any:
     """Evaluate a polynomial, constant coefficient first, by Horner's rule."""
     *rest, y = coefficients
     for c in reversed(rest):
@@ -48,7 +48,7 @@ def polynomial(coefficients: Sequence[float], x: Any) -> Any:
     return y
 
 
-def powers(chebyshev: Sequence[float]) -> list[float]:
+def powers_formula(chebyshev: Sequence[float]) -> list[float]:
     """Return the power series of a sum of Chebyshev polynomials."""
     series = [0.0] * len(chebyshev)
     t, following = [1.0], [0.0, 1.0]  # the first two polynomials
@@ -63,54 +63,54 @@ def powers(chebyshev: Sequence[float]) -> list[float]:
 
 ATANH = [2 / (2 * k + 3) for k in range(11)]
 EXP = [1 / math.factorial(k + 2) for k in range(12)]
-MILLS = powers(SCALED)
+MILLS = powers_formula(SCALED)
 MILLS_AT_0 = math.sqrt(math.pi / 2)
 
 
-def ends(m: Any, k: Any, to: Any) -> tuple[Any, Any]:
+def ends_formula(m: Any, k: Any, to: Any) -> tuple[Any, Any]:
     """Return t = (k + 1/2) / 2**n and 1 - t for random integers k of n = 31 or 63 bits. Each is
     rounded separately, so t is accurate near 0, and 1 - t near 1."""
-    bits = bits_of(k) - 1
+    bits = stepwise_bits(k) - 1
     other = k ^ ((1 << bits) - 1)
     return tuple((m.convert(v, to) + 0.5) * 2.0**-bits for v in (k, other))  # type: ignore
 
 
-def _parts(m: Any, x: Any) -> tuple[Any, Any]:
+def _log_parts_formula(m: Any, x: Any) -> tuple[Any, Any]:
     """Return e and f with x = 2**e (1 + f) and f in [-1/3, 1/3), for positive x."""
-    split, bits = SPLIT[bits_of(x)]
-    offset = m.bitcast(x, sibling(x, "i")) - split
+    split, bits = SPLIT[stepwise_bits(x)]
+    offset = m.bitcast(x, stepwise_sibling(x, "i")) - split
     exponent = offset >> bits
     mantissa = (offset & ((1 << bits) - 1)) + split
-    f = m.bitcast(mantissa, sibling(x, "f")) - 1.0
-    return m.convert(exponent, sibling(x, "f")), f
+    f = m.bitcast(mantissa, stepwise_sibling(x, "f")) - 1.0
+    return m.convert(exponent, stepwise_sibling(x, "f")), f
 
 
-def _log1p(f: Any) -> Any:
+def _log1p_formula(f: Any) -> Any:
     """Return log(1 + f) for |f| <= 1/3."""
-    if bits_of(f) == 32:
-        return f + f * f * polynomial(LOG, f)
+    if stepwise_bits(f) == 32:
+        return f + f * f * polynomial_formula(LOG, f)
     s = f * (1.0 / (f + 2.0))
     square = s * s
-    return f - s * (f - square * polynomial(ATANH, square))
+    return f - s * (f - square * polynomial_formula(ATANH, square))
 
 
-def _from_parts(e: Any, f: Any) -> Any:
-    high, low = LOG2[bits_of(f)]
-    return e * high + (_log1p(f) + e * low)
+def _log_from_parts_formula(e: Any, f: Any) -> Any:
+    high, low = LOG2[stepwise_bits(f)]
+    return e * high + (_log1p_formula(f) + e * low)
 
 
-def log(m: Any, x: Any) -> Any:
+def log_formula(m: Any, x: Any) -> Any:
     """Return the logarithm of a positive number."""
-    return _from_parts(*_parts(m, x))
+    return _log_from_parts_formula(*_log_parts_formula(m, x))
 
 
-def minus_log(m: Any, t: Any, s: Any) -> Any:
+def minus_log_formula(m: Any, t: Any, s: Any) -> Any:
     """Return -log(t) for t in (0, 1) and s = 1 - t, accurate also where it is small."""
-    e, f = _parts(m, t)
-    return -_from_parts(e, m.where(e < 0.0, f, -s))
+    e, f = _log_parts_formula(m, t)
+    return -_log_from_parts_formula(e, m.where(e < 0.0, f, -s))
 
 
-def exp(m: Any, x: Any) -> Any:
+def exp_formula(m: Any, x: Any) -> Any:
     """Return the exponential of an f64 number; 0 below -700, and at most exp(700)."""
     inside = m.where(x > -700.0, m.where(x < 700.0, x, 700.0), -700.0)
     turns = inside * 1.4426950408889634
@@ -119,35 +119,35 @@ def exp(m: Any, x: Any) -> Any:
     steps = m.convert(k, float64)
     r = (inside - steps * high) - steps * low
     scale = m.bitcast((k + 1023) << 52, float64)
-    y = ((r * r * polynomial(EXP, r) + r) + 1.0) * scale
+    y = ((r * r * polynomial_formula(EXP, r) + r) + 1.0) * scale
     return m.where(x > -700.0, y, 0.0)
 
 
-def mills(y: Any) -> Any:
+def mills_formula(y: Any) -> Any:
     """Return Mills' ratio of the normal distribution, upper tail / density, at f64 y >= 0."""
     x = y * math.sqrt(0.5)
-    series = polynomial(MILLS, (x - 3.0) * (1.0 / (x + 3.0)))
+    series = polynomial_formula(MILLS, (x - 3.0) * (1.0 / (x + 3.0)))
     return series * MILLS_AT_0 * (1.0 / (x * 2.0 + 1.0))
 
 
-def normal(m: Any, k: Any) -> Any:
+def normal_formula(m: Any, k: Any) -> Any:
     """Return a standard normal number from a random integer of 32 or 64 bits."""
-    s, t = ends(m, k ^ (k >> (bits_of(k) - 1)), sibling(k, "f"))
-    if bits_of(k) == 32:
-        x = minus_log(m, t * (2.0 - t), s * s) * (1 / REACH) - 1.0
-        size = s * polynomial(QUANTILE, x)
+    s, t = ends_formula(m, k ^ (k >> (stepwise_bits(k) - 1)), stepwise_sibling(k, "f"))
+    if stepwise_bits(k) == 32:
+        x = minus_log_formula(m, t * (2.0 - t), s * s) * (1 / REACH) - 1.0
+        size = s * polynomial_formula(QUANTILE, x)
     else:
-        energy = minus_log(m, t, s)
+        energy = minus_log_formula(m, t, s)
         near = 1.0 / (energy + 4.0)
-        start = energy * polynomial(START, 1.1797752808988764 - near * 8.719101123595506)
+        start = energy * polynomial_formula(START, 1.1797752808988764 - near * 8.719101123595506)
         size = refined(m, start, energy)
     return m.where(k < 0, -size, size)
 
 
-def quantile(m: Any, base: Any, energy: Any) -> Any:
+def quantile_formula(m: Any, base: Any, energy: Any) -> Any:
     """Return the distance from base >= 0 at which the normal upper tail is exp(-energy) times that
     of base. The logarithm of the tail is nearly a parabola, whose root has an error below 4 %."""
-    ratio = mills(base)
+    ratio = mills_formula(base)
     slope = 1.0 / ratio
     twice = energy * 2.0
     bend = twice - energy * (1.0 / (energy * 0.2754 + 1.377))
@@ -160,8 +160,8 @@ def quantile(m: Any, base: Any, energy: Any) -> Any:
 def refined(m: Any, step: Any, energy: Any, base: Any = 0.0, ratio: Any = MILLS_AT_0) -> Any:
     """Take one step of Halley's method on the logarithm of the tail, which triples the digits."""
     y = base + step
-    here = mills(y)
+    here = mills_formula(y)
     slope = 1.0 / here
-    gap = (step * (base + step * 0.5) + log(m, ratio * slope)) - energy
+    gap = (step * (base + step * 0.5) + log_formula(m, ratio * slope)) - energy
     newton = gap * here
     return step - newton * (1.0 / (1.0 - newton * (slope - y) * 0.5))

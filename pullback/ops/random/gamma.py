@@ -16,13 +16,26 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_, dtype, float64, int32, int64, uint32
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.random.affine import LEAST
-from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
-from pullback.ops.random.formulas import ends, exp, log, minus_log, normal, polynomial
+from pullback.ops.random.bits import (
+    KEY,
+    KEYS,
+    beginning_of_bits,
+    bits_per_key_rule,
+    join_random_bits,
+)
+from pullback.ops.random.formulas import (
+    ends_formula,
+    exp_formula,
+    log_formula,
+    minus_log_formula,
+    normal_formula,
+    polynomial_formula,
+)
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import check_key, check_part, check_size, hlo_blocks, numpy_blocks
@@ -49,7 +62,7 @@ class RandomGamma(Op):
     def infer(self, key: Type, a: Type, *begin: Type) -> Type:
         check_key(key)
         check_part(key, begin, self.whole)
-        check_kind(a.dtype, self.kinds)
+        check_elementwise_kind(a.dtype, self.kinds)
         outer = key.rank - 1
         check_size(self.whole or a.shape[outer:])
         if a.shape[:outer] != key.shape[:-1]:
@@ -62,11 +75,11 @@ class RandomGamma(Op):
         def blocks(stream: int) -> tuple[Any, Any]:
             return numpy_blocks(key, shape, stream, self.whole, *begin)
 
-        d, c = _constants(NUMPY, wide)
+        d, c = _gamma_constants(NUMPY, wide)
         made, done = d, np.zeros(a.shape, bool)
         for i in range(ROUNDS):
             words = (*blocks(2 * i + 1), *blocks(2 * i + 2))
-            made, done = _round(NUMPY, made, done, d, c, *words)
+            made, done = _gamma_round(NUMPY, made, done, d, c, *words)
             if done.all():
                 break
         made = _finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
@@ -74,7 +87,7 @@ class RandomGamma(Op):
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
         shape, wide = out.shape[len(key.shape) - 1 :], b.convert(a, float64)
-        d, c = lifted(b, _constants, wide)
+        d, c = lifted(b, _gamma_constants, wide)
 
         def blocks(stream: Any) -> tuple[Any, Any]:
             return hlo_blocks(b, key, shape, stream, self.whole, *begin)
@@ -88,7 +101,7 @@ class RandomGamma(Op):
         def body(i: Any, made: Any, done: Any) -> list:
             streams = [lifted(b, lambda m, i, k=k: m.convert(i + i + k, uint32), i) for k in (1, 2)]
             words = (*blocks(streams[0]), *blocks(streams[1]))
-            made, done = lifted(b, _round, made, done, d, c, *words)
+            made, done = lifted(b, _gamma_round, made, done, d, c, *words)
             return [lifted(b, lambda m, i: i + 1, i), made, done]
 
         start = (b.constant(0, int32), d, b.full(out.with_dtype(bool_), False))
@@ -98,13 +111,13 @@ class RandomGamma(Op):
         return b.convert(made, out.dtype)
 
     def factors(self, key: Type, a: Type, *begin: Type) -> str:
-        return per_key(key, begin, a.rank - key.rank + 1, like=1)
+        return bits_per_key_rule(key, begin, a.rank - key.rank + 1, like=1)
 
     def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         shapes = [t.shape[xs[0].type.rank - 1 :] for t in (out, whole)]
         if shapes[0] == shapes[1]:
             return self(*xs)
-        return RandomGamma(shapes[1])(*xs, beginning(xs[0], out, begin))
+        return RandomGamma(shapes[1])(*xs, beginning_of_bits(xs[0], out, begin))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [None, g * GammaSlope()(xs[1], out), *[None] * len(xs[2:])]
@@ -120,39 +133,43 @@ class RandomGamma(Op):
         yield cls((6, 5)), (KEY, positive(2, 3), np.array([4, 1]))
 
 
-def _constants(m: Any, a: Any) -> tuple[Any, Any]:
+def _gamma_constants(m: Any, a: Any) -> tuple[Any, Any]:
     """Return d and c of Marsaglia and Tsang; a shape below 1 is first increased by 1."""
     a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # `_finished` replaces invalid elements
     d = m.where(a < 1.0, a + 1.0, a) - 1 / 3
     return d, 1.0 / (m.sqrt(d) * 3.0)
 
 
-def _round(
+def _gamma_round(
     m: Any, made: Any, done: Any, d: Any, c: Any, z0: Any, z1: Any, u0: Any, u1: Any
 ) -> tuple[Any, Any]:
     """Draw numbers for elements that have none yet, where this round accepts."""
-    y = normal(m, m.bitcast(joined(m, z0, z1), int64)) * c
+    y = normal_formula(m, m.bitcast(join_random_bits(m, z0, z1), int64)) * c
     root = y + 1.0
     inside = root > 0.0
     root = m.where(inside, root, 1.0)
     square = y * y
-    far = (log(m, root) - y) + (square * 0.5 - square * y * (1 / 3))
-    near = -(square * square * polynomial(QUARTIC, y))
+    far = (log_formula(m, root) - y) + (square * 0.5 - square * y * (1 / 3))
+    near = -(square * square * polynomial_formula(QUARTIC, y))
     excess = m.where(square < 1 / 256, near, far) * 3.0 * d
-    accepted = inside & (_energy(m, u0, u1) + excess > 0.0)
+    accepted = inside & (_gamma_energy(m, u0, u1) + excess > 0.0)
     return m.where(accepted & ~done, root * root * root * d, made), accepted | done
 
 
 def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
     """Return the numbers for the given shapes from those for the increased ones."""
     small = m.where(a < 1.0, m.where(a > 0.0, a, 1.0), 1.0)
-    made = m.where(a < 1.0, exp(m, log(m, made) - _energy(m, u0, u1) * (1.0 / small)), made)
+    made = m.where(
+        a < 1.0,
+        exp_formula(m, log_formula(m, made) - _gamma_energy(m, u0, u1) * (1.0 / small)),
+        made,
+    )
     made = m.where(made < least, least, made)
     made = m.where(a < HUGE, made, a)
     return m.where(a >= least, made, math.nan)
 
 
-def _energy(m: Any, first: Any, second: Any) -> Any:
+def _gamma_energy(m: Any, first: Any, second: Any) -> Any:
     """Return an exponential number, -log of a uniform one."""
-    k = m.bitcast(joined(m, first, second), int64) & ((1 << 63) - 1)
-    return minus_log(m, *ends(m, k, float64))
+    k = m.bitcast(join_random_bits(m, first, second), int64) & ((1 << 63) - 1)
+    return minus_log_formula(m, *ends_formula(m, k, float64))

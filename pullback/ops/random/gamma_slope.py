@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, dtype, float64
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, less, where
 from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, op_functions, same_dtype
 from pullback.ops.samples import positive, real
@@ -32,20 +32,20 @@ class GammaSlope(Composite):
     batch = batch_along
 
     def infer(self, a: Type, x: Type) -> Type:
-        check_kind(same_dtype(self.title, a, x), self.kinds)
+        check_elementwise_kind(same_dtype(self.title, a, x), self.kinds)
         if a.shape != x.shape:
             raise ShapeError(f"operands must have the same shape, got {a} and {x}", code="E3001")
         return x
 
     def expand(self, a: Node, x: Node) -> Node:
         given = x.type
-        a, x = (_column(cast(v, float64)) for v in (a, x))
-        nodes, weights = _quadrature(given.dtype)
+        a, x = (_slope_column(cast(v, float64)) for v in (a, x))
+        nodes, weights = _slope_quadrature(given.dtype)
         psi, below = digamma(a), less(x, a)
         # Each side is computed where it is used, and at x = a elsewhere.
         left, right = where(below, x, a), where(below, a, x)
-        lower = _lower(a, left, psi, nodes) * weights
-        upper = _upper(a, right, psi, nodes) * weights
+        lower = _slope_lower(a, left, psi, nodes) * weights
+        upper = _slope_upper(a, right, psi, nodes) * weights
         total = TABLE["Sum"]((given.rank,), False)(where(below, -lower, upper))
         return cast(TABLE["Reshape"](given.shape)(x) * total, given.dtype)
 
@@ -58,32 +58,32 @@ class GammaSlope(Composite):
         yield cls(), (real(4, low=0.02, high=0.1), real(4, salt=1, low=0.001, high=0.3))
 
 
-def _lower(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
+def _slope_lower(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
     """Return the integral from 0 to x, with t = x exp(-y), divided by x**a exp(-x)."""
     scale = stop_gradient(reciprocal((a - x) + minimum(x, sqrt(x))))
     y = scale * nodes
     return (log(x) - y - psi) * exp(-(a * y) - x * expm1(-y)) * scale
 
 
-def _upper(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
+def _slope_upper(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
     """Return the integral from x to infinity, with t = x + v, divided by x**a exp(-x)."""
     scale = stop_gradient(reciprocal((x - a) / x + reciprocal(sqrt(x) + 1)))
     v = scale * nodes
     return (log(x + v) - psi) * exp(a * log1p(v / x) - v) / (x + v) * scale
 
 
-def _column(x: Node) -> Node:
+def _slope_column(x: Node) -> Node:
     """Add a dimension along which the nodes of the quadrature broadcast."""
     return TABLE["Reshape"]((*x.type.shape, 1))(x)
 
 
-def _quadrature(wanted: DType) -> tuple[Node, Node]:
+def _slope_quadrature(wanted: DType) -> tuple[Node, Node]:
     """Return nodes and weights for functions that decay on a scale of 1, as precise as a dtype."""
     step = 1 / 8 if wanted is float64 else 1 / 4
     t = np.arange(-3.5, 4.5, step)
     nodes = np.exp(t - np.exp(-t))
-    return _vector(nodes), _vector(step * nodes * (1 + np.exp(-t)))
+    return _slope_vector(nodes), _slope_vector(step * nodes * (1 + np.exp(-t)))
 
 
-def _vector(values: np.ndarray) -> Node:
+def _slope_vector(values: np.ndarray) -> Node:
     return TABLE["Const"](dtype(values.dtype), values.shape, values.tobytes())()

@@ -10,8 +10,8 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
 from pullback.ops.prelude import Type
-from pullback.ops.random.bits import KEY, KEYS, PerKey, joined
-from pullback.ops.random.formulas import ends, minus_log, normal
+from pullback.ops.random.bits import KEY, KEYS, PerKey, join_random_bits
+from pullback.ops.random.formulas import ends_formula, minus_log_formula, normal_formula
 
 # The number of mantissa bits of an f32 that the 16-bit dtypes do not have.
 LOST = {float16: 13, bfloat16: 16}
@@ -33,7 +33,7 @@ class Sampler(PerKey, abstract=True):
 
     def draw(self, m: Any, first: Any, second: Any) -> Any:
         if self.dtype is float64:
-            return self.sample(m, m.bitcast(joined(m, first, second), int64))
+            return self.sample(m, m.bitcast(join_random_bits(m, first, second), int64))
         return m.convert(self.sample(m, m.bitcast(first ^ second, int32)), self.dtype)
 
     @abstractmethod
@@ -68,7 +68,7 @@ class RandomNormal(Sampler):
     """Samples of the standard normal distribution."""
 
     def sample(self, m: Any, k: Any) -> Any:
-        return normal(m, k)
+        return normal_formula(m, k)
 
 
 class RandomExponential(Sampler):
@@ -77,4 +77,4 @@ class RandomExponential(Sampler):
     def sample(self, m: Any, k: Any) -> Any:
         single = self.dtype is not float64
         k = k & (0x7FFFFFFF if single else (1 << 63) - 1)
-        return minus_log(m, *ends(m, k, float32 if single else float64))
+        return minus_log_formula(m, *ends_formula(m, k, float32 if single else float64))

@@ -77,7 +77,7 @@ def _integer(name: str) -> Callable[[Steps, Any], Steps]:
     return apply
 
 
-def _sum(name: str, swap: bool = False) -> Callable[[Steps, Any], Steps]:
+def _stepwise_sum(name: str, swap: bool = False) -> Callable[[Steps, Any], Steps]:
     def apply(self: Steps, other: Any) -> Steps:
         x, y = self.isolated(), self.like(other).isolated()
         return self._made(name, *((y, x) if swap else (x, y)), SUM)
@@ -85,7 +85,7 @@ def _sum(name: str, swap: bool = False) -> Callable[[Steps, Any], Steps]:
     return apply
 
 
-def _comparison(direction: str) -> Callable[[Steps, Any], Steps]:
+def _stepwise_comparison(direction: str) -> Callable[[Steps, Any], Steps]:
     def apply(self: Steps, other: Any) -> Steps:
         x, y = self.isolated(), self.like(other).isolated()
         return self.m.lift(self.m.b.compare(direction, x.value, y.value))
@@ -127,8 +127,8 @@ class Steps:
         made = self.m.b.op(f"stablehlo.{name}", x.value, y.value, out=x.value.type)
         return Steps(self.m, made, kind)
 
-    __add__, __sub__ = _sum("add"), _sum("subtract")
-    __radd__, __rsub__ = _sum("add", swap=True), _sum("subtract", swap=True)
+    __add__, __sub__ = _stepwise_sum("add"), _stepwise_sum("subtract")
+    __radd__, __rsub__ = _stepwise_sum("add", swap=True), _stepwise_sum("subtract", swap=True)
 
     def __mul__(self, other: Any) -> Steps:
         x, y = (v if v.kind == SUM else v.isolated() for v in (self, self.like(other)))
@@ -156,16 +156,16 @@ class Steps:
         kind = "arithmetic" if self.value.dtype.kind == "i" else "logical"
         return self._made(f"shift_right_{kind}", self, self.like(other))
 
-    __lt__, __le__ = _comparison("LT"), _comparison("LE")
-    __gt__, __ge__ = _comparison("GT"), _comparison("GE")
+    __lt__, __le__ = _stepwise_comparison("LT"), _stepwise_comparison("LE")
+    __gt__, __ge__ = _stepwise_comparison("GT"), _stepwise_comparison("GE")
 
 
-def sibling(x: Any, kind: str) -> DType:
+def stepwise_sibling(x: Any, kind: str) -> DType:
     """Return the dtype of another kind with as many bits: i32 for f32."""
-    return dtype(f"{kind}{bits_of(x)}")
+    return dtype(f"{kind}{stepwise_bits(x)}")
 
 
-def bits_of(x: Any) -> int:
+def stepwise_bits(x: Any) -> int:
     return 8 * x.dtype.itemsize
 
 

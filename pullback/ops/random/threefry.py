@@ -16,7 +16,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align
-from pullback.ops.factor_rules import fixed
+from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted
@@ -59,7 +59,7 @@ class Threefry(Op):
     """
 
     differentiable: ClassVar[bool] = False
-    factors = fixed("... _, ..., ... -> ..., ...")
+    factors = fixed_factor_rule("... _, ..., ... -> ..., ...")
 
     def infer(self, key: Type, high: Type, low: Type) -> tuple[Type, Type]:
         check_key(key)
@@ -78,7 +78,7 @@ class Threefry(Op):
         return lifted(b, lambda m, *xs: cipher(*xs), *b.broadcast_all(words, out[0].shape))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*aligned(xs, mapped))
+        return self(*aligned_threefry(xs, mapped))
 
     @classmethod
     def samples(cls) -> Any:
@@ -100,7 +100,7 @@ def numpy_blocks(
         position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     else:
         position = np.zeros((), np.uint64)
-        for i, (n, step) in enumerate(zip(shape, _strides(whole), strict=True)):
+        for i, (n, step) in enumerate(zip(shape, _threefry_strides(whole), strict=True)):
             start = begin[0][..., i].reshape(*key.shape[:-1], *ones)
             along = start + np.arange(n).reshape(n, *ones[i + 1 :])
             position = position + along.astype(np.uint64) * np.uint64(step)
@@ -110,7 +110,7 @@ def numpy_blocks(
     return Threefry().numpy(keys, high, position.astype(np.uint32))
 
 
-def _strides(shape: tuple[int, ...]) -> list[int]:
+def _threefry_strides(shape: tuple[int, ...]) -> list[int]:
     """Return the row-major strides of a shape, in elements."""
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
@@ -126,25 +126,25 @@ def hlo_blocks(
     size = math.prod(whole if begin else shape)
     word_type = uint32 if size <= 2**32 else uint64
     if begin:
-        position = _positions(b, Type(out, word_type), whole, *begin)
+        position = _threefry_positions(b, Type(out, word_type), whole, *begin)
     else:
         position = b.reshape(b.iota((size,), word_type, 0), shape)
-    counters = _counters(b, position, b.broadcast(stream, position.shape))
+    counters = _threefry_counters(b, position, b.broadcast(stream, position.shape))
     return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, out) for c in counters])
 
 
-def _positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -> Any:
+def _threefry_positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -> Any:
     """Return the row-major positions in the larger shape, for each key."""
     outer = range(out.rank - len(whole))
     position = b.full(out, 0)
-    for i, step in enumerate(_strides(whole)):
+    for i, step in enumerate(_threefry_strides(whole)):
         start = b.broadcast_in_dim(b.convert(word(b, begin, i), out.dtype), out.shape, outer)
         along = b.iota(out.shape, out.dtype, len(outer) + i)
         position = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, position, start, along)
     return position
 
 
-def _counters(b: Any, position: Any, stream: Any) -> tuple:
+def _threefry_counters(b: Any, position: Any, stream: Any) -> tuple:
     """Return positions as two words; the first contains the stream."""
     if position.dtype is uint32:
         return lifted(b, lambda m, stream: stream << STREAM_SHIFT, stream), position
@@ -162,7 +162,7 @@ def word(b: Any, key: Any, i: int) -> Any:
     return b.reshape(sliced(b, key, (*(0 for _ in shape), i), (*shape, i + 1)), shape)
 
 
-def aligned(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
+def aligned_threefry(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
     """Align mapped operands, of which the first are keys, so that they broadcast as before."""
     extra = [1] + [0] * (len(xs) - 1)  # the dimension of a key's words does not broadcast
     rank = max(x.type.rank - has - e for x, has, e in zip(xs, mapped, extra, strict=True))

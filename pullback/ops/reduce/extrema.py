@@ -10,9 +10,9 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, int64
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.prelude import Expandable, Node, Parts, Type, batch_along, constant, zeros
 from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened
 from pullback.ops.samples import real
@@ -30,7 +30,7 @@ class Extremum:
 
     def identity(self, dtype: DType) -> Any:
         """The element that every other one replaces."""
-        low, high = bounds(dtype)
+        low, high = extrema_bounds(dtype)
         return low if self is MAXIMUM else high
 
     def index(self, x: np.ndarray, axis: int) -> np.ndarray:
@@ -59,7 +59,7 @@ class ExtremumReduction(Reduction, abstract=True):
 
     def infer(self, x: Type) -> Type:
         out = super().infer(x)
-        require_elements(x, self.axes)
+        extrema_require_elements(x, self.axes)
         return out
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
@@ -120,9 +120,9 @@ class ArgExtremum(Expandable, abstract=True):
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
-        require_elements(x, (self.axis,))
+        extrema_require_elements(x, (self.axis,))
         return Type(x.shape[: self.axis] + x.shape[self.axis + 1 :], int64)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -153,8 +153,8 @@ class ArgExtremum(Expandable, abstract=True):
 
     def factors(self, x: Type) -> str:
         """Indices count within a part: where the axis is split, `expand` is used."""
-        words = named(x.rank, (self.axis,))
-        return rule([words], [[w for w in words if w != "_"]])
+        words = named_factors(x.rank, (self.axis,))
+        return factor_rule([words], [[w for w in words if w != "_"]])
 
     def expand(self, x: Node) -> Node:
         """The least index of the elements that equal the extremum."""
@@ -185,14 +185,14 @@ class ArgMin(ArgExtremum):
     of = MINIMUM
 
 
-def require_elements(x: Type, axes: Sequence[int]) -> None:
+def extrema_require_elements(x: Type, axes: Sequence[int]) -> None:
     """Raise if there are no elements along an axis: they have no extremum."""
     if any(x.shape[i] == 0 for i in axes):
         what = f"needs at least one element along axes {list(axes)}, got {x}"
         raise ShapeError(what, code="E3006")
 
 
-def bounds(dtype: DType) -> tuple[Any, Any]:
+def extrema_bounds(dtype: DType) -> tuple[Any, Any]:
     """The smallest and the largest value of a real type."""
     if dtype.is_float:
         return -np.inf, np.inf

@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.imported import Imported
 from pullback.ops.parts import Parts
 from pullback.ops.prelude import TABLE, Expandable, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.samples import booleans, real
 from pullback.ops.shape.axes import ExpandDims, check_axes
-from pullback.ops.shape.concat_pad import previous
+from pullback.ops.shape.concat_pad import pad_previous
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.ops.text import Text
 
@@ -66,7 +66,7 @@ class Reduction(Op, abstract=True):
         self.set("keepdims", bool(self.keepdims))
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
 
@@ -97,11 +97,11 @@ class Reduction(Op, abstract=True):
         return Broadcast(x.shape)(y) if y.type.shape != x.shape else y
 
     def factors(self, x: Type) -> str:
-        old = named(x.rank)
+        old = named_factors(x.rank)
         new = ["1" if i in self.axes else w for i, w in enumerate(old)]
         if not self.keepdims:
             new = [w for w in new if w != "1"]
-        return rule([old], [new])
+        return factor_rule([old], [new])
 
     @classmethod
     def samples(cls) -> Any:
@@ -136,9 +136,9 @@ class Mean(Reduction, Expandable):
 
     def factors(self, x: Type) -> str:
         """Means of parts do not add up: where an axis is split, `expand` is used."""
-        old = named(x.rank, self.axes)
+        old = named_factors(x.rank, self.axes)
         new = [w for w in old if w != "_" or self.keepdims]
-        return rule([old], [new])
+        return factor_rule([old], [new])
 
     def expand(self, x: Node) -> Node:
         total = Sum(self.axes, self.keepdims)(cast(x, accumulator(x.type.dtype)))
@@ -152,7 +152,7 @@ class Mean(Reduction, Expandable):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
         count = b.full(total.type, self.count(x.shape))
-        mean = b.op("stablehlo.divide", total, count, out=total.type)
+        mean = b.divide(total, count)
         return b.reshape(b.convert(mean, x.dtype), out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -197,8 +197,8 @@ class Prod(Reduction):
 
 def _product_of_others(x: Node, axis: int) -> Node:
     products = TABLE["CumProd"]
-    before = previous(products(axis, False)(x), axis, False, 1)
-    return before * previous(products(axis, True)(x), axis, True, 1)
+    before = pad_previous(products(axis, False)(x), axis, False, 1)
+    return before * pad_previous(products(axis, True)(x), axis, True, 1)
 
 
 class Truth(Reduction, abstract=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
 from pullback.ops.elementwise.rounding import IsFinite
@@ -14,7 +14,7 @@ from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
-from pullback.sharding.propagate import by_rule
+from pullback.sharding.propagate import propagate_by_rule
 
 
 class Normalisation(Composite, abstract=True):
@@ -26,13 +26,13 @@ class Normalisation(Composite, abstract=True):
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return x
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """As the operand: devices combine their sums along the axes."""
-        return by_rule("... -> ...", xs, ys, mesh).shardings
+        return propagate_by_rule("... -> ...", xs, ys, mesh).shardings
 
     def total(self, x: Node) -> Node:
         """The sum along the axes, which are kept with size 1."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import AxisError, ShapeError
-from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.factor_rules import alike, factor_rule, named_factors
 from pullback.ops.prelude import Imported, Node, Op, Text, Type, batch_along, counted
 from pullback.ops.shape.movement import Movement
 
@@ -63,10 +63,10 @@ class ExpandDims(AlongAxes):
         return np.expand_dims(x, self.axes)
 
     def factors(self, x: Type) -> str:
-        old = named(x.rank)
+        old = named_factors(x.rank)
         words = iter(old)
         rank = x.rank + len(self.axes)
-        return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
+        return factor_rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
@@ -90,8 +90,8 @@ class Squeeze(AlongAxes):
         return np.squeeze(x, self.axes)
 
     def factors(self, x: Type) -> str:
-        old = named(x.rank, self.axes)
-        return rule([old], [[w for w in old if w != "_"]])
+        old = named_factors(x.rank, self.axes)
+        return factor_rule([old], [[w for w in old if w != "_"]])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [ExpandDims(self.axes)(g)]

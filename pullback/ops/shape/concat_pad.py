@@ -12,7 +12,7 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align
 from pullback.ops.elementwise.functions import where
-from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.factor_rules import alike, factor_rule, named_factors
 from pullback.ops.helpers import batch_along, same_dtype, zeros
 from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
@@ -95,8 +95,8 @@ class Pad(Op, Positioned):
 
     def factors(self, x: Type, value: Type) -> str:
         sides = zip(self.low, self.high, self.interior, strict=True)
-        words = named(x.rank, [i for i, side in enumerate(sides) if any(side)])
-        return rule([words, []], [words])
+        words = named_factors(x.rank, [i for i, side in enumerate(sides) if any(side)])
+        return factor_rule([words, []], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, total = xs[0].type, TABLE["Sum"](tuple(range(g.type.rank)), False)
@@ -196,7 +196,7 @@ class Concat(Op):
         yield cls(1), (real(0, 2), real(0, 3))
 
 
-def previous(x: Node, axis: int, reverse: bool, first: Any) -> Node:
+def pad_previous(x: Node, axis: int, reverse: bool, first: Any) -> Node:
     """`x` shifted by one: each element's predecessor in the direction of a scan, then `first`."""
     if not x.type.size:
         return x

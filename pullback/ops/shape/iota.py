@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, dtype, int32, int64
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Imported, Node, Op, Type
 from pullback.ops.shape.axes import check_axes
@@ -31,7 +31,7 @@ class Iota(Op):
         return cls(out.shape, i["iota_dimension"], out.dtype)
 
     def infer(self) -> Type:
-        check_kind(self.dtype, "iufc")
+        check_elementwise_kind(self.dtype, "iufc")
         check_axes((self.axis,), len(self.shape))
         return Type(self.shape, self.dtype)
 
@@ -47,7 +47,7 @@ class Iota(Op):
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
 
     def factors(self) -> str:
-        return rule([], [named(len(self.shape))])
+        return factor_rule([], [named_factors(len(self.shape))])
 
     def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         if out.shape[self.axis] == self.shape[self.axis]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import align
-from pullback.ops.factor_rules import named, reshaped, rule
+from pullback.ops.factor_rules import factor_rule, named_factors, reshape_factor_rule
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Text, Type, counted
 from pullback.ops.samples import real
 
@@ -75,7 +75,7 @@ class Reshape(ToShape):
         return b.reshape(x, self.shape)
 
     def factors(self, x: Type) -> str:
-        return reshaped(x.shape, self.shape) if x.size else super().factors(x)
+        return reshape_factor_rule(x.shape, self.shape) if x.size else super().factors(x)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Reshape(xs[0].type.shape)(g)]
@@ -104,11 +104,11 @@ class Broadcast(ToShape):
         return b.broadcast(x, self.shape)
 
     def factors(self, x: Type) -> str:
-        new = named(len(self.shape))
+        new = named_factors(len(self.shape))
         offset = len(new) - x.rank
         old = [new[i + offset] if n == self.shape[i + offset] else "1"
                for i, n in enumerate(x.shape)]  # fmt: skip
-        return rule([old], [new])
+        return factor_rule([old], [new])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
@@ -151,8 +151,8 @@ class Transpose(Movement):
         return b.transpose(x, self.perm)
 
     def factors(self, x: Type) -> str:
-        old = named(x.rank)
-        return rule([old], [[old[p] for p in self.perm]])
+        old = named_factors(x.rank)
+        return factor_rule([old], [[old[p] for p in self.perm]])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         inverse = sorted(range(len(self.perm)), key=self.perm.__getitem__)
@@ -162,7 +162,7 @@ class Transpose(Movement):
         return Transpose((0, *[p + 1 for p in self.perm]))(xs[0])
 
 
-def moved(x: Node, source: int, target: int) -> Node:
+def move_dimension(x: Node, source: int, target: int) -> Node:
     """Move one dimension to another position; the others keep their order."""
     if source == target:
         return x

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Text, Type, op_functions, spread
 from pullback.ops.samples import integers, real
@@ -79,8 +79,8 @@ class Roll(Op):
         return mod(place, x.shape[along])
 
     def factors(self, x: Type, shift: Type) -> str:
-        dims = named(x.rank, (self.axis,))
-        return rule([dims, []], [dims])
+        dims = named_factors(x.rank, (self.axis,))
+        return factor_rule([dims, []], [dims])
 
     @classmethod
     def samples(cls) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import alike
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.prelude import Composite, Node, Op, Type, batch_along, results
@@ -34,17 +34,17 @@ class Sorting(Op, abstract=True):
         return given if len(given) > 1 else given[0]
 
     def infer(self, x: Type) -> Any:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         return self.only((x, x.with_dtype(int64)))
 
     def numpy(self, x: np.ndarray) -> Any:
-        indices = order(x, self.axis, self.descending)
+        indices = sort_order(x, self.axis, self.descending)
         return self.only((np.take_along_axis(x, indices, self.axis), indices))
 
     def hlo(self, b: Any, out: Any, x: Any) -> Any:
         index = b.iota(x.shape, int64, self.axis)
-        return self.only(sort(b, [x, index], self.axis, self.descending))
+        return self.only(sort_together(b, [x, index], self.axis, self.descending))
 
     def factors(self, x: Type) -> str:
         return alike(x.rank, (self.axis,), results=len(range(2)[self.gives]))
@@ -63,7 +63,7 @@ class Sort(Sorting):
     gives = slice(0, 1)  # the derivative moves with the elements
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return sort(b, [x], self.axis, self.descending)[0]
+        return sort_together(b, [x], self.axis, self.descending)[0]
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         indices = ArgSort(self.axis, self.descending)(xs[0])
@@ -106,7 +106,7 @@ class TopK(Composite):
     batch = batch_along
 
     def infer(self, x: Type) -> tuple[Type, Type]:
-        check_kind(x.dtype, self.kinds)
+        check_elementwise_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         if not 0 <= self.k <= x.shape[self.axis]:
             what = f"k must be at least 0 and at most the size of axis {self.axis}"
@@ -116,7 +116,7 @@ class TopK(Composite):
 
     def numpy(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first = (*[slice(None)] * self.axis, slice(self.k))
-        indices = order(x, self.axis, True)[first]
+        indices = sort_order(x, self.axis, True)[first]
         return np.take_along_axis(x, indices, self.axis), indices
 
     def expand(self, x: Node) -> tuple[Node, ...]:
@@ -132,7 +132,7 @@ class TopK(Composite):
             yield cls(k, axis), (real(*shape),)
 
 
-def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """NumPy's stable argsort; equal elements keep their order also when descending."""
     x = widened(x)
     if not descending:
@@ -142,7 +142,7 @@ def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     return (x.shape[axis] - 1 - flipped).astype(np.int64)
 
 
-def sort(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:
+def sort_together(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:
     """Sort `xs` together along an axis, by the first of them."""
 
     def precedes(p: Any, q: Any, *others: Any) -> list:

@@ -10,7 +10,7 @@ from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
 from pullback.ops.control.cond import Choice
-from pullback.ops.control.holder import run
+from pullback.ops.control.holder import run_held
 from pullback.ops.elementwise.functions import either, equal, negated
 from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
@@ -44,7 +44,7 @@ class Case(Choice):
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         last = len(self.branches) - 1
         chosen = int(index) if 0 <= int(index) <= last else last
-        return tuple(run(self.branches[chosen], xs))
+        return tuple(run_held(self.branches[chosen], xs))
 
     @classmethod
     def samples(cls) -> Any:

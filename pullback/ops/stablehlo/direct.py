@@ -17,11 +17,11 @@ from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 
 # Elementwise instructions, and the ops that have their meaning and derivative.
 MEANINGS = {
-    "abs": "Abs", "cbrt": "Cbrt", "ceil": "Ceil", "cosine": "Cos", "exponential": "Exp",
-    "exponential_minus_one": "Expm1", "floor": "Floor", "log": "Log", "log_plus_one": "Log1p",
-    "logistic": "Logistic", "maximum": "Maximum", "minimum": "Minimum", "power": "Pow",
-    "round_nearest_even": "Round", "rsqrt": "Rsqrt", "sine": "Sin", "sqrt": "Sqrt", "tan": "Tan",
-    "tanh": "Tanh",
+    "abs": "Abs", "cbrt": "Cbrt", "ceil": "Ceil", "cosine": "Cos", "divide": "Div",
+    "exponential": "Exp", "exponential_minus_one": "Expm1", "floor": "Floor", "log": "Log",
+    "log_plus_one": "Log1p", "logistic": "Logistic", "maximum": "Maximum", "minimum": "Minimum",
+    "power": "Pow", "round_nearest_even": "Round", "rsqrt": "Rsqrt", "sign": "Sign",
+    "sine": "Sin", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
 }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ class SliceAt(Composite):
     imported = Imported(("dynamic_slice",), ("slice_sizes",))
 
     def expand(self, x: Node, *starts: Node) -> Node:
-        return TABLE["DynamicSlice"](self.sizes)(x, *fitted(x.type, self.sizes, starts))
+        return TABLE["DynamicSlice"](self.sizes)(x, *fitted_starts(x.type, self.sizes, starts))
 
     def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
         return b.op("stablehlo.dynamic_slice", x, *starts, out=out, slice_sizes=self.sizes)
@@ -210,7 +210,7 @@ class UpdateAt(Composite):
     imported = Imported(("dynamic_update_slice",))
 
     def expand(self, x: Node, update: Node, *starts: Node) -> Node:
-        at = fitted(x.type, update.type.shape, starts)
+        at = fitted_starts(x.type, update.type.shape, starts)
         return TABLE["DynamicUpdateSlice"]()(x, update, *at)
 
     def hlo(self, b: Any, out: Type, x: Any, update: Any, *starts: Any) -> Any:
@@ -222,7 +222,7 @@ class UpdateAt(Composite):
         yield cls(), (real(4), real(4, salt=1), np.int64(3))
 
 
-def fitted(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
+def fitted_starts(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
     """Clamp starts so that blocks of `sizes` fit into `x`; their number is checked later."""
     limits = [max(n - k, 0) for n, k in zip(x.shape, sizes, strict=False)]
     return [

@@ -12,7 +12,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
-from pullback.ops.factor_rules import rule
+from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, elementwise, region
@@ -159,7 +159,7 @@ class GatherBlocks(Blocks):
     def factors(self, x: Type, indices: Type) -> str:
         whole = {d for d in self.own(x.rank) if self.sizes[d] == x.shape[d]}
         value, index, blocks = self.factoring(x.rank, indices.rank, whole, "i")
-        return rule([value, index], [blocks])
+        return factor_rule([value, index], [blocks])
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         own = dict(zip(self.own(xs[0].rank), [out.shape[d] for d in self.windows], strict=True))
@@ -242,7 +242,7 @@ class ScatterBlocks(Blocks):
         pairs = zip(self.own(x.rank), self.windows, strict=True)
         whole = {d for d, w in pairs if updates.shape[w] == x.shape[d] and d not in self.mapped}
         value, index, blocks = self.factoring(x.rank, indices.rank, whole, "_")
-        return rule([value, index, blocks], [value])
+        return factor_rule([value, index, blocks], [value])
 
     @classmethod
     def samples(cls) -> Any:

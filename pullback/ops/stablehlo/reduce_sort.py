@@ -11,11 +11,11 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
-from pullback.ops.control.holder import run
-from pullback.ops.control.masked import one_after_the_other
+from pullback.ops.control.holder import run_held
+from pullback.ops.control.masked import masked_one_by_one
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.elementwise.functions import less, where
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
@@ -27,7 +27,7 @@ class Combining(Op, abstract=True):
 
     differentiable = False
     imported = Imported(last=True)
-    batch = one_after_the_other
+    batch = masked_one_by_one
 
 
 class Reduce(Combining):
@@ -69,14 +69,14 @@ class Reduce(Combining):
         return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
 
     def factors(self, *xs: Type) -> str:
-        k, words = len(xs) // 2, named(xs[0].rank, self.axes)
+        k, words = len(xs) // 2, named_factors(xs[0].rank, self.axes)
         kept = [w for w in words if w != "_"]
-        return rule([*[words] * k, *[[]] * k], [kept] * k)
+        return factor_rule([*[words] * k, *[[]] * k], [kept] * k)
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((1,), _largest()), (real(2, 3), np.float64(-1.0))
-        yield cls((0, 2), _largest()), (real(2, 3, 2), np.float64(-9.0))
+        yield cls((1,), _largest_to_reduce()), (real(2, 3), np.float64(-1.0))
+        yield cls((0, 2), _largest_to_reduce()), (real(2, 3, 2), np.float64(-9.0))
         a, i, c, j = (Input(f"x{n}", (), (float64, int64)[n % 2])() for n in range(4))
         first = less(c, a)
         body = Graph((a, i, c, j), (where(first, c, a), where(first, j, i)))
@@ -131,8 +131,8 @@ class SortBy(Combining):
         )  # fmt: skip
 
     def factors(self, *xs: Type) -> str:
-        words = [named(xs[0].rank, (self.axis,))] * len(xs)
-        return rule(words, words)
+        words = [named_factors(xs[0].rank, (self.axis,))] * len(xs)
+        return factor_rule(words, words)
 
     @classmethod
     def samples(cls) -> Any:
@@ -181,7 +181,7 @@ def elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         whole = [np.broadcast_to(a, shape) for a in arrays]
         made = [np.empty(shape, y.type.dtype.numpy) for y in body.outputs]
         for place in np.ndindex(shape):
-            for out, value in zip(made, run(body, [a[place] for a in whole]), strict=True):
+            for out, value in zip(made, run_held(body, [a[place] for a in whole]), strict=True):
                 out[place] = value
         return made
     values: dict[Node, Any] = dict(zip(body.inputs, arrays, strict=True))
@@ -193,7 +193,7 @@ def elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 _PLAIN = ("Const", "Cast", "Bitcast", "Direct")  # these also work on arrays of any shape
 
 
-def _largest() -> Graph:
+def _largest_to_reduce() -> Graph:
     x, y = (Input(f"x{n}", (), float64)() for n in range(2))
     return Graph((x, y), (TABLE["Maximum"]()(x, y),))
 

@@ -10,8 +10,8 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.ops.conv.windows import dilated, pairs, tap_slices, window_count
-from pullback.ops.factor_rules import rule
+from pullback.ops.conv.windows import dilated, window_count, window_pairs, window_tap_slices
+from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
@@ -32,7 +32,7 @@ class ReduceWindow(Combining):
     def __post_init__(self) -> None:
         for field in ("window", "strides", "base_dilation", "window_dilation"):
             self.set(field, tuple(map(int, getattr(self, field))))
-        self.set("padding", pairs(self.padding))
+        self.set("padding", window_pairs(self.padding))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -66,7 +66,7 @@ class ReduceWindow(Combining):
         padded = [border.numpy(x, i) for x, i in zip(xs[:k], xs[k:], strict=True)]
         total = [np.broadcast_to(i, counts).astype(i.dtype) for i in xs[k:]]
         for tap in itertools.product(*map(range, self.window)):
-            place = tap_slices(tap, counts, self.strides, self.window_dilation)
+            place = window_tap_slices(tap, counts, self.strides, self.window_dilation)
             total = elementwise(self.body, [*total, *[x[place] for x in padded]])
         return tuple(total)
 
@@ -83,7 +83,7 @@ class ReduceWindow(Combining):
         k = len(xs) // 2
         sides = zip(self.window, self.strides, self.base_dilation, self.padding, strict=True)
         words = [f"d{i}" if side == (1, 1, 1, (0, 0)) else "_" for i, side in enumerate(sides)]
-        return rule([*[words] * k, *[[]] * k], [words] * k)
+        return factor_rule([*[words] * k, *[[]] * k], [words] * k)
 
     @classmethod
     def samples(cls) -> Any:

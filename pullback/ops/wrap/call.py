@@ -15,7 +15,7 @@ from pullback.graph.types import show
 from pullback.ops.prelude import Composite, Node, Op, Type, interpret
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
-from pullback.ops.traits import HasNamedAxes, communicates, named_axes
+from pullback.ops.traits import HasNamedAxes, op_communicates, op_named_axes
 
 
 class Call(Composite, HasNamedAxes):
@@ -29,7 +29,7 @@ class Call(Composite, HasNamedAxes):
         return any(n.op.fallible for n in self.graph.nodes)
 
     def infer(self, *xs: Type) -> Any:
-        check_operands(self.graph, xs)
+        check_call_operands(self.graph, xs)
         return tuple([y.type for y in self.graph.outputs])
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
@@ -43,10 +43,10 @@ class Call(Composite, HasNamedAxes):
         return self, xs  # the graph itself makes operands vary alike
 
     def named_axes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in named_axes(n.op)))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in op_named_axes(n.op)))
 
     def communicates(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in communicates(n.op)))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in op_communicates(n.op)))
 
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)
@@ -85,11 +85,11 @@ def inline_calls(graph: Graph) -> Graph:
         elif xs and isinstance(xs[0], tuple):
             new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)
 
 
-def check_operands(graph: Graph, xs: Sequence[Type]) -> None:
+def check_call_operands(graph: Graph, xs: Sequence[Type]) -> None:
     """Raise unless operands have the types of the graph's inputs."""
     wanted = [x.type.plain for x in graph.inputs]
     if list(xs) != wanted:

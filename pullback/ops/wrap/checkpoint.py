@@ -12,9 +12,14 @@ from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
+<<<<<<< HEAD
 from pullback.graph.node import emit, results, vary_over
 from pullback.ops.control.holder import captured_values
 from pullback.ops.elementwise.base import is_singular
+=======
+from pullback.graph.node import emit_node, results, vary_over
+from pullback.ops.elementwise.base import is_singular_elementwise
+>>>>>>> main
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
@@ -49,7 +54,7 @@ class Kept(Op, Transparent, HigherOrder, abstract=True):
 
     @property
     def singular(self) -> bool:
-        return is_singular(self.op)
+        return is_singular_elementwise(self.op)
 
     def infer(self, x: Type, *xs: Type) -> Type:
         return x
@@ -152,9 +157,9 @@ class Checkpoint(Call, HigherOrder):
             if not xs and isinstance(node.op, Distinct):
                 new[node] = node  # a leaf
             elif node in saved:
-                new[node] = emit(Kept(node.op), (saved[node], *xs))
+                new[node] = emit_node(Kept(node.op), (saved[node], *xs))
             else:
-                new[node] = emit(node.op, xs)
+                new[node] = emit_node(node.op, xs)
         thread.where = where
         return [new[y] for y in graph.outputs]
 

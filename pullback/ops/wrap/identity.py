@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.kinds import Detached, Distinct, SparseCotangents, Transparent
-from pullback.ops.factor_rules import fixed, named, rule
+from pullback.ops.factor_rules import factor_rule, fixed_factor_rule, named_factors
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type, jvp_in_first
 from pullback.ops.samples import real
@@ -18,7 +18,7 @@ class Identity(Op, abstract=True):
     """Returns its operand."""
 
     cheap: ClassVar[bool] = True
-    factors = fixed("... -> ...")
+    factors = fixed_factor_rule("... -> ...")
 
     def infer(self, x: Type) -> Type:
         return x
@@ -94,8 +94,8 @@ class Barrier(Op, Distinct, SparseCotangents):
         return b.barrier(*xs)
 
     def factors(self, *xs: Type) -> str:
-        dims = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
-        return rule(dims, dims)
+        dims = [named_factors(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        return factor_rule(dims, dims)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)

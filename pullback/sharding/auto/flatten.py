@@ -8,36 +8,36 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.composite import Expandable
 from pullback.ops.prelude import Op
-from pullback.sharding.partition.prices import rule_of
+from pullback.sharding.partition.prices import priced_rule
 
 
-def flatten(graph: Graph) -> Graph:
+def flatten_composites(graph: Graph) -> Graph:
     """Return the program with the composites expanded that the partition pass may expand."""
-    while any(map(_expands, graph.nodes)):
-        graph = _expand_once(graph)
+    while any(map(_flatten_expands, graph.nodes)):
+        graph = _flatten_once(graph)
     return graph
 
 
-def _expands(node: Node) -> bool:
+def _flatten_expands(node: Node) -> bool:
     op = node.op
     if not isinstance(op, Expandable) or hasattr(op, "partition") or not node.inputs:
         return False
     return type(op).factors is Op.factors or any(
         n > 1 and not factors
-        for x, dims in zip(node.inputs, rule_of(node).operands, strict=True)
+        for x, dims in zip(node.inputs, priced_rule(node).operands, strict=True)
         for n, factors in zip(x.type.shape, dims, strict=True)
     )
 
 
-def _expand_once(graph: Graph) -> Graph:
+def _flatten_once(graph: Graph) -> Graph:
     new: dict[Node, Any] = {x: x for x in graph.inputs}
     for node in graph.nodes[len(graph.inputs) :]:
         xs = tuple([new[x] for x in node.inputs])
         if xs and isinstance(xs[0], tuple):
             new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
-        elif _expands(node):
+        elif _flatten_expands(node):
             ys = node.op.expansion([x.type.plain for x in node.inputs])(*xs)  # type: ignore[attr-defined]
             new[node] = tuple(ys) if isinstance(node.type, tuple) else ys[0]
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)

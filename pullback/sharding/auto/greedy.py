@@ -13,7 +13,7 @@ SWEEPS = 8  # the most passes over all groups
 Solution = dict[LayoutGroup, LayoutChoice]
 
 
-def from_inputs(
+def greedy_from_inputs(
     groups: Groups, inputs: Sequence[Dims], cost: Callable[[LayoutChoice], float]
 ) -> list[Solution]:
     """Return two solutions: inputs fixed to the given layouts, and inputs only initialised so."""
@@ -21,11 +21,11 @@ def from_inputs(
     for x, dims in zip(groups.graph.inputs, inputs, strict=True):
         group = groups.of[x]
         fixed[group] = next(c for c in group.choices if c.layouts[x] == dims)
-    solution = improve(groups, fixed, cost, fixed)
-    return [solution, improve(groups, solution, cost)]
+    solution = improve_greedily(groups, fixed, cost, fixed)
+    return [solution, improve_greedily(groups, solution, cost)]
 
 
-def improve(
+def improve_greedily(
     groups: Groups,
     start: Solution,
     cost: Callable[[LayoutChoice], float],
@@ -36,21 +36,21 @@ def improve(
     `cost` is that of a choice alone, without moves between groups.
     """
     solution = dict(start)
-    users = _users(groups)
+    users = _greedy_users(groups)
     for _ in range(SWEEPS):
         before = dict(solution)
         for group in [g for g in groups.groups if fixed is None or g not in fixed]:
             found = [solution[g] for g in users[group] if g in solution]
             asked = dict.fromkeys([a for c in found for a in c.asks if groups.of[a[0]] is group])
-            choices = _possible(groups, solution, group, found)
-            costs = [cost(c) + _moves(groups, solution, c, asked) for c in choices]
+            choices = _greedy_choices(groups, solution, group, found)
+            costs = [cost(c) + _greedy_move_seconds(groups, solution, c, asked) for c in choices]
             solution[group] = choices[costs.index(min(costs))]
         if solution == before:
             break
     return solution
 
 
-def _users(groups: Groups) -> dict[LayoutGroup, list[LayoutGroup]]:
+def _greedy_users(groups: Groups) -> dict[LayoutGroup, list[LayoutGroup]]:
     """Return, for each group, the groups that may ask for its values."""
     found: dict[LayoutGroup, dict[LayoutGroup, None]] = {g: {} for g in groups.groups}
     for group in groups.groups:
@@ -59,19 +59,19 @@ def _users(groups: Groups) -> dict[LayoutGroup, list[LayoutGroup]]:
     return {group: list(users) for group, users in found.items()}
 
 
-def _possible(
+def _greedy_choices(
     groups: Groups, solution: Solution, group: LayoutGroup, users: Sequence[LayoutChoice]
 ) -> list[LayoutChoice]:
     """Return the choices of a group that are consistent with the others, or all if none is."""
     found, trial = [], dict(solution)
     for c in group.choices:
         trial[group] = c
-        if all(_consistent(groups, trial, other) for other in (c, *users)):
+        if all(_greedy_choice_consistent(groups, trial, other) for other in (c, *users)):
             found.append(c)
     return found or group.choices
 
 
-def _consistent(groups: Groups, solution: Solution, choice: LayoutChoice) -> bool:
+def _greedy_choice_consistent(groups: Groups, solution: Solution, choice: LayoutChoice) -> bool:
     """Return whether operands are split along all that a choice claims and nothing it ignores."""
 
     def split(claim: Claim) -> bool:
@@ -80,7 +80,7 @@ def _consistent(groups: Groups, solution: Solution, choice: LayoutChoice) -> boo
     return all(map(split, choice.claims)) and not any(map(split, choice.ignores))
 
 
-def _moves(
+def _greedy_move_seconds(
     groups: Groups, solution: Solution, choice: LayoutChoice, asked: Iterable[tuple[Node, Dims]]
 ) -> float:
     """Return the seconds to move the operands of a choice, and its values to other groups."""

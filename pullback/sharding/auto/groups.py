@@ -15,13 +15,18 @@ from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.kinds import SumOfProducts
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.sharding.auto.layouts import splits
+from pullback.sharding.auto.layouts import layout_splits
 from pullback.sharding.cost import Machine, work
 from pullback.sharding.factors import FactorRule, Form
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import LocalValue
-from pullback.sharding.partition.prices import Prices, operations, result_types, rule_of
-from pullback.sharding.propagate import PropagationPlan, plan
+from pullback.sharding.partition.prices import (
+    Prices,
+    operations_price,
+    priced_result_types,
+    priced_rule,
+)
+from pullback.sharding.propagate import PropagationPlan, plan_propagation
 from pullback.sharding.spec import Dims, layout, on_mesh
 
 
@@ -80,10 +85,10 @@ class Groups:
         self._plans: dict[tuple, FollowPlan] = {}
         self._weight: dict[Node, float] = {}
         for x, allowed in zip(graph.inputs, inputs, strict=True):
-            self._weight[x] = _size(x)
+            self._weight[x] = _group_size(x)
             self._start(x, [self._choice(x, dims) for dims in allowed])
         for node in graph.nodes[len(graph.inputs) :]:
-            self._weight[node] = _size(node)
+            self._weight[node] = _group_size(node)
             self._add(node)
 
     def price(
@@ -109,12 +114,12 @@ class Groups:
         heavy = self._heaviest(node)
         if heavy is None:
             return
-        rule = rule_of(node)
+        rule = priced_rule(node)
         if self._leads(node, heavy, rule):
             self._start(node, self._splits(node, rule))
             return
         if node.op.cheap and len(node.inputs) == 1:
-            self._weight[node] = min(_size(node), self._weight[node.inputs[heavy]])
+            self._weight[node] = min(_group_size(node), self._weight[node.inputs[heavy]])
         self._follow(node, heavy)
 
     def _heaviest(self, node: Node) -> int | None:
@@ -155,7 +160,7 @@ class Groups:
         type = node.type.plain
         total = work(node.op, rule.extents, [type, *[x.type for x in node.inputs]])
         best: dict[tuple, LayoutChoice] = {}
-        for split in splits(rule, type, self.mesh):
+        for split in layout_splits(rule, type, self.mesh):
             result = split.plan.results[0]
             c = self._choice(node, split.dims)
             c.seconds = self._computing(total, split.plan.axes.values()) + self.price(
@@ -203,7 +208,7 @@ class Groups:
 
     def _follow(self, node: Node, heavy: int) -> None:
         group = self.of[node] = self.of[node.inputs[heavy]]
-        types = result_types(node)
+        types = priced_result_types(node)
         for c in group.choices:
             found = self._plan(node, heavy, c.layouts[node.inputs[heavy]])
             c.layouts[node] = found.results if isinstance(node.type, tuple) else found.results[0]
@@ -227,8 +232,8 @@ class Groups:
         return self._plans[key]
 
     def _plan_by_rule(self, node: Node, xs: list[Type]) -> FollowPlan:
-        ys = result_types(node)
-        found = plan(node.op, xs, ys, self.mesh)
+        ys = priced_result_types(node)
+        found = plan_propagation(node.op, xs, ys, self.mesh)
         total = work(node.op, found.form.extents([*xs, *ys]), [*xs, *ys])
         reducing = [self.price(y, r.dims, r.dims, r.partial, node.op.parts.combine)
                     for y, r in zip(ys, found.results, strict=True)]  # fmt: skip
@@ -244,9 +249,9 @@ class Groups:
         if len(xs) == len(types) == 1 and types[0].shape == xs[0].shape:
             operands[0] = found[0]
         rounds = getattr(node.op, "length", 1)
-        total = rounds * sum(map(operations, graphs_within(node.op.parameters())))
+        total = rounds * sum(map(operations_price, graphs_within(node.op.parameters())))
         return FollowPlan(operands, found, self._computing(total, have))
 
 
-def _size(node: Node) -> float:
-    return sum([t.nbytes for t in result_types(node)])
+def _group_size(node: Node) -> float:
+    return sum([t.nbytes for t in priced_result_types(node)])

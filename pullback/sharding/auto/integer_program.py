@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
-from pullback.sharding.auto.greedy import Solution, from_inputs, improve
+from pullback.sharding.auto.greedy import Solution, greedy_from_inputs, improve_greedily
 from pullback.sharding.auto.groups import Claim, Groups, LayoutChoice, LayoutGroup
 from pullback.sharding.spec import Dims
 
@@ -28,7 +28,7 @@ SCARCE = 1e3  # the cost of exceeding memory by all of it, in times of the whole
 TIE = 1e-4  # microseconds for each axis that splits an input: prefer whole inputs in a tie
 
 
-def solver() -> Any:
+def integer_program_solver() -> Any:
     """Return `scipy.optimize`."""
     try:
         from scipy import optimize  # optional and heavy
@@ -54,7 +54,7 @@ def choose(
     the inputs to start from, `memory` the bytes of a device, `seconds` the time limit. If not
     `thorough`, only the best start is improved.
     """
-    _add_outputs(groups, like_input)
+    _add_program_outputs(groups, like_input)
     program = IntegerProgram(groups)
     if memory is not None:
         program.limit_memory(memory, like_input)
@@ -62,7 +62,7 @@ def choose(
     return [[s[groups.of[x]].layouts[x] for x in groups.graph.inputs] for s in found]
 
 
-def _add_outputs(groups: Groups, like_input: dict[int, int]) -> None:
+def _add_program_outputs(groups: Groups, like_input: dict[int, int]) -> None:
     """Add the moves of outputs to the layout of an input, or else to the propagated layout.
 
     Propagation does not split a sum over devices.
@@ -195,13 +195,13 @@ class IntegerProgram:
         self.matrix, (self.low, self.high) = self._matrix(), np.array(self.bounds).T
         self.weights = np.array(self.costs)
         groups, axes = self.groups, self.groups.mesh.several
-        known = [s for inputs in starts for s in from_inputs(groups, inputs, self._cost)]
+        known = [s for inputs in starts for s in greedy_from_inputs(groups, inputs, self._cost)]
         known = self._sorted([s for s in known if self._fits(s)])
         if known and not thorough:
             return self._sorted([self._descend(known[0]), *known])
         least, reduced = self._relaxed()
         if not known or self._total(known[0]) > least * (1 + GAP):
-            known = self._sorted([*self._milp(lambda group, c: together(c, axes)), *known])
+            known = self._sorted([*self._milp(lambda group, c: axes_together(c, axes)), *known])
         if not known:
             return self._milp(lambda group, c: True)
         if self._total(known[0]) <= least * (1 + GAP):
@@ -227,8 +227,8 @@ class IntegerProgram:
         while since < len(axes) > 1:
             axis = axes[0]
             axes = [*axes[1:], axis]
-            rest = {group: without(c, axis) for group, c in best.items()}
-            found = self._milp(lambda g, c, r=rest, a=axis: without(c, a) == r[g])  # type: ignore[misc]
+            rest = {group: integer_program_without(c, axis) for group, c in best.items()}
+            found = self._milp(lambda g, c, r=rest, a=axis: integer_program_without(c, a) == r[g])  # type: ignore[misc]
             since += 1
             if found and self._total(found[0]) < self._total(best) * (1 - GAP):
                 best, since = found[0], 0
@@ -241,7 +241,7 @@ class IntegerProgram:
         upper = np.where(binary, 0.0, np.inf)
         upper[[self.columns[c] for g in groups for c in g.choices if allowed(g, c)]] = 1.0
         rows, columns = self._needed(upper, binary)
-        found = solver().milp(
+        found = integer_program_solver().milp(
             self.weights[columns], integrality=binary[columns], bounds=(0, upper[columns]),
             constraints=(self.matrix[rows][:, columns], self.low[rows], self.high[rows]),
             options={"time_limit": max(1.0, self.deadline - time.monotonic()), "mip_rel_gap": GAP},
@@ -251,7 +251,7 @@ class IntegerProgram:
         values = np.zeros(len(self.costs))
         values[columns] = found.x
         best = {g: max(g.choices, key=lambda c: values[self.columns[c]]) for g in groups}
-        improved = improve(self.groups, best, self._cost)  # in a tie, towards whole inputs
+        improved = improve_greedily(self.groups, best, self._cost)  # in a tie, towards whole inputs
         return [min([best, *[improved] * self._fits(improved)], key=self._total)]
 
     def _needed(self, upper: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -277,7 +277,7 @@ class IntegerProgram:
         if self.binary > RELAXED:
             return nothing
         same = self.low == self.high
-        found = solver().linprog(
+        found = integer_program_solver().linprog(
             self.weights, A_ub=self.matrix[~same], b_ub=self.high[~same], A_eq=self.matrix[same],
             b_eq=self.high[same], bounds=(0, None), method="highs",
         )  # fmt: skip
@@ -322,12 +322,12 @@ class IntegerProgram:
         return values
 
 
-def together(choice: LayoutChoice, axes: Sequence[str]) -> bool:
+def axes_together(choice: LayoutChoice, axes: Sequence[str]) -> bool:
     """Return whether every dimension is split along all axes or none."""
     return all(not by or len(by) == len(axes) for dims in choice.key for by in dims)
 
 
-def without(choice: LayoutChoice, axis: str) -> tuple[Dims, ...]:
+def integer_program_without(choice: LayoutChoice, axis: str) -> tuple[Dims, ...]:
     """Return the chosen layouts without one axis."""
     return tuple([tuple([tuple([a for a in by if a != axis]) for by in dims])
                   for dims in choice.key])  # fmt: skip

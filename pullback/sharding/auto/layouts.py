@@ -9,11 +9,11 @@ from typing import NamedTuple
 from pullback.graph.types import Type
 from pullback.sharding.factors import FactorRule
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.propagate import PropagationPlan, along
+from pullback.sharding.propagate import PropagationPlan, propagate_along
 from pullback.sharding.spec import Dims
 
 
-def layouts(type: Type, mesh: DeviceMesh) -> list[Dims]:
+def possible_layouts(type: Type, mesh: DeviceMesh) -> list[Dims]:
     """Return the layouts of a value in which each axis splits at most one dimension.
 
     Dimensions are split evenly, or unevenly along a single axis that divides no dimension.
@@ -29,7 +29,7 @@ def layouts(type: Type, mesh: DeviceMesh) -> list[Dims]:
 
 def _assignments(sizes: Sequence[int], mesh: DeviceMesh) -> Iterator[dict[int, tuple[str, ...]]]:
     """Yield the ways to assign each axis of a mesh to one of several sizes, or to none."""
-    targets = [(None, *_dividing(sizes, mesh.sizes[a])) for a in mesh.axis_names]
+    targets = [(None, *_layouts_dividing(sizes, mesh.sizes[a])) for a in mesh.axis_names]
     for chosen in itertools.product(*targets):
         axes: dict[int, tuple[str, ...]] = {}
         for a, i in zip(mesh.axis_names, chosen, strict=True):
@@ -38,7 +38,7 @@ def _assignments(sizes: Sequence[int], mesh: DeviceMesh) -> Iterator[dict[int, t
         yield axes
 
 
-def _dividing(sizes: Sequence[int], count: int) -> list[int]:
+def _layouts_dividing(sizes: Sequence[int], count: int) -> list[int]:
     """Return the indices of the sizes that may be split into `count` shards."""
     if count == 1:
         return []
@@ -57,22 +57,22 @@ class Split(NamedTuple):
     scattered: tuple[str, ...]
 
 
-def splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+def layout_splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
     """Yield the ways to split an op with one result, where each axis splits at most one factor."""
     names = [f for f, n in rule.extents.items() if n > 1 and f not in rule.form.minor]
     for chosen in _assignments([rule.extents[f] for f in names], mesh):
         axes = {names[i]: by for i, by in chosen.items()}
-        if all(_allowed(rule, f, mesh.extent(by), len(by)) for f, by in axes.items()):
-            yield from _reduced(along(rule.form, mesh, axes), result, mesh)
+        if all(_layout_allowed(rule, f, mesh.extent(by), len(by)) for f, by in axes.items()):
+            yield from _reduced_layouts(propagate_along(rule.form, mesh, axes), result, mesh)
 
 
-def _allowed(rule: FactorRule, factor: str, shards: int, count: int) -> bool:
+def _layout_allowed(rule: FactorRule, factor: str, shards: int, count: int) -> bool:
     combined = any(factor in fs and len(fs) > 1
                    for side in (*rule.operands, *rule.results) for fs in side)  # fmt: skip
     return rule.extents[factor] % shards == 0 or (count == 1 and not combined)
 
 
-def _reduced(plan: PropagationPlan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+def _reduced_layouts(plan: PropagationPlan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
     """Yield a plan with its result whole along the reduced axes, or split along a dimension."""
     dims, partial = plan.results[0].dims, plan.results[0].partial
     yield Split(plan, dims, ())

@@ -9,7 +9,7 @@ from pullback.ops.collective.reduce import AllReduce, PSum
 BYTES = 64 * 2**20  # the largest bucket
 
 
-def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
+def sums_in_buckets(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
     """Return the per-device program with its sums in buckets, and each node's replacement."""
     buckets = _buckets(graph)
     if not buckets:
@@ -30,10 +30,10 @@ def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         if node in buckets:
             op = AllReduce(node.op.axes)  # type: ignore[attr-defined]
             types = tuple([m.type for m in members])
-            total = Node(op, xs, types, node.where, (), node.backward)
+            total = Node(op, xs, types, node.where, (), node.forward_op)
             new |= zip(members, results(total), strict=True)
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new
 
 

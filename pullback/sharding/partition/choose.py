@@ -5,14 +5,14 @@ from __future__ import annotations
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.cost import Machine, work
 from pullback.sharding.partition.local_value import LocalValue
-from pullback.sharding.partition.moves import Mover
+from pullback.sharding.partition.moves import LayoutMover
 from pullback.sharding.partition.prices import Prices
-from pullback.sharding.propagate import PropagationPlan, plan
+from pullback.sharding.propagate import PropagationPlan, plan_propagation
 
 MACHINE = Machine()
 
 
-class Chooser(Mover):
+class Chooser(LayoutMover):
     """A mover that compares plans for an op by their cost."""
 
     def cheapest(self, op: Op, xs: list[LocalValue], ys: list[Type]) -> PropagationPlan:
@@ -22,11 +22,11 @@ class Chooser(Mover):
         all its operands are split stays split: the user asked for it.
         """
         types = [x.type(self.mesh) for x in xs]
-        usual = plan(op, types, ys, self.mesh)
+        usual = plan_propagation(op, types, ys, self.mesh)
         best, least = usual, self._seconds(op, usual, usual, xs, ys) - 2 * MACHINE.latency
         if least > 0:
-            for factor in [f for f in usual.axes if not _unanimous(usual, xs, f)]:
-                other = plan(op, types, ys, self.mesh, whole=factor)
+            for factor in [f for f in usual.axes if not _choice_unanimous(usual, xs, f)]:
+                other = plan_propagation(op, types, ys, self.mesh, whole=factor)
                 seconds = self._seconds(op, other, usual, xs, ys)
                 if seconds < least:
                     best, least = other, seconds
@@ -56,7 +56,7 @@ class Chooser(Mover):
         return total + MACHINE.computing(work(op, split.form.extents(types), types) / shards)
 
 
-def _unanimous(split: PropagationPlan, xs: list[LocalValue], factor: str) -> bool:
+def _choice_unanimous(split: PropagationPlan, xs: list[LocalValue], factor: str) -> bool:
     """Return whether every operand that has a factor is already split along it."""
     return all(
         have == split.axes[factor]

@@ -83,7 +83,7 @@ class LocalValue:
         return replace(self, node=node, dims=dims, remake=None, origin=None)
 
 
-class LayoutSteps:
+class LocalValueSteps:
     """Single layout changes on a mesh: each takes at most one collective."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
@@ -207,7 +207,7 @@ class LayoutSteps:
     def on_first(self, p: LocalValue, axes: tuple[str, ...], op: Op) -> LocalValue:
         """Keep the value on the first device along `axes`; others get the neutral element."""
         first = equal(self.index(axes), 0)
-        rest = full(p.node.type.plain, neutral(op, p.whole.dtype))
+        rest = full(p.node.type.plain, neutral_local_value(op, p.whole.dtype))
         return replace(p, node=where(first, p.node, rest), remake=None, origin=None)
 
     def begin(self, n: int, axes: tuple[str, ...]) -> Node:
@@ -246,7 +246,7 @@ def _transpose(x: Node, order: tuple[int, ...]) -> Node:
     return x if long == sorted(long) else Transpose(order)(x)
 
 
-def neutral(op: Op, dtype: DType) -> Any:
+def neutral_local_value(op: Op, dtype: DType) -> Any:
     """Return the operand value that does not change the result of an op."""
     if op.parts.combine not in ("max", "min"):
         return op.parts.neutral

@@ -9,12 +9,12 @@ from pullback.graph.node import Node, vary_over
 from pullback.ops.parts import local_part
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.local_value import LayoutSteps, LocalValue
+from pullback.sharding.partition.local_value import LocalValue, LocalValueSteps
 from pullback.sharding.partition.routes import route
 from pullback.sharding.spec import Dims
 
 
-class Mover(LayoutSteps):
+class LayoutMover(LocalValueSteps):
     """Moves values to other layouts; the users of a value share its moves."""
 
     def __init__(self, mesh: DeviceMesh) -> None:

@@ -15,18 +15,18 @@ from pullback.errors import EngineError
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import SumOfProducts
-from pullback.graph.node import Node, emit, results, vary_over
+from pullback.graph.node import Node, emit_node, results, vary_over
 from pullback.ops.composite import Expandable
 from pullback.ops.parts import local_op
 from pullback.ops.prelude import Op, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.local_value import LocalValue, Origin, Remake, neutral
-from pullback.sharding.partition.prices import result_types
+from pullback.sharding.partition.local_value import LocalValue, Origin, Remake, neutral_local_value
+from pullback.sharding.partition.prices import priced_result_types
 from pullback.sharding.partition.reasons import Explained, Reason, wired
-from pullback.sharding.propagate import PropagationPlan, along, plan
+from pullback.sharding.propagate import PropagationPlan, plan_propagation, propagate_along
 from pullback.sharding.spec import Dims, layout
-from pullback.transforms.call_rules import deriving
+from pullback.transforms.call_rules import deriving_rules
 
 LocalValues = tuple[LocalValue, ...]
 Asked = dict[int, set]  # the layouts in which a value is needed, by its number
@@ -67,7 +67,7 @@ class Partitioner(Explained):
         pairs = zip(graph.inputs, graph.names, strict=True)
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
         values, outputs = self.run(graph, inputs), []
-        with deriving():
+        with deriving_rules():
             for y, p in zip(graph.outputs, values, strict=True):
                 thread.where = y.where
                 outputs.append(self.finished(self.ask(p, layout(y.type))))
@@ -84,9 +84,9 @@ class Partitioner(Explained):
         """Return the outputs of a graph for operands `xs`."""
         known: dict[Node, Any] = dict(zip(graph.inputs, xs, strict=True))
         user, outermost = self._user, self.node is None
-        with deriving():
+        with deriving_rules():
             for node in graph.nodes[len(graph.inputs) :]:
-                thread.where, thread.backward = node.where, node.backward
+                thread.where, thread.forward_op = node.where, node.forward_op
                 self.node = node if outermost else self.node
                 operands = [known[x] for x in node.inputs]
                 if operands and isinstance(operands[0], tuple):
@@ -149,14 +149,14 @@ class Partitioner(Explained):
             return self._numbered(node, self._on_every_device(node, xs))
         if isinstance(op, Expandable) and type(op).factors is Op.factors:
             return self._expanded(op, xs)
-        split = self.cheapest(op, xs, result_types(node))
+        split = self.cheapest(op, xs, priced_result_types(node))
         if isinstance(op, Expandable) and self._must_gather(split, xs):
             return self._expanded(op, xs)
         return self._numbered(node, self._on_shards(node, xs, split))
 
     def _on_every_device(self, node: Node, xs: list[LocalValue]) -> LocalValues:
         """Apply an op to whole operands: every device does the same."""
-        local = emit(node.op, tuple([x.node for x in xs]))
+        local = emit_node(node.op, tuple([x.node for x in xs]))
         self.stand_for(local)
         if isinstance(node.type, tuple):
             dims = [((),) * t.rank for t in node.type]
@@ -177,13 +177,13 @@ class Partitioner(Explained):
         depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
 
         def remake(dims: Dims) -> Node | None:
-            form = plan(op, [x.whole for x in xs], [out], self.mesh).form
+            form = plan_propagation(op, [x.whole for x in xs], [out], self.mesh).form
             wanted = [(fs, by) for fs, by in zip(form.results[0], dims, strict=True) if by]
             axes = {fs[0]: by for fs, by in wanted if len(fs) == 1}
             combined = [f for operand in form.operands for fs in operand if fs[1:] for f in fs]
             if len(axes) < len(wanted) or not axes.keys().isdisjoint(combined):
                 return None
-            operands = along(form, self.mesh, axes).operands
+            operands = propagate_along(form, self.mesh, axes).operands
             shards = [self.move(x, split).node for x, split in zip(xs, operands, strict=True)]
             return self.apply_local(op, shards, out, dims)
 
@@ -203,12 +203,12 @@ class Partitioner(Explained):
 
     def _on_shards(self, node: Node, xs: list[LocalValue], split: PropagationPlan) -> LocalValues:
         """Move the operands to the layouts of a plan, and apply the op to their shards."""
-        op, ys = node.op, result_types(node)
+        op, ys = node.op, priced_result_types(node)
         deferred = self._deferred(node, xs, split)
         nodes = self._operands(op, xs, split, bool(deferred))
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         if isinstance(node.type, tuple):
-            local = emit(local_op(op, [x.type.plain for x in nodes], tuple(outs)), nodes)
+            local = emit_node(local_op(op, [x.type.plain for x in nodes], tuple(outs)), nodes)
         else:
             local = self.apply_local(op, nodes, ys[0], split.results[0].dims)
         self.stand_for(local)
@@ -274,7 +274,7 @@ class Partitioner(Explained):
             if positions:
                 x = self.masked(x, dim, 0)
             elif factors and factors[0] in split.form.contracted:
-                x = self.masked(x, dim, neutral(op, x.whole.dtype))
+                x = self.masked(x, dim, neutral_local_value(op, x.whole.dtype))
         return x
 
     def _numbered(self, node: Node, values: LocalValues) -> LocalValues:

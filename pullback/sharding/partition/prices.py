@@ -10,16 +10,16 @@ from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.sharding.cost import Machine, traffic, work
-from pullback.sharding.factors import FactorRule, instantiate
+from pullback.sharding.cost import Machine, traffic_cost, work
+from pullback.sharding.factors import FactorRule, instantiate_factors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.cells import cell_move
 from pullback.sharding.partition.local_value import LocalValue
-from pullback.sharding.partition.moves import Mover
+from pullback.sharding.partition.moves import LayoutMover
 from pullback.sharding.spec import Dims
 
 
-class Prices(Mover):
+class Prices(LayoutMover):
     """A mover whose steps only add up seconds."""
 
     def __init__(self, mesh: DeviceMesh, machine: Machine) -> None:
@@ -72,16 +72,16 @@ class Prices(Mover):
         return math.prod(shape) * whole.dtype.numpy.itemsize
 
     def _count(self, kind: str, p: LocalValue, axes: tuple[str, ...]) -> None:
-        sent = traffic(kind, self.nbytes(p.whole, p.dims), self.mesh.extent(axes))
+        sent = traffic_cost(kind, self.nbytes(p.whole, p.dims), self.mesh.extent(axes))
         self.seconds += self.machine.seconds(sent)
 
 
-def operations(graph: Graph) -> float:
+def operations_price(graph: Graph) -> float:
     """Count the arithmetic operations of a program; those of a loop count in every iteration."""
-    return sum([times * _operations(node) for node, times in applied(graph)])
+    return sum([times * _node_price(node) for node, times in priced_nodes(graph)])
 
 
-def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
+def priced_nodes(graph: Graph) -> Iterator[tuple[Node, int]]:
     """Yield every node, also those in loops, and how many times it runs."""
     stack = [(graph, 1)]
     while stack:
@@ -92,20 +92,20 @@ def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
             yield node, times
 
 
-def _operations(node: Node) -> float:
+def _node_price(node: Node) -> float:
     selects = node.inputs and isinstance(node.inputs[0].type, tuple)
     if not node.inputs or selects or isinstance(node.op, HigherOrder):
         return 0.0
-    types = [*[x.type.plain for x in node.inputs], *result_types(node)]
-    return work(node.op, rule_of(node).extents, types)
+    types = [*[x.type.plain for x in node.inputs], *priced_result_types(node)]
+    return work(node.op, priced_rule(node).extents, types)
 
 
-def result_types(node: Node) -> list[Type]:
+def priced_result_types(node: Node) -> list[Type]:
     """Return the types of a node's results, without shardings."""
     return [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
 
 
-def rule_of(node: Node) -> FactorRule:
+def priced_rule(node: Node) -> FactorRule:
     """Return the factor rule of a node."""
     xs = [x.type.plain for x in node.inputs]
-    return instantiate(node.op.factors(*xs), xs, result_types(node))
+    return instantiate_factors(node.op.factors(*xs), xs, priced_result_types(node))

@@ -9,10 +9,10 @@ from pullback.errors import Location
 from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, emit, results
+from pullback.graph.node import Node, emit_node, results
 from pullback.ops.prelude import Op
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.buckets import bucketed
+from pullback.sharding.partition.buckets import sums_in_buckets
 from pullback.sharding.partition.choose import Chooser
 from pullback.sharding.partition.local_value import LocalValue
 
@@ -41,7 +41,7 @@ class Explained(Chooser):
 
     def note(self, collective: Node, p: LocalValue, why: str) -> Node:
         maker = self._makers.get(p.number)
-        value = "an input" if maker is None else _title(maker)
+        value = "an input" if maker is None else _reason_title(maker)
         self.reasons[collective] = Reason(self._user, thread.where, why, value)
         return collective
 
@@ -53,7 +53,7 @@ class Explained(Chooser):
     def held_graph(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
         """Return a per-device program in the form in which an op holds it."""
         names = [f"x{i}" for i in range(len(inputs))]
-        graph, (reasons,) = final(Graph(inputs, outputs, names), [self.reasons], True)
+        graph, (reasons,) = final_with_reasons(Graph(inputs, outputs, names), [self.reasons], True)
         self._held += [reasons.get(n) for n in wired(graph.nodes)]
         self.reasons |= reasons
         return graph
@@ -64,7 +64,7 @@ class Explained(Chooser):
         Equal ops are one object, so its collectives may be those of an earlier op: they are
         matched by their order.
         """
-        node = emit(op, tuple(operands))
+        node = emit_node(op, tuple(operands))
         self.stand_for(node)
         inside = [n for graph in node.op.graphs for n in wired(graph.nodes)]
         if len(inside) == len(self._held):
@@ -73,7 +73,7 @@ class Explained(Chooser):
         return results(node)
 
 
-def final(
+def final_with_reasons(
     graph: Graph, notes: Sequence[dict[Node, Any]], held: bool = False
 ) -> tuple[Graph, list[dict[Node, Any]]]:
     """Return a per-device program as it runs, canonical and with sums in buckets.
@@ -81,7 +81,7 @@ def final(
     `notes` about nodes are returned as notes about the nodes that replace them.
     """
     graph, canonical = canonicalise_with_map(graph, held)
-    graph, new = bucketed(graph)
+    graph, new = sums_in_buckets(graph)
 
     def transfer(notes: dict[Node, Any]) -> dict[Node, Any]:
         found: dict[Node, Any] = {}
@@ -100,5 +100,5 @@ def wired(nodes: Iterable[Node]) -> list[Node]:
     return [n for n in nodes if getattr(n.op, "wire", "")]
 
 
-def _title(node: Node) -> str:
+def _reason_title(node: Node) -> str:
     return node.op.title if node.where is None else f"{node.op.title} ({node.where})"

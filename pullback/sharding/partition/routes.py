@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.graph.types import Type
-from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.cost import Machine, traffic_cost
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.cells import cell_move
 from pullback.sharding.spec import Dims
@@ -21,7 +21,7 @@ CLOSE = 1e-3  # a route that takes this much more than the least possible time i
 FEW = 64  # the most layouts to try on the way
 
 
-class Step(NamedTuple):
+class RouteStep(NamedTuple):
     """One change of a layout: a method of `LayoutSteps` and its arguments."""
 
     method: str
@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[Step, ...]:
+def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[RouteStep, ...]:
     """Return the steps that change the layout of a complete value."""
     best = stepwise(mesh, whole, have, want)
     if best.collectives and _divides(mesh, whole, have, want):
@@ -49,7 +49,7 @@ class Route:
 
     def __init__(self, mesh: DeviceMesh, whole: Type, dims: Dims) -> None:
         self.mesh, self.whole, self.dims = mesh, whole, dims
-        self.steps: list[Step] = []
+        self.steps: list[RouteStep] = []
         self.seconds, self.collectives = 0.0, 0
 
     def slice(self, dim: int, axis: str) -> None:
@@ -64,12 +64,12 @@ class Route:
         *rest, axis = self.dims[dim]
         self._step("gather", dim)
         self._set(dim, tuple(rest))
-        self._spend(traffic("all_gather", self._nbytes(), self.mesh.sizes[axis]))
+        self._spend(traffic_cost("all_gather", self._nbytes(), self.mesh.sizes[axis]))
 
     def exchange(self, source: int, target: int) -> None:
         *rest, axis = self.dims[source]
         self._step("exchange", source, target)
-        self._spend(traffic("all_to_all", self._nbytes(), self.mesh.sizes[axis]))
+        self._spend(traffic_cost("all_to_all", self._nbytes(), self.mesh.sizes[axis]))
         self._set(source, tuple(rest))
         self._set(target, (*self.dims[target], axis))
 
@@ -91,7 +91,7 @@ class Route:
         return {a for axes in self.dims for a in axes}
 
     def _step(self, method: str, *arguments: Any) -> None:
-        self.steps.append(Step(method, arguments))
+        self.steps.append(RouteStep(method, arguments))
 
     def _set(self, dim: int, axes: tuple[str, ...]) -> None:
         self.dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])

@@ -14,19 +14,19 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.batch import batched_graph
 
 
-def simulated(local: Graph, mesh: DeviceMesh) -> Graph:
+def simulate_devices(local: Graph, mesh: DeviceMesh) -> Graph:
     """Return a program whose inputs and outputs are shards with the mesh dimensions in front."""
     inputs = [placeholder(name, x.type.plain.with_shape((*mesh.shape, *x.type.shape)))
               for name, x in zip(local.names, local.inputs, strict=True)]  # fmt: skip
     pairs = zip(inputs, local.inputs, strict=True)
-    operands = [_without_copies(x, y.type.varying, mesh) for x, y in pairs]
+    operands = [_simulate_without_copies(x, y.type.varying, mesh) for x, y in pairs]
     for name, size in reversed(mesh.sizes.items()):
         mapped = [name in x.type.varying for x in local.inputs]
         local, _ = batched_graph(local, Axis(size, name), mapped, [True] * len(local.outputs))
     return Graph(inputs, local(*operands), local.names)
 
 
-def _without_copies(x: Node, axes: tuple[str, ...], mesh: DeviceMesh) -> Node:
+def _simulate_without_copies(x: Node, axes: tuple[str, ...], mesh: DeviceMesh) -> Node:
     """Keep only the first device along each mesh axis that is not in `axes`."""
     rank, shape = x.type.rank, x.type.shape[len(mesh.shape) :]
     stops = [n if a in axes else 1 for a, n in mesh.sizes.items()]

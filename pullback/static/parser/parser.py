@@ -10,9 +10,10 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
+from pullback.static.catalogue import catalogued
 from pullback.static.instructions import Instruction
 from pullback.static.module import Module
-from pullback.static.parser.reader import Reader
+from pullback.static.parser.reader import ParserReader
 from pullback.static.parser.statements import stated
 from pullback.static.profiles import CORE, PROFILES
 
@@ -20,6 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in str, but not in UTF-8
 _ENDS = frozenset(("\n", ";", "", ")"))
 
 
+@catalogued
 def parse(text: str | bytes) -> Module:
     """Parse a module. Bad syntax raises an error; `verify` checks the meaning.
 
@@ -35,33 +37,31 @@ def parse(text: str | bytes) -> Module:
     outputs: %1
     """
     if isinstance(text, (bytes, bytearray)):
-        text = _decoded(bytes(text))
+        text = _decoded_for_parser(bytes(text))
     elif not isinstance(text, str):
         message = f"parse: takes a str or bytes, got {type(text).__name__}"
         raise ArgumentError(message, hint="Pass the contents of a file: path.read_bytes().")
     elif not text.isascii() and (found := _SURROGATE.search(text)):
-        raise _no_utf8(text[: found.start()], f"surrogate U+{ord(found[0]):04X}")
+        raise _parser_utf8_error(text[: found.start()], f"surrogate U+{ord(found[0]):04X}")
     return _Parser(text.removeprefix("\ufeff")).module()  # without a byte order mark
 
 
-def _decoded(data: bytes) -> str:
+def _decoded_for_parser(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        raise _no_utf8(before, f"byte 0x{data[error.start]:02x}") from None
+        raise _parser_utf8_error(before, f"byte 0x{data[error.start]:02x}") from None
 
 
-def _no_utf8(before: str, what: str) -> ParseError:
+def _parser_utf8_error(before: str, what: str) -> ParseError:
     """The error at the end of the valid part of a text."""
     before = before.removeprefix("\ufeff")
     line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
-    return ParseError(
-        f"invalid UTF-8: {what}", code="E1001", line=line, column=len(source) + 1, source=source
-    )
+    return ParseError(what, code="E1001", line=line, column=len(source) + 1, source=source)
 
 
-class _Parser(Reader):
+class _Parser(ParserReader):
     """Reads modules."""
 
     profile = CORE

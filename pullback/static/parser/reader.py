@@ -19,7 +19,7 @@ _ASSIGN = frozenset("=:")
 _FIELDS = ("mesh", "spec", "devices", "replicated", "priority", "varying", "sharding")
 
 
-class Reader(Cursor):
+class ParserReader(Cursor):
     """Reads the parts of an instruction; the parser reads the body of inner graphs."""
 
     def __init__(self, text: str) -> None:

@@ -10,8 +10,8 @@ from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.text import Word
 from pullback.static.instructions import BINARY, CONSTANTS, Instruction, constant_name
-from pullback.static.parameters import bind
-from pullback.static.parser.constants import array_of
+from pullback.static.parameters import bind_parameters
+from pullback.static.parser.constants import array_of_constant
 
 _CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
 _DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
@@ -27,15 +27,15 @@ def stated(
     made = Instruction(results, op, operands, types=types, line=place.line, column=place.column)
     try:
         if op == "Input":
-            return _input(made, arguments, keys)
+            return _input_statement(made, arguments, keys)
         if op in _CONSTANTS:
             return _constant(made, arguments, keys)
         if op in TABLE and TABLE[op].text.profile:
-            return made._replace(parameters=bind(TABLE[op], arguments, keys))
+            return made._replace(parameters=bind_parameters(TABLE[op], arguments, keys))
     except PullbackError as error:
         problem = error.with_traceback(None)
-        return made._replace(parameters=_as_given(arguments, keys), problem=problem)
-    return made._replace(parameters=_as_given(arguments, keys))
+        return made._replace(parameters=_statement_as_given(arguments, keys), problem=problem)
+    return made._replace(parameters=_statement_as_given(arguments, keys))
 
 
 def _binary(arguments: tuple, keys: Mapping[str, Any]) -> tuple[str, tuple, Mapping[str, Any]]:
@@ -50,11 +50,11 @@ def _binary(arguments: tuple, keys: Mapping[str, Any]) -> tuple[str, tuple, Mapp
     return word.name, (), rest
 
 
-def _as_given(arguments: tuple, keys: Mapping[str, Any]) -> Mapping:
+def _statement_as_given(arguments: tuple, keys: Mapping[str, Any]) -> Mapping:
     return {**dict(enumerate(arguments)), **keys}
 
 
-def _input(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
+def _input_statement(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
     name = keys.get("name", "")
     if arguments or type(name) is not str or not name or len(keys) > 1:
         what = 'an input needs a name and nothing else: Input() {name: "x"}'
@@ -80,7 +80,7 @@ def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> I
         )  # fmt: skip
         return made._replace(problem=problem)
     try:
-        array = array_of(arguments[0], type)
+        array = array_of_constant(arguments[0], type)
     except PullbackError as error:
         return made._replace(problem=error.with_traceback(None))
     return made._replace(op=constant_name(type), literal=array)

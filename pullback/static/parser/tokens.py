@@ -59,7 +59,7 @@ class Tokens:
 
     def fail(self, index: int, message: str, code: str | None = None, inside: int = 0) -> NoReturn:
         """Raise an error at a token; an invalid token is reported instead."""
-        wrong = None if code else _lexical(self.words[index])
+        wrong = None if code else _invalid_token(self.words[index])
         if wrong is not None:
             code, message = wrong
         line, column = self.place(index, inside)
@@ -69,7 +69,7 @@ class Tokens:
     def string(self, index: int) -> str:
         """The value of a string token."""
         word = self.words[index]
-        if len(word) < 2 or word[-1] != '"' or _lexical(word):
+        if len(word) < 2 or word[-1] != '"' or _invalid_token(word):
             self.fail(index, "the string is not closed before the end of the line", "E1003")
         inner = word[1:-1]
         if "\\" not in inner:
@@ -103,7 +103,7 @@ def shown(word: str) -> str:
     return f"`{word}`" if len(word) <= 40 else f"`{word[:37]}...`"
 
 
-def _lexical(word: str) -> tuple[str, str] | None:
+def _invalid_token(word: str) -> tuple[str, str] | None:
     """The error code and message for an invalid token."""
     first = word[:1]
     if first == '"':

@@ -32,7 +32,7 @@ from pullback.graph.node import results
 from pullback.graph.types import Type
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
-from pullback.sharding.partition.simulate import simulated
+from pullback.sharding.partition.simulate import simulate_devices
 
 # -- values ---------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ def test_nan_wins_maximum_and_minimum(name):
 def simulate(graph, mesh, parts):
     """The outputs of a per-device program on each device of a mesh; `parts[k]` are its inputs."""
     stacks = [np.stack(x).reshape(*mesh.shape, *np.shape(x[0])) for x in zip(*parts, strict=True)]
-    made = testing.run(simulated(graph, mesh), stacks)
+    made = testing.run(simulate_devices(graph, mesh), stacks)
     flat = [y.reshape(mesh.size, *y.shape[len(mesh.shape) :]) for y in made]
     return [[y[k] for y in flat] for k in range(mesh.size)]
 
@@ -316,7 +316,7 @@ def test_reading_parts_examines_checks():
 def test_programs_of_a_mesh_are_stored_on_disk(tmp_path):
     from pullback.engines.xla import disk_cache as disk
 
-    disk.use(disk.DiskCache(str(tmp_path)))
+    disk.use_disk_cache(disk.DiskCache(str(tmp_path)))
     try:
         v = varying("v", (4,), "x")
         graph = Graph((v,), (op("PSum", ("x",))(v) * 3,))
@@ -331,7 +331,7 @@ def test_programs_of_a_mesh_are_stored_on_disk(tmp_path):
         assert origins == ["missed", "disk", "missed"]
         assert_same(found, [3 * sum(parts), 3 * sum(parts), 3 * sum(parts[:4])])
     finally:
-        disk.use(None)
+        disk.use_disk_cache(None)
 
 
 @on_devices

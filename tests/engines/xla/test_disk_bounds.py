@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from pullback.engines import byte_sizes as sizes
+from pullback.engines.environment import variable
 from pullback.engines.xla import client, machine
 from pullback.engines.xla import disk_cache as disk
-from pullback.engines.xla.disk_cache import DiskCache, key_of
+from pullback.engines.xla.disk_cache import DiskCache, disk_key
 from pullback.engines.xla.engine import XlaEngine
+from pullback.errors import ArgumentError
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 
@@ -25,7 +27,7 @@ HEADER = 84  # bytes of a file before its content
 
 def filled(folder: Path, count: int, limit: int) -> tuple[DiskCache, list[bytes]]:
     """A cache of entries of 1,000 bytes, each used an hour later than the one before."""
-    cache, keys = DiskCache(str(folder), limit), [key_of([b"%d" % i]) for i in range(count)]
+    cache, keys = DiskCache(str(folder), limit), [disk_key([b"%d" % i]) for i in range(count)]
     begin = time.time() - (count + 2) * 3600
     for i, key in enumerate(keys):
         cache.write(key, bytes(1000 - HEADER))
@@ -43,12 +45,12 @@ def test_the_least_recently_used_are_removed(tmp_path):
     assert kept(cache, keys) == [0, 1, 2, 3, 4] and cache.used() == 5000
     assert cache.read(keys[0]) is not None  # it is now the last used
     for i in (5, 6):
-        cache.write(key_of([b"%d" % i]), bytes(1000 - HEADER))
+        cache.write(disk_key([b"%d" % i]), bytes(1000 - HEADER))
     assert kept(cache, keys) == [0, 3, 4] and cache.used() == 5000
-    cache.write(key_of([b"large"]), bytes(3500))
+    cache.write(disk_key([b"large"]), bytes(3500))
     assert kept(cache, keys) == [] or kept(cache, keys) == [0]
     assert cache.used() <= 5000
-    cache.write(key_of([b"too large"]), bytes(5000))
+    cache.write(disk_key([b"too large"]), bytes(5000))
     assert cache.used() > 0, "what can never fit pushes nothing out"
 
 
@@ -78,14 +80,14 @@ def test_a_large_directory_is_scanned_rarely(tmp_path, monkeypatch):
     looks: list[int] = []
     monkeypatch.setattr(cache, "make_room", lambda: looks.append(1))
     for i in range(1000):
-        cache.write(key_of([b"%d" % i]), bytes(1000 - HEADER))
+        cache.write(disk_key([b"%d" % i]), bytes(1000 - HEADER))
     assert 4 <= len(looks) <= 20  # ten are expected
 
 
 def test_the_bound_comes_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PULLBACK_CACHE_SIZE", "3K")
-    disk.use(None)
+    disk.use_disk_cache(None)
     assert disk.disk_cache().limit == 3072
     assert disk.disk_cache().directory == str(tmp_path)
 
@@ -99,13 +101,13 @@ def test_sizes_with_units(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "nan", "inf", "1X", True])
-def test_an_invalid_size_is_logged(text, monkeypatch, caplog):
+def test_an_invalid_size_is_refused(text, monkeypatch):
     with pytest.raises(ValueError):  # noqa: PT011  (one error, many reasons)
         sizes.bytes_of(text)
     if text and isinstance(text, str):
         monkeypatch.setenv("PULLBACK_CACHE_SIZE", text)
-        assert sizes.from_environment("PULLBACK_CACHE_SIZE", 5) == 5
-        assert "PULLBACK_CACHE_SIZE" in caplog.text and repr(text) in caplog.text
+        with pytest.raises(ArgumentError, match=f"PULLBACK_CACHE_SIZE must be .* got '{text}'"):
+            variable("PULLBACK_CACHE_SIZE", 5)
 
 
 # -- the key --------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ def test_the_key_includes_compiler_flags(monkeypatch):
 
 
 def test_parts_of_a_key_are_separated():
-    assert key_of([b"ab", b"c"]) != key_of([b"a", b"bc"]) != key_of([b"abc"])
+    assert disk_key([b"ab", b"c"]) != disk_key([b"a", b"bc"]) != disk_key([b"abc"])
 
 
 def test_a_rebuilt_library_changes_the_key(tmp_path):
@@ -154,9 +156,11 @@ def test_a_rebuilt_library_changes_the_key(tmp_path):
     seen = set()
     for content in (b"a" * 200_000, b"a" * 200_001, b"b" + b"a" * 199_999, b"a" * 199_999 + b"b"):
         path.write_bytes(content)
-        seen.add(machine.library(path))
+        seen.add(machine.machine_library(path))
     assert len(seen) == 4
-    assert machine.library(client._LIBRARY) not in seen | {machine.library(tmp_path / "none")}
+    assert machine.machine_library(client._LIBRARY) not in seen | {
+        machine.machine_library(tmp_path / "none")
+    }
 
 
 def test_the_processor_is_identified_by_its_instructions():

@@ -125,7 +125,7 @@ def test_the_cache_can_be_turned_off(tmp_path):
 def test_size_zero_turns_the_cache_off(tmp_path, monkeypatch):
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("PULLBACK_CACHE_SIZE", "0")
-    disk.use(None)
+    disk.use_disk_cache(None)
     assert compute().compiles == 1 and compute().disk_hits == 0
     assert not (tmp_path / "none").exists()
 
@@ -288,7 +288,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path):
 @pytest.mark.parametrize("mode", [0o777, 0o702, 0o1777])
 def test_every_way_for_others_to_write_is_refused(tmp_path, caplog, mode):
     tmp_path.chmod(mode)
-    disk.use(DiskCache(str(tmp_path)))
+    disk.use_disk_cache(DiskCache(str(tmp_path)))
     assert compute().compiles == compute().compiles == 1
     the_only_line(caplog.text, str(tmp_path), "written to by others")
     assert list(tmp_path.iterdir()) == []
@@ -444,6 +444,16 @@ for i in range(500):
     wrong += cache.read(key) not in good
 print(json.dumps({"wrong": wrong}))
 """
+
+
+def test_two_versions_share_a_directory(cold_disk, monkeypatch):
+    for turn in range(3):
+        for version in (1, 2):
+            monkeypatch.setattr(disk, "FORMAT", version)
+            pb.clear_cache()
+            assert (pb.tensor([1.0, 2.0]) * 3 + 1).tolist() == [4.0, 7.0]
+            assert pb.cache_info().disk_hits == (turn > 0), "each finds its own, and only that"
+    assert len(list(Path(cold_disk.directory).iterdir())) == 2
 
 
 def test_two_processes_writing_one_key_never_disturb_each_other(tmp_path):

@@ -16,7 +16,7 @@ from pullback.graph.node import Node, results
 from pullback.lazy.collect import Work, pending_ancestors
 from pullback.lazy.program import build
 from pullback.ops.control.holder import hold
-from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.scan import Scan
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
@@ -151,12 +151,12 @@ def test_a_smallest_set_of_values_is_kept():
     total = pb.sum(pb.ones((3, 3)))._node.op(x)
     small = total * 2
     outputs = [g * (small * k) for k in (3, 5, 7)]  # three numbers are needed, from one
-    assert residuals(outputs, [g], [], size_in_bytes) == [small]
-    assert residuals([*outputs, g * total], [g], [], size_in_bytes) == [total]
-    assert residuals([*outputs, g * x], [g], [x], size_in_bytes) == [small]
+    assert residuals(outputs, [g], [], residual_bytes) == [small]
+    assert residuals([*outputs, g * total], [g], [], residual_bytes) == [total]
+    assert residuals([*outputs, g * x], [g], [x], residual_bytes) == [small]
     wide = [g * (x + small), g * (x * small)]  # two matrices are needed; one and a number suffice
-    assert residuals(wide, [g], [], size_in_bytes) == [x, small]
-    assert residuals([g * 2, g * (x * 0)], [g], [x], size_in_bytes) == []
+    assert residuals(wide, [g], [], residual_bytes) == [x, small]
+    assert residuals([g * 2, g * (x * 0)], [g], [x], residual_bytes) == []
 
 
 # -- caching ------------------------------------------------------------------------------------

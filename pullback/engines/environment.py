@@ -1,0 +1,106 @@
+"""Environment variables: all that pullback reads, each with a parser that refuses other values.
+
+An empty variable counts as one that is not set.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pullback.engines.byte_sizes import bytes_of
+from pullback.errors import ArgumentError
+
+
+class Variable(NamedTuple):
+    """What the text of a variable must be, and a parser that raises a ValueError for others."""
+
+    wanted: str
+    parse: Callable[[str], Any]
+
+
+def _flag(text: str) -> bool:
+    return {"1": True, "true": True, "on": True, "yes": True,
+            "0": False, "false": False, "off": False, "no": False}[text.lower()]  # fmt: skip
+
+
+def _count(least: int) -> Variable:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ValueError(text)
+        return int(text)
+
+    return Variable("a positive integer" if least else "an integer that is not negative", parse)
+
+
+def _choice(*options: str) -> Variable:
+    def parse(text: str) -> str:
+        return {option: option for option in options}[text.lower()]
+
+    return Variable(" or ".join(map(repr, options)), parse)
+
+
+def _words(*known: str) -> Variable:
+    def parse(text: str) -> tuple[str, ...]:
+        words = [word.strip() for word in text.split(",")]
+        return tuple([{k: k for k in known}[word] for word in words if word])
+
+    return Variable("a list of words, separated by commas, out of " + ", ".join(known), parse)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
+_FLAG = Variable("1 or 0", _flag)
+_SIZE = Variable('a size such as 4096 or "500M"', bytes_of)
+_TEXT = Variable("text", str)
+
+VARIABLES = {
+    "PULLBACK_CACHE": _FLAG,
+    "PULLBACK_CACHE_DIR": _TEXT,
+    "PULLBACK_CACHE_MEMORY": _SIZE,
+    "PULLBACK_CACHE_SIZE": _SIZE,
+    "PULLBACK_CHECK_REPLICAS": _FLAG,
+    "PULLBACK_CPU_DEVICES": _count(1),
+    "PULLBACK_EAGER": _FLAG,
+    "PULLBACK_ENGINE": _choice("xla", "reference"),
+    "PULLBACK_LOG": _words("compiles"),
+    "PULLBACK_PATIENCE": Variable("a positive number of seconds", _seconds),
+    "PULLBACK_PLATFORM": _choice("cpu", "cuda"),
+    "PULLBACK_THREADS": _count(1),
+    "PULLBACK_TRACEBACK": _FLAG,
+    "PULLBACK_VERIFY_SHAPES": _FLAG,
+    # `initialize` checks these together with its arguments
+    "PULLBACK_COORDINATOR": _TEXT,
+    "PULLBACK_LAUNCHER": _TEXT,
+    "PULLBACK_LISTEN": _TEXT,
+    "PULLBACK_NUM_PROCESSES": _TEXT,
+    "PULLBACK_PROCESS_ID": _TEXT,
+    "PULLBACK_SECRET": _TEXT,
+}
+
+
+def variable(name: str, default: Any) -> Any:
+    """Return the value of a variable; `default` if it is not set."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    wanted, parse = VARIABLES[name]
+    try:
+        return parse(text)
+    except (ValueError, KeyError, OverflowError):
+        raise ArgumentError(
+            f"the environment variable {name} must be {wanted}, got {text!r}"
+        ) from None
+
+
+def check_all() -> None:
+    """Raise if a variable has a value without a meaning."""
+    for name in VARIABLES:
+        variable(name, None)

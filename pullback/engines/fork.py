@@ -1,0 +1,52 @@
+"""Forked processes: XLA's threads do not survive a fork, so a child would wait for them forever.
+
+A child may read what was computed before, and compute with the reference engine.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+from pullback.errors import ForkError
+
+depth = 0  # the number of forks between this process and the one that imported pullback
+lost_xla = False  # whether this process was forked from one that had started XLA
+
+
+def refuse(what: str) -> NoReturn:
+    """Raise the error for an action that needs threads of the parent process."""
+    raise ForkError(
+        f"{what}: this process was forked from one that computes with XLA, whose threads exist "
+        "only there",
+        hint='Start workers with multiprocessing.get_context("spawn"), or compute in them inside '
+        '`with\npb.config(engine="reference"):`. Values computed before the fork can be read.',
+    )
+
+
+def lose_xla() -> None:
+    """Note, in a child, that XLA cannot be used."""
+    global lost_xla
+    lost_xla = True
+
+
+def hold(lock: Any) -> None:
+    """Hold a lock during forks: a child must not inherit it locked by a thread that it lacks."""
+    if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
+
+
+def in_child(action: Any) -> None:
+    """Call `action` in every process that is forked from this one."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=action)
+
+
+def _count() -> None:
+    global depth
+    depth += 1
+
+
+in_child(_count)

@@ -1,0 +1,88 @@
+"""The instructions that pullback writes: a program from a file may contain no others.
+
+What is loaded is the program written again from its instructions, operands and types. So nothing
+reaches XLA that pullback would not have written itself: no calls of foreign functions, no options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pullback.engines.limits import refuse_types
+from pullback.engines.xla import mlir
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.printer import print_module
+from pullback.errors import VerificationError
+from pullback.graph.types import Type, show
+
+_NAMES = """
+    abs add all_gather all_reduce all_to_all and atan2 bitcast_convert broadcast_in_dim case
+    cbrt ceil clamp collective_permute compare complex concatenate constant convert convolution
+    cosine divide dot_general dynamic_slice dynamic_update_slice exponential
+    exponential_minus_one floor gather imag iota is_finite log log_plus_one logistic maximum
+    minimum multiply negate not optimization_barrier or pad popcnt power real reduce
+    reduce_scatter reduce_window remainder replica_id reshape reverse round_nearest_even rsqrt
+    scatter select shift_left shift_right_arithmetic shift_right_logical sign sine slice sort
+    sqrt subtract tan tanh transpose while xor
+"""
+EMITTED = frozenset(_NAMES.split())
+
+
+def read_emitted(data: bytes) -> Block:
+    """Read the text of a program, which must consist of instructions that pullback writes.
+
+    Only text: MLIR's reader of bytes ends the process if they are wrong.
+    """
+    if not data.startswith(b"module"):
+        raise VerificationError("it is not a module in text form")
+    main = mlir.read_mlir(data)
+    for i in _instructions(main):
+        if i.name not in EMITTED or any("." in name for name in i.attributes):
+            raise VerificationError(f"it contains a {i.mnemonic} that pullback does not write")
+        refuse_types(i.types)
+    return main
+
+
+def written_again(
+    data: bytes, inputs: Sequence[Type], outs: Sequence[Type], donated: Sequence[int], replicas: int
+) -> str:
+    """Return a program, read and written again as one that pullback could have emitted.
+
+    It must have inputs and results of the given types. Results may overwrite `donated` inputs; the
+    program runs on that many `replicas`, the devices of a mesh, or on one device if they are 0.
+    """
+    main = read_emitted(data)
+    for what, found, wanted in (
+        ("arguments", main.types, inputs), ("results", [y.type for y in main.results], outs),
+    ):  # fmt: skip
+        if list(found) != list(wanted):
+            shown = f"{show(tuple(found))}, where its header says {show(tuple(wanted))}"
+            raise VerificationError(f"its {what} are {shown}")
+    marks = [_DONOR if i in donated else "" for i in range(len(inputs))]
+    _rename(main)
+    count = f" attributes {{mhlo.num_replicas = {replicas} : i32}}" if replicas else ""
+    return print_module(main, marks, count)
+
+
+_DONOR = " {jax.buffer_donor = true}"
+
+
+def _instructions(block: Block) -> Iterator[HloInstruction]:
+    for i in block.instructions:
+        yield i
+        for region in i.regions:
+            yield from _instructions(region)
+
+
+def _rename(block: Block, first: int = 0) -> int:
+    """Give every value a number, as the names of a file may occur twice."""
+    values: list[HloValue] = [*block.arguments]
+    for i in block.instructions:
+        values += i.results
+    for n, value in enumerate(values, first):
+        value.name = f"%v{n}"
+    first += len(values)
+    for i in block.instructions:
+        for region in i.regions:
+            first = _rename(region, first)
+    return first
