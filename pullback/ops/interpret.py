@@ -14,11 +14,6 @@ from pullback.graph.node import Node
 from pullback.graph.types import show
 
 
-<<<<<<< HEAD
-def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Compute a graph's outputs with each op's `numpy`, and check the types of the results."""
-    values: dict[Node, Any] = dict(zip(graph.inputs, map(_in_order, arrays), strict=True))
-=======
 def interpret(
     graph: Any, arrays: Sequence[np.ndarray], iteration: int | None = None
 ) -> list[np.ndarray]:
@@ -33,8 +28,7 @@ def interpret(
 
 
 def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.ndarray]:
-    values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
->>>>>>> main
+    values: dict[Node, Any] = dict(zip(graph.inputs, map(_in_c_order, arrays), strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
         if thread.deadline is not None and time.monotonic() > thread.deadline:
             raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
@@ -47,11 +41,8 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
                 run.note(node, xs, values[node])
             continue
         try:
-<<<<<<< HEAD
-            values[node] = _in_order(node.op.numpy(*xs))
-=======
-            values[node] = node.op.numpy(*xs) if run is None else run.compute(node, xs)
->>>>>>> main
+            made = node.op.numpy(*xs) if run is None else run.compute(node, xs)
+            values[node] = _in_c_order(made)
         except PullbackError as error:
             error.values["node"] = node  # the caller looks up its line
             raise error.at(node.op.title, None) from None
@@ -69,8 +60,7 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
     return [np.asarray(values[y]) for y in graph.outputs]
 
 
-<<<<<<< HEAD
-def _in_order(made: Any) -> Any:
+def _in_c_order(made: Any) -> Any:
     """The arrays in C order: NumPy adds in the order of memory and runs other code on strided
     operands, so the bits would depend on whether an operand is a view or was read before."""
     if isinstance(made, (tuple, list)):
@@ -78,10 +68,7 @@ def _in_order(made: Any) -> Any:
     return np.asarray(made, order="C")
 
 
-def _check_value(node: Node, made: Any) -> None:
-=======
 def _check_interpreted_value(node: Node, made: Any) -> None:
->>>>>>> main
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
     if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):

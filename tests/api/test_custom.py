@@ -504,6 +504,7 @@ def in_a_while_loop(f):
     return looped
 
 
+@pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize(
     "within",
     [
@@ -514,8 +515,8 @@ def in_a_while_loop(f):
     ],
     ids=["scan", "while_loop", "checkpoint", "cond"],
 )
-def test_a_rule_inside_a_graph_may_use_numbers_and_tensors_from_outside(within):
-    """Forward mode: they become operands of the graph."""
+def test_a_rule_inside_a_graph_may_use_numbers_and_tensors_from_outside(within, eager):
+    """They become operands of the graph; in eager mode too, its own values do not exist yet."""
     w = pb.tensor(3.0, dtype="float64")
 
     @pb.custom_jvp
@@ -523,13 +524,23 @@ def test_a_rule_inside_a_graph_may_use_numbers_and_tensors_from_outside(within):
         return x * x * x
 
     cube.defjvp(lambda xs, ts: (cube(xs[0]), (w + 0.5 - 0.5) * xs[0] * xs[0] * ts[0]))
+
+    @pb.custom_vjp
+    def square(x):
+        return x * x
+
+    square.defvjp(lambda x: (square(x), x), lambda x, g: ((w - 1.0) * x * g,))
     x = pb.tensor(X)
-    f = within(cube)
-    np.testing.assert_allclose(pb.jvp(f, (x,), (x,))[1].numpy(), (3 * X**3).sum())
-    twice = pb.jvp(lambda x: pb.jvp(f, (x,), (x,))[1], (x,), (x,))[1]
-    np.testing.assert_allclose(twice.numpy(), (9 * X**3).sum())
-    mapped = pb.vmap(lambda x: pb.jvp(f, (x,), (x,))[1])(x[None])
-    np.testing.assert_allclose(mapped.numpy(), [(3 * X**3).sum()])
+    with pb.config(eager=eager):
+        f = within(cube)
+        pushed = pb.jvp(f, (x,), (x,))[1]
+        twice = pb.jvp(lambda x: pb.jvp(f, (x,), (x,))[1], (x,), (x,))[1]
+        mapped = pb.vmap(lambda x: pb.jvp(f, (x,), (x,))[1])(x[None])
+        pulled = pb.grad(within(square))(x) if within is not in_a_while_loop else 2.0 * x
+    close(pushed, (3 * X**3).sum())
+    close(twice, (9 * X**3).sum())
+    close(mapped, [(3 * X**3).sum()])
+    close(pulled, 2 * X)
 
 
 def test_a_rule_in_a_loop_is_not_cached():

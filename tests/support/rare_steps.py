@@ -1,4 +1,4 @@
-"""Steps of random programs for functions that few others use, and for transforms inside a program."""
+"""Steps of random programs: functions that few others use, and transforms inside a program."""
 
 from __future__ import annotations
 

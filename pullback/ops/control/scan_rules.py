@@ -22,16 +22,7 @@ from pullback.ops.control.dependence import (
 from pullback.ops.control.holder import (
     at_positions,
     canonical,
-<<<<<<< HEAD
-    captured_values,
-    hold,
-    interleave,
-    pull,
-    push,
-)
-from pullback.ops.control.residuals import residuals, size_in_bytes
-from pullback.ops.control.varying import axes_of, stable_body
-=======
+    held_captured_values,
     hold,
     interleave,
     pull_held,
@@ -39,7 +30,6 @@ from pullback.ops.control.varying import axes_of, stable_body
 )
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.varying import axes_of, varying_stable_body
->>>>>>> main
 from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
 
 if TYPE_CHECKING:
@@ -145,11 +135,8 @@ def scan_jvp(
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one loop."""
     given = tuple([t is not None for t in ts])
-<<<<<<< HEAD
-    active, moving, loop, extra = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
-=======
-    active, moving, loop = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
->>>>>>> main
+    forward = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
+    active, moving, loop, extra = forward
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
     made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned), *extra))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
@@ -173,7 +160,7 @@ def _scan_forward(
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
     inputs, outputs = interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n)
-    extra = captured_values(outputs, inputs)
+    extra = held_captured_values(outputs, inputs)
     both = hold([*inputs, *extra], outputs)
     return active, moving, op.with_body(both, carries, scanned), extra
 

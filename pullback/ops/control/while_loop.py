@@ -166,21 +166,13 @@ class While(Holder):
         """Return the operands that have tangents, the loop over values and tangents, and the values
         that rules captured, its last operands."""
         body, n = self.body, self.carries
-<<<<<<< HEAD
-        active = members(active_inputs(dependence(body), n, bits(given)))
-        ts, made = holder.push(body, active, [i for i in active if i < n], tangents)
+        active = dependence_members(active_inputs(derivative_dependence(body), n, bits(given)))
+        ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
         inputs, outputs = holder.interleave(body.inputs, ts, n), [*body.outputs, *made.values()]
-        extra = holder.captured_values(outputs, inputs)
+        extra = holder.held_captured_values(outputs, inputs)
         tested = [*holder.interleave(self.condition.inputs, ts, n), *extra]
         condition = hold(tested, self.condition.outputs)
         return active, While(condition, hold([*inputs, *extra], outputs), n + len(made)), extra
-=======
-        active = dependence_members(active_inputs(derivative_dependence(body), n, bits(given)))
-        ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
-        condition = hold(holder.interleave(self.condition.inputs, ts, n), self.condition.outputs)
-        step = hold(holder.interleave(body.inputs, ts, n), [*body.outputs, *made.values()])
-        return active, While(condition, step, n + len(made))
->>>>>>> main
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
