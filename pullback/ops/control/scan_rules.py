@@ -45,6 +45,7 @@ class ScanBackward(NamedTuple):
     constants: list[int]
     emitted: list[int]
     forward: Scan  # with the values to keep among its results
+    extra: list[Node]  # its last operands: values that rules captured
     kept: list[int]  # results of `forward` that are rows of the backward loop
     hoisted: Graph | None  # from the constants to values that are the same in every iteration
     used: list[int]  # rows and constants that the backward loop needs
@@ -60,7 +61,7 @@ def scan_vjp(
     plan: ScanBackward | None = op.derived(key, lambda: _plan_scan(op, need, live, gradients))
     if plan is None:
         return [None] * len(xs)
-    made = out if plan.forward is op else results(plan.forward(*xs))
+    made = out if plan.forward is op else results(plan.forward(*xs, *plan.extra))
     hoisted = plan.hoisted(*op.split(xs)[2]) if plan.hoisted is not None else ()
     operands = [
         *[zeros(xs[i].type) if g[i] is None else g[i] for i in plan.state],
@@ -101,15 +102,17 @@ def _plan_scan(
     # A value that is a result already is not kept a second time.
     made = [*body.outputs, *[x for x in stacked if x not in body.outputs[n:]]]
     kept = [made.index(x, n) for x in stacked]
-    forward = op
+    forward, extra = op, held_captured_values(made, body.inputs)
     if len(made) > len(body.outputs):
-        forward = op.with_body(hold(body.inputs, made), n, op.scanned)
+        forward = op.with_body(hold([*body.inputs, *extra], made), n, op.scanned)
     inputs = [*seeds, *stacked, *[body.inputs[i] for i in used], *constant]
     scanned = len(emitted) + len(stacked) + sum(i < m for i in used)
     carries = len(state) + len(constants)
     backward = op.with_body(hold(inputs, cotangents), carries, scanned, flip=True)
     hoisted = hold(body.inputs[m:], constant) if constant else None
-    return ScanBackward(state, rows, constants, emitted, forward, kept, hoisted, used, backward)
+    return ScanBackward(
+        state, rows, constants, emitted, forward, extra, kept, hoisted, used, backward
+    )
 
 
 def _kept_by_scan(
