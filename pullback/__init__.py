@@ -33,6 +33,7 @@ from pullback.api.collectives import (
 from pullback.api.cond import cond, switch
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
+from pullback.api.gradients import gradients
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
@@ -97,9 +98,9 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         # functions on tensors
         *functions.__all__, "random",
         # derivatives
-        "grad", "value_and_grad", "vjp", "jvp", "linearize", "hvp", "jacobian", "jacfwd", "jacrev",
-        "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint", "checkpoint_name",
-        "checkpoint_policies", "memory_plan", "MemoryPlan",
+        "grad", "value_and_grad", "gradients", "vjp", "jvp", "linearize", "hvp", "jacobian",
+        "jacfwd", "jacrev", "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint",
+        "checkpoint_name", "checkpoint_policies", "memory_plan", "MemoryPlan",
         # batching, loops and choices
         "vmap", "map", "scan", "fori_loop", "while_loop", "cond", "switch",
         # programs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -9,11 +10,18 @@ from typing import Any, TypeVar
 import optree
 
 from pullback.errors import ArgumentError
-from pullback.graph.interned import exact_key
+from pullback.graph.arguments import function
+from pullback.tree_nodes import (
+    LEAF_TYPES,
+    NAMESPACE,
+    fields_of,
+    register_dataclass,
+    register_dataclasses,
+    register_node,
+)
 
 __all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
 
-NAMESPACE = "pullback"
 T = TypeVar("T")
 
 
@@ -24,6 +32,8 @@ def __dir__() -> list[str]:
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """Return the leaves of a tree in order, and its structure. `None` has no leaves.
 
+    Lists, tuples, dicts, named tuples and dataclasses are trees, and so are registered classes.
+
     >>> import pullback as pb
     >>> leaves, structure = pb.tree.flatten({"a": 1, "b": (2, None)})
     >>> leaves
@@ -31,7 +41,15 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     >>> pb.tree.unflatten(structure, [3, 4])
     {'a': 3, 'b': (4, None)}
     """
-    found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        hint = (
+            'Does a container hold itself? A field of a dataclass may be static: {"static": True}.'
+        )
+        raise ArgumentError("tree: containers are nested too deeply", hint=hint) from None
+    if not LEAF_TYPES.issuperset(builtins.map(type, found)) and register_dataclasses(found):
+        return flatten(tree)
     return found, structure
 
 
@@ -53,7 +71,7 @@ def leaves(tree: Any) -> list[Any]:
     >>> pb.tree.leaves({"a": 1, "b": [2, 3]})
     [1, 2, 3]
     """
-    return optree.tree_leaves(tree, namespace=NAMESPACE)
+    return flatten(tree)[0]
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -63,16 +81,19 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
+    function("tree.map", f, "f")
     found, structure = flatten(tree)
-    columns = [_leaves_like(structure, r) for r in rest]
+    columns = [_tree_leaves_like(structure, r) for r in rest]
     # Not optree's map: errors in `f` are located at the first line outside this package
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
-def _leaves_like(structure: Any, tree: Any) -> list[Any]:
+def _tree_leaves_like(structure: Any, tree: Any) -> list[Any]:
     """The parts of a tree at the leaves of a structure."""
     try:
         return structure.flatten_up_to(tree)
+    except ArgumentError:
+        raise
     except ValueError:
         expected, got = show(structure), show(flatten(tree)[1])
         raise ArgumentError(f"tree.map: trees must agree, expected {expected}, got {got}") from None
@@ -98,6 +119,10 @@ def show(structure: Any) -> str:
         return f"{{{', '.join(f'{k!r}: {part}' for k, part in zip(entries, parts))}}}"
     names = getattr(kind, "_fields", entries)
     named = [f"{k}={part}" if isinstance(k, str) else part for k, part in zip(names, parts)]
+    fields = fields_of(kind)
+    if fields is not None and fields.static:
+        node = unflatten(structure, range(structure.num_leaves))
+        named += [f"{k}={getattr(node, k)!r}" for k in fields.static if hasattr(node, k)]
     return f"{kind.__name__}({', '.join(named)})"
 
 
@@ -108,13 +133,19 @@ def paths(tree: Any) -> list[str]:
     >>> pb.tree.paths({"layers": [1, 2]})
     ["['layers'][0]", "['layers'][1]"]
     """
-    found = optree.tree_paths(tree, namespace=NAMESPACE)
-    return ["".join(f"[{part!r}]" for part in path) for path in found]
+    found = flatten(tree)[1].accessors()
+    return ["".join(builtins.map(_written, accessor)) for accessor in found]
+
+
+def _written(part: optree.PyTreeEntry) -> str:
+    """One step of a path: an attribute of a dataclass, or an item."""
+    return f".{part.entry}" if fields_of(part.type) is not None else f"[{part.entry!r}]"
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
     """Return the leaf, or None, of `prefix` above each leaf of `tree`; None if it is no prefix."""
     found: list[Any] = []
+    leaves(prefix)  # registers dataclasses
 
     def repeat(entry: Any, subtree: Any) -> None:
         found.extend([entry] * len(leaves(subtree)))
@@ -130,86 +161,26 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
 def register(
     cls: type[T], flatten: Callable | None = None, unflatten: Callable | None = None
 ) -> type[T]:
-    """Register a class as a tree node: a dataclass by its fields, others with two functions.
+    """Register a class as a tree node, with two functions.
 
     `flatten(x)` returns the children and hashable static data; `unflatten(data, children)` returns
-    the instance.
+    the instance. A dataclass needs no registration: its fields are the children, except those with
+    `metadata={"static": True}`. Instances are rebuilt from their fields, without `__init__`.
 
     >>> import pullback as pb
-    >>> from dataclasses import dataclass
-    >>> @pb.tree.register
-    ... @dataclass
-    ... class Layer:
-    ...     w: object
-    ...     b: object
-    >>> pb.tree.map(lambda x: 2 * x, Layer(1, 2))
-    Layer(w=2, b=4)
+    >>> class Pair:
+    ...     def __init__(self, x, y):
+    ...         self.x, self.y = x, y
+    >>> _ = pb.tree.register(Pair, lambda p: ((p.x, p.y), None), lambda _, xy: Pair(*xy))
+    >>> pb.tree.map(lambda x: 2 * x, Pair(1, 2)).y
+    4
     """
-    split, join = (flatten, unflatten) if flatten is not None else _of_fields(cls)
-
-    def flattened(x: Any) -> tuple:
-        children, data, *entries = split(x)
-        return (children, None if data is None else Static(data), *entries)
-
-    def rebuilt(data: Any, children: Any) -> Any:
-        return join(None if data is None else data.value, children)  # type: ignore[misc]
-
-    optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
-    _registered[f"{cls.__module__}.{cls.__qualname__}"] = (cls, flattened, rebuilt)
+    if flatten is not None:
+        register_node(cls, flatten, unflatten)  # type: ignore[arg-type]
+    elif dataclasses.is_dataclass(cls):
+        register_dataclass(cls)
+    else:
+        what = f"{cls.__name__} is not a dataclass, so two functions are needed"
+        hint = "Write pb.tree.register(cls, flatten, unflatten)."
+        raise ArgumentError(f"tree.register: {what}", hint=hint)
     return cls
-
-
-_registered: dict[str, tuple[type, Callable, Callable]] = {}
-
-
-@dataclasses.dataclass(slots=True, eq=False)
-class Static:
-    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, nor 1 True."""
-
-    value: Any
-
-    def __hash__(self) -> int:
-        return hash(exact_key(self.value))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and exact_key(self.value) == exact_key(other.value)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def _of_fields(cls: type) -> tuple[Callable, Callable]:
-    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
-
-    def split(x: Any) -> tuple:
-        return [getattr(x, n) for n in names], None, names
-
-    def join(data: Any, children: Any) -> Any:
-        made: Any = object.__new__(cls)
-        for n, child in zip(names, children, strict=True):
-            object.__setattr__(made, n, child)
-        return made
-
-    return split, join
-
-
-def registered_name(cls: type) -> str | None:
-    """Return the name of a registered class, which another process can find it by, or None."""
-    name = f"{cls.__module__}.{cls.__qualname__}"
-    return name if _registered.get(name, (None,))[0] is cls else None
-
-
-def one_level(node: Any) -> tuple[list[Any], Any]:
-    """Return the children and the static data of an instance of a registered class."""
-    name = registered_name(type(node))
-    assert name is not None
-    children, data, *_ = _registered[name][1](node)
-    return list(children), None if data is None else data.value
-
-
-def rebuild(name: str, data: Any, children: Any) -> Any:
-    """Return an instance of the class that is registered under a name."""
-    if name not in _registered:
-        hint = "Import the module that calls pb.tree.register for it."
-        raise ArgumentError(f"tree: the class {name} is not registered here", hint=hint)
-    return _registered[name][2](None if data is None else Static(data), children)

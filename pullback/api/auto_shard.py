@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn
 
 from pullback import tree
-from pullback.api.custom_arguments import comparable, is_array_argument
+from pullback.api.custom_arguments import comparable_argument, is_array_argument
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
+from pullback.graph.arguments import sequence, shown, validated
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
@@ -21,6 +22,7 @@ from pullback.sharding.plan import PlannedArgument, ShardingPlan
 from pullback.sharding.spec import P, Sharding
 
 
+@validated
 def auto_shard(
     f: Callable[Params, Result], mesh: DeviceMesh, *, in_specs: Tree = None,
     whole: int | str | Sequence[int | str] = (), memory: float | None = None,
@@ -47,8 +49,11 @@ def auto_shard(
         plan = ShardingPlan.load(plan)
     if not (plan is None or isinstance(plan, ShardingPlan)):
         raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
-    names = (whole,) if isinstance(whole, (int, str)) else tuple(whole)
-    return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
+    if memory is not None and not memory > 0:
+        raise ArgumentError(f"auto_shard: memory must be a positive number, got {memory!r}")
+    given = (whole,) if isinstance(whole, (int, str)) else sequence("auto_shard", whole, "whole")
+    machine = machine or Machine()
+    return AutoSharded(f, mesh, in_specs, tuple(given), memory, plan, machine, time_limit)
 
 
 class AutoSharded(Generic[Params, Result]):
@@ -91,7 +96,7 @@ class AutoSharded(Generic[Params, Result]):
         from pullback.api.auto_shard_search import AutoShardSearch  # heavy, and rarely needed
 
         if not call.tensors:
-            _refuse("no argument is a tensor, so there is nothing to lay out")
+            _refuse_auto_shard("no argument is a tensor, so there is nothing to lay out")
         search = AutoShardSearch(self.f, self.mesh, call, self._fixed(call), self.machine)
         specs, found = search.best(self.memory, self.time_limit)
         planned = [
@@ -109,7 +114,9 @@ class AutoSharded(Generic[Params, Result]):
         for spec, t in zip(fixed, call.types, strict=True):
             if spec is not None and isinstance(t, Type):
                 if not isinstance(spec, P):
-                    _refuse(f"in_specs must contain specs such as pb.P('dp') or None, got {spec!r}")
+                    _refuse_auto_shard(
+                        f"in_specs must contain specs such as pb.P('dp') or None, got {spec!r}"
+                    )
                 Sharding(self.mesh, spec).check(t.shape, "auto_shard")
         return fixed
 
@@ -123,7 +130,7 @@ class ShardedArguments:
         keywords = [(name, kwargs[name]) for name in sorted(kwargs)]
         self.entries = [*zip(_auto_shard_names(f, len(args)), args, strict=True), *keywords]
         self.paths = [name + path for name, x in self.entries for path in tree.paths(x)]
-        keys = [t if isinstance(t, Type) else comparable(t) for t in self.types]
+        keys = [t if isinstance(t, Type) else comparable_argument(t) for t in self.types]
         self.key = (self.structure, tuple(keys))
 
     @property
@@ -138,21 +145,29 @@ class ShardedArguments:
             return which
         if isinstance(which, int) and -len(names) <= which < len(names):
             return names[which]
-        return _refuse(f"{which!r} names no argument; the arguments are {', '.join(names)}")
+        return _refuse_auto_shard(
+            f"{which!r} names no argument; the arguments are {', '.join(names)}"
+        )
 
     def by_name(self, specs: Any) -> list[Any]:
         """Return the entry or `None` for each leaf, from a tuple by position or a dict by name."""
         if not isinstance(specs, Mapping):
             specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
+            if not isinstance(specs, (tuple, list)):
+                _refuse_auto_shard(
+                    f"in_specs must be a tuple, a dict or a spec, got {shown(specs)}"
+                )
             if len(specs) > len(self.entries):
-                _refuse(f"in_specs has {len(specs)} entries for {len(self.entries)} arguments")
+                _refuse_auto_shard(
+                    f"in_specs has {len(specs)} entries for {len(self.entries)} arguments"
+                )
             specs = {self.entries[i][0]: spec for i, spec in enumerate(specs)}
         specs = {self.name(n): spec for n, spec in specs.items()}
         entries: list[Any] = []
         for name, x in self.entries:
             found = tree.broadcast_prefix(specs.get(name), x)
             if found is None:
-                _refuse(
+                _refuse_auto_shard(
                     f"the entry of in_specs for {name} must be a prefix of its tree, got "
                     f"{specs[name]!r}"
                 )
@@ -179,5 +194,5 @@ def _auto_shard_names(f: Callable, count: int) -> list[str]:
     return named + [f"{rest}[{i}]" for i in range(count - len(named))]
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_auto_shard(what: str) -> NoReturn:
     raise ArgumentError(f"auto_shard: {what}")

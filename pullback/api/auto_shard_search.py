@@ -21,7 +21,7 @@ from pullback.graph.types import Type
 from pullback.ops.wrap.call import inline_calls
 from pullback.sharding.auto.flatten import flatten_composites
 from pullback.sharding.auto.groups import Groups
-from pullback.sharding.auto.integer_program import choose, integer_program_solver
+from pullback.sharding.auto.integer_program import choose_by_integer_program, integer_program_solver
 from pullback.sharding.auto.layouts import possible_layouts
 from pullback.sharding.cost import Machine
 from pullback.sharding.explain import Explanation, explain_sharding
@@ -155,7 +155,9 @@ class AutoShardSearch:
             for _ in range(TRIES):
                 groups = Groups(graph, inputs, self.mesh, machine)
                 left = max(1.0, until - time.monotonic())
-                solved = choose(groups, like_input, dims, limit, left, thorough=first)
+                solved = choose_by_integer_program(
+                    groups, like_input, dims, limit, left, thorough=first
+                )
                 specs = [self._specs_of(layouts) for layouts in solved]
                 found |= dict.fromkeys(specs)
                 dims = [*solved[:1], *dims] if first else dims

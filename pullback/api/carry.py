@@ -18,7 +18,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, scalar_dtype, weak
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown, is_weak
+from pullback.lazy.traced_number import TracedNumber, is_weak
 from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.varying import axes_of, varying_union
 from pullback.ops.prelude import Op
@@ -38,7 +38,9 @@ class Carry:
         self.name = name
         self.counted = counted  # the tree begins with a counter that the user did not write
         self.leaves, self.tree = tree.flatten(init)
-        self.leaves = [x if is_number(x) else carry_leaf(name, "the state", x) for x in self.leaves]
+        self.leaves = [
+            x if is_carried_number(x) else carry_leaf(name, "the state", x) for x in self.leaves
+        ]
         self.types = [asarray(x)._node.type for x in self.leaves]
 
     def nodes(self) -> list[Node]:
@@ -59,7 +61,7 @@ class Carry:
 
     def settle(self, trace: Callable[[Sequence[Type]], Staged]) -> Staged:
         """The body's program; it is traced again when a number of the state takes another dtype."""
-        free = set(dependence_positions(is_number(x) for x in self.leaves))
+        free = set(dependence_positions(is_carried_number(x) for x in self.leaves))
         staged = trace(self.types)
         while True:
             found = {i: self._combined_dtype(i, staged, free) for i in sorted(free)}
@@ -102,7 +104,7 @@ class Carry:
     def _wider(self, staged: Staged) -> dict[int, DType]:
         """The dtypes of numbers that the body returned in a wider dtype."""
         found = {}
-        for i in dependence_positions(is_number(x) for x in self.leaves):
+        for i in dependence_positions(is_carried_number(x) for x in self.leaves):
             y = staged.graph.outputs[i].type
             if not y.shape and promote_dtypes(self.types[i].dtype, y.dtype) is y.dtype:
                 found[i] = y.dtype
@@ -137,14 +139,14 @@ class Carry:
 
 def _as_carry_like(x: Any, type: Type) -> Any:
     """A value that the body returned; a number takes the type, if it can."""
-    if is_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
+    if is_carried_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
         return wrap(weak(x, type.dtype))
     return x
 
 
-def is_number(x: object) -> bool:
+def is_carried_number(x: object) -> bool:
     """Whether it is a Python number, or one whose value is not known yet."""
-    return type(x) in NUMBERS or isinstance(x, Unknown)
+    return type(x) in NUMBERS or isinstance(x, TracedNumber)
 
 
 def carry_leaf(name: str, what: str, x: Any) -> Tensor:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.api.recording import differentiable_leaf
 from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
+from pullback.graph.arguments import validated
 from pullback.lazy.host_data import asarray, from_host
 from pullback.lazy.tensor import Tensor
 
@@ -20,6 +22,7 @@ _TOLERANCE = {"f16": 1e-1, "bf16": 2e-1, "f32": 2e-2, "f64": 1e-6, "complex64": 
               "complex128": 1e-6}  # fmt: skip
 
 
+@validated
 def check_grads(
     f: Callable[..., Tree], args: Sequence[Tree], order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"), eps: float | None = None, tol: float | None = None,
@@ -27,15 +30,23 @@ def check_grads(
     """Raise unless the derivatives of `f` at `args` agree with central differences.
 
     Forward mode is compared with differences along a random direction, reverse mode with forward
-    mode by the dot-product identity. The derivative itself is checked in the same way, up to
+    mode by the dot-product identity. The derivative itself is validated in the same way, up to
     `order`. Use float64 arguments: in float32, differences are accurate to two digits only.
 
     >>> pb.check_grads(lambda x: (x ** 3).sum(), (pb.tensor([1.0, 2.0], dtype="float64"),))
     """
     if not modes or not {"fwd", "rev"}.issuperset(modes):
         raise ArgumentError(f'check_grads: modes must be "fwd" or "rev", got {tuple(modes)}')
-    args = tuple(tree.map(asarray, a) for a in args)
-    _check(f, args, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
+    leaves, structure = tree.flatten(args := tuple(args))
+    found = [differentiable_leaf("check_grads", x, i, args) for i, x in enumerate(leaves)]
+
+    def of_tensors(*tensors: Tensor) -> Tree:  # other leaves are constants
+        rest = iter(tensors)
+        given = [x if t is None else next(rest) for x, t in zip(leaves, found, strict=True)]
+        return f(*tree.unflatten(structure, given))
+
+    tensors = tuple([t for t in found if t is not None])
+    _check(of_tensors, tensors, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
 
 
 def _check(
@@ -50,7 +61,9 @@ def _check(
     slope = _central_difference(f, args, ts, step)
     if "fwd" in modes:
         _, pushed = jvp(f, args, ts)
-        _compare("forward mode", level, tree.leaves(pushed), tree.leaves(slope), tolerance)
+        _compare_checked_grads(
+            "forward mode", level, tree.leaves(pushed), tree.leaves(slope), tolerance
+        )
     if "rev" in modes:
         y, pull = vjp(f, *args)
         gs = _random_direction(y, rng)
@@ -71,14 +84,18 @@ def _central_difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tre
 
     def moved(by: float) -> Tree:
         def shift(x: Tensor, t: Tensor) -> Tensor:
-            return from_host(np.array(_wide(x) + by * t.numpy(), x.dtype.numpy))
+            return from_host(np.array(_widened_for_check(x) + by * t.numpy(), x.dtype.numpy))
 
         return tree.map(asarray, f(*tree.map(shift, args, ts)))
 
-    return tree.map(lambda a, b: (_wide(a) - _wide(b)) / (2 * step), moved(step), moved(-step))
+    return tree.map(
+        lambda a, b: (_widened_for_check(a) - _widened_for_check(b)) / (2 * step),
+        moved(step),
+        moved(-step),
+    )
 
 
-def _wide(x: Tensor) -> np.ndarray:
+def _widened_for_check(x: Tensor) -> np.ndarray:
     return x.numpy().astype(np.complex128 if x.dtype.is_complex else np.float64)
 
 
@@ -98,7 +115,7 @@ def _inner_product_of_trees(xs: Tree, ys: Tree) -> float:
     return sum(float(np.real(np.vdot(np.asarray(b), np.asarray(a)))) for a, b in pairs)
 
 
-def _compare(what: str, level: int, got: list, want: list, tolerance: float) -> None:
+def _compare_checked_grads(what: str, level: int, got: list, want: list, tolerance: float) -> None:
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
         a, b = np.asarray(a), np.asarray(b)
         size = max(1.0, float(np.abs(b).max(initial=0.0)))

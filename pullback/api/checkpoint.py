@@ -12,6 +12,7 @@ from pullback.api.custom_arguments import is_array_argument
 from pullback.api.placeholders import stage
 from pullback.api.signatures import ArrayLike, Params, Result
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record, record_several
@@ -28,6 +29,7 @@ def checkpoint(
 def checkpoint(
     f: None = None, policy: Policy = nothing_saved
 ) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]: ...
+@validated
 def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:
     """Return a function that recomputes its intermediate values in the backward pass.
 
@@ -61,6 +63,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     return checkpointed
 
 
+@validated
 def checkpoint_name(x: ArrayLike, name: str) -> Tensor:
     """Return `x` under a name for `checkpoint_policies.names_saved`.
 

@@ -11,11 +11,12 @@ from typing import Any, Concatenate, Protocol, TypeVar, overload
 
 from pullback import tree
 from pullback.api.named_axes import Names, bound_names, named_axis_size, one_axis_name
-from pullback.api.recording import deliver
+from pullback.api.recording import deliver_recorded
 from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
+from pullback.graph.arguments import flag, integer, sequence, shown
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -58,7 +59,7 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
     [0.25, 0.75]
     """
     names = bound_names("psum", axis_name)
-    return _reduce(PSum, x.astype(counting_dtype(x.dtype)), names)
+    return _reduce_collective(PSum, x.astype(counting_dtype(x.dtype)), names)
 
 
 @collective_per_leaf
@@ -70,7 +71,7 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """
     names = bound_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
-    total = _reduce(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
+    total = _reduce_collective(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
     mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
 
@@ -82,7 +83,7 @@ def pmax(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x / pb.pmax(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.25, 1.0]
     """
-    return _reduce(PMax, x, bound_names("pmax", axis_name))
+    return _reduce_collective(PMax, x, bound_names("pmax", axis_name))
 
 
 @collective_per_leaf
@@ -92,7 +93,7 @@ def pmin(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x - pb.pmin(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.0, 3.0]
     """
-    return _reduce(PMin, x, bound_names("pmin", axis_name))
+    return _reduce_collective(PMin, x, bound_names("pmin", axis_name))
 
 
 def axis_index(axis_name: str) -> Tensor:
@@ -125,7 +126,7 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
     [3.0, 4.0]
     """
-    return deliver(_varying_operand(x, bound_names("pvary", axis_name)))
+    return deliver_recorded(_varying_operand(x, bound_names("pvary", axis_name)))
 
 
 @collective_per_leaf
@@ -139,6 +140,7 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     [3.0, 6.0]
     """
     name = one_axis_name("all_gather", axis_name)
+    tiled = flag("all_gather", tiled, "tiled")
     dim = _collective_dim("all_gather", axis, x, new=not tiled)
     made = record(AllGather(name, named_axis_size(name), dim), (_varying_operand(x, (name,)),))
     return _folded_collective(made, dim) if tiled else made
@@ -196,7 +198,7 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     [3.0, 1.0, 2.0]
     """
     name = one_axis_name("ppermute", axis_name)
-    pairs = tuple([(int(s), int(t)) for s, t in perm])
+    pairs = tuple([_pair(pair) for pair in sequence("ppermute", perm, "perm")])
     size = named_axis_size(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
@@ -205,7 +207,16 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     return record(PPermute(name, pairs), (_varying_operand(x, (name,)),))
 
 
-def _reduce(op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]) -> Tensor:
+def _pair(value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"perm must consist of pairs, got {shown(value)}", op="ppermute")
+    source, target = [integer("ppermute", v, "a number in perm") for v in value]
+    return source, target
+
+
+def _reduce_collective(
+    op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]
+) -> Tensor:
     return record(op(names), (_varying_operand(x, names),)) if names else x
 
 

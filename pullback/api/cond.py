@@ -6,10 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import JoinedCarry, carry_leaf, carry_types, is_number, returned_carry
+from pullback.api.carry import (
+    JoinedCarry,
+    carry_leaf,
+    carry_types,
+    is_carried_number,
+    returned_carry,
+)
 from pullback.api.placeholders import Staged, stage
 from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import function, sequence, validated
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit_node
@@ -18,9 +25,9 @@ from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, number, scalar_dtype, scalar_operand
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.control.cond import Cond, Switch, no_branch_of_cond
-from pullback.ops.control.holder import canonical
+from pullback.ops.control.holder import canonical_held
 from pullback.ops.control.varying import unify_branches
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
@@ -29,6 +36,7 @@ from pullback.ops.sources import placeholder
 _KINDS = "biufc"  # kinds of dtypes; each can represent the numbers of those before it
 
 
+@validated
 def cond(
     pred: Tensor | bool, true_fun: Callable[[*Args], Result], false_fun: Callable[[*Args], Result],
     *args: *Args,
@@ -45,7 +53,9 @@ def cond(
     if index.type.dtype is not bool_:
         message = f"cond: the predicate must be a bool, got {index.type}"
         raise ArgumentError(message, hint="Write a comparison: `x != 0` for a number x.")
-    return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
+    return _choose_cond_branch(
+        "cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args
+    )
 
 
 def switch(
@@ -59,16 +69,17 @@ def switch(
     >>> pb.switch(pb.tensor(2), branches, pb.tensor(3.0)).item()
     9.0
     """
-    functions = tuple(branches)
+    given = sequence("switch", branches, "branches")
+    functions = tuple([function("switch", f, "each of the branches") for f in given])
     if not functions:
-        raise ArgumentError("switch: needs at least one branch")
+        raise ArgumentError("switch: branches must contain at least one function")
     at = number(index)
     if type(at) is int and not 0 <= at < len(functions):
         raise no_branch_of_cond(len(functions), at).at("switch", user_line())
     node = _scalar_operand("switch", "the index", index, int64)
     if not node.type.dtype.is_integer:
         raise ArgumentError(f"switch: the index must be an integer, got {node.type}")
-    return _choose("switch", Switch, node, functions, args)
+    return _choose_cond_branch("switch", Switch, node, functions, args)
 
 
 def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
@@ -83,7 +94,7 @@ def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
     return node
 
 
-def _choose(
+def _choose_cond_branch(
     name: str, op: Callable[[tuple], Op], index: Node, functions: Sequence[Callable], args: Any
 ) -> Any:
     leaves, in_tree = tree.flatten((args, {}))
@@ -95,7 +106,7 @@ def _choose(
     joined = JoinedCarry([b.staged for b in branches], len(operands))
     graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
     nodes = [index, *map(node_of, operands.values())]
-    return tree.unflatten(structure, joined.apply(op(tuple(map(canonical, graphs))), nodes))
+    return tree.unflatten(structure, joined.apply(op(tuple(map(canonical_held, graphs))), nodes))
 
 
 class _Branch:
@@ -108,7 +119,7 @@ class _Branch:
 
         self.staged = stage(name, branch, types, in_tree, numbers=True)
         leaves = tree.leaves(self.result)
-        self.numbers = {i: x for i, x in enumerate(leaves) if is_number(x)}
+        self.numbers = {i: x for i, x in enumerate(leaves) if is_carried_number(x)}
 
     @property
     def types(self) -> list[Type]:
@@ -121,7 +132,7 @@ class _Branch:
             return
         graph, captured = self.staged.graph, self.staged.captured
         inputs, outputs = list(graph.inputs), list(graph.outputs)
-        if isinstance(value, Unknown):  # a 64-bit value, which was cast to become a tensor
+        if isinstance(value, TracedNumber):  # a 64-bit value, which was cast to become a tensor
             y = outputs[i]
             outputs[i] = emit_node(Cast(dtype), (y.inputs[0] if type(y.op) is Cast else y,))
         else:

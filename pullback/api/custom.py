@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, overload
 
@@ -13,6 +14,7 @@ from pullback.api.custom_rules import UserRule, known_custom_result
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import integer, validated
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
 from pullback.graph.tape import tokens_of_constant
@@ -48,9 +50,20 @@ class CustomFunction(Generic[Params, Result]):
         self.fwd: Callable | None = None
         self.bwd: Callable | None = None
         self.jvp: Callable | None = None
-        numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else nondiff_argnums
+        numbers = self._numbers(nondiff_argnums)
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
         self.static = (*numbers, *[self._position(n) for n in names])
+
+    def _numbers(self, given: Argnums) -> tuple[int, ...]:
+        what = "each of nondiff_argnums"
+        many = given if isinstance(given, (tuple, list)) else (given,)
+        numbers = tuple([integer(self.kind, i, what) for i in many])
+        kinds = [p.kind for p in self.signature.parameters.values()]
+        most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
+        if any(not 0 <= i < most for i in numbers) or len(set(numbers)) < len(numbers):
+            must = f"must be different arguments of {self.name}, which has {len(kinds)}"
+            raise ArgumentError(f"{self.kind}: nondiff_argnums {must}, got {given}")
+        return numbers
 
     def _position(self, name: str) -> int:
         names = list(self.signature.parameters)
@@ -102,6 +115,7 @@ def custom_vjp(
 ) -> CustomFunction[Params, Result]: ...
 @overload
 def custom_vjp(*, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()) -> Decorator: ...
+@validated
 def custom_vjp(
     f: Callable | None = None, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
 ) -> Any:
@@ -136,6 +150,7 @@ def custom_jvp(
 ) -> CustomFunction[Params, Result]: ...
 @overload
 def custom_jvp(*, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()) -> Decorator: ...
+@validated
 def custom_jvp(
     f: Callable | None = None, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
 ) -> Any:

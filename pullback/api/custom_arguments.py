@@ -35,8 +35,11 @@ class RuleArguments:
         leaves, self.in_tree = tree.flatten(given)
         self.template = [None if is_array_argument(x) else (x,) for x in leaves]
         self.tensors = [asarray(x) for x in leaves if is_array_argument(x)]
-        leaf_keys = [x if x is None else comparable(x[0]) for x in self.template]
-        static_keys = [*map(comparable, self.static), *map(comparable, self.keywords.items())]
+        leaf_keys = [x if x is None else comparable_argument(x[0]) for x in self.template]
+        static_keys = [
+            *map(comparable_argument, self.static),
+            *map(comparable_argument, self.keywords.items()),
+        ]
         self.key = (self.in_tree, tuple(leaf_keys), tuple(static_keys))
 
     def arguments(self, tensors: Sequence[Any], others: float | None = None) -> list[Any]:
@@ -71,7 +74,9 @@ class RuleArguments:
             what = f"the cotangent of argument {i}"
             for x, g in zip(tree.leaves(argument), _custom_entries(name, what, bwd, c, argument)):
                 if isinstance(x, Node):
-                    made.append(None if g is None else fitting(name, what, bwd, g, x.type))
+                    made.append(
+                        None if g is None else fitting_custom_result(name, what, bwd, g, x.type)
+                    )
         return made
 
 
@@ -104,7 +109,7 @@ def is_array_argument(x: object) -> bool:
     return isinstance(x, Tensor) or hasattr(x, "__array__")
 
 
-def comparable(value: Any) -> Any:
+def comparable_argument(value: Any) -> Any:
     """A hashable key that is equal for static values of equal type and bits, or the same object."""
     key = exact_key(value)
     try:
@@ -114,7 +119,7 @@ def comparable(value: Any) -> Any:
     return key
 
 
-def expect(
+def expect_custom_result(
     name: str, what: str, f: Callable, given: Any, structure: Any, like: Sequence[Node]
 ) -> list[Node | None]:
     """The leaves of `given` as nodes; they must have the tree and the types of `like`."""
@@ -123,10 +128,12 @@ def expect(
         trees = f"{tree.show(structure)}, got {tree.show(got)}"
         message = f"{name}: {what} must be a tree like the function's result, {trees}"
         raise ArgumentError(message, where=line_of_rule(f), hint="* stands for a leaf.")
-    return [fitting(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)]
+    return [
+        fitting_custom_result(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)
+    ]
 
 
-def fitting(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | None:
+def fitting_custom_result(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | None:
     """A leaf that a rule returned, as a node of the given type; `None` if that carries none."""
     if not type.inexact:
         return None

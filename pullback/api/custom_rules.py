@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_arguments import RuleArguments, expect, line_of_rule
+from pullback.api.custom_arguments import RuleArguments, expect_custom_result, line_of_rule
 from pullback.api.named_axes import bind, bound_axes, rebind_axes
 from pullback.api.placeholders import stage_types
 from pullback.api.signatures import Tree
@@ -51,12 +51,14 @@ class UserRule(DerivativeRule):
     def pull(self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]) -> Sequence:
         first = next_number()
         if self.custom.bwd is None:
-            return adopt(self._transposed(xs, outs, gs), first)
+            return adopt_custom_result(self._transposed(xs, outs, gs), first)
         with self._running(xs, outs):
             residuals = self._run_fwd(xs, outs)
             g = tree.unflatten(self.out_tree, [wrap(g) for g in gs])
             found = self.custom.bwd(*self.call.static, residuals, g)
-        return adopt(self.call.cotangents(self.name, self.custom.bwd, found, xs), first)
+        return adopt_custom_result(
+            self.call.cotangents(self.name, self.custom.bwd, found, xs), first
+        )
 
     def _run_fwd(self, xs: Sequence[Node], outs: Sequence[Node]) -> Any:
         """The residuals."""
@@ -64,7 +66,7 @@ class UserRule(DerivativeRule):
         assert fwd is not None
         made = self.call(fwd, [wrap(x) for x in xs])
         self._require_pair(made, "fwd must return a pair (result, residuals)", fwd)
-        expect(self.name, "fwd's result", fwd, made[0], self.out_tree, outs)
+        expect_custom_result(self.name, "fwd's result", fwd, made[0], self.out_tree, outs)
         return made[1]
 
     def _transposed(
@@ -100,8 +102,10 @@ class UserRule(DerivativeRule):
             tangents = self.call.arguments([wrap(t) for t in given], others=0.0)
             made = rule(*self.call.static, tuple(primals), tuple(tangents), **self.call.keywords)
         self._require_pair(made, "the jvp must return a pair (result, tangent)", rule)
-        expect(self.name, "the jvp's result", rule, made[0], self.out_tree, outs)
-        return expect(self.name, "the jvp's tangent", rule, made[1], self.out_tree, outs)
+        expect_custom_result(self.name, "the jvp's result", rule, made[0], self.out_tree, outs)
+        return expect_custom_result(
+            self.name, "the jvp's tangent", rule, made[1], self.out_tree, outs
+        )
 
     def _require_pair(self, made: Any, what: str, f: Callable) -> None:
         if not isinstance(made, tuple) or len(made) != 2:
@@ -189,7 +193,7 @@ class BatchedRule(DerivativeRule):
         return Type(shape, type.dtype, None, tuple(sorted(axes)))
 
 
-def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
+def adopt_custom_result(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
     """Mark the nodes that a rule recorded, from number `first` on, as nodes of a backward pass;
     drop the tokens of leaves while `backward()` runs."""
     for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):

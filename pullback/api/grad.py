@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 from pullback.api.recording import Recording, Transform, normal_argnums, recorded_outputs
 from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
+from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones
 from pullback.transforms.reverse import gradients
@@ -22,11 +23,13 @@ def grad(
 def grad(
     f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[Tree, Aux]]: ...
+@validated
 def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f` with respect to selected arguments.
 
     `f` returns a scalar or, with `has_aux`, a pair of a scalar and auxiliary data. `argnums`
-    selects positional arguments: an int gives one gradient, a sequence gives a tuple.
+    selects positional arguments: an int gives one gradient, a sequence gives a tuple. Arguments may
+    be trees; a leaf inside one that is not float or complex has the gradient `None`.
 
     >>> pb.grad(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [3.0, 12.0]
@@ -48,6 +51,7 @@ def value_and_grad(
 def value_and_grad(
     f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[tuple[Tensor, Aux], Tree]]: ...
+@validated
 def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the value of `f` and its gradient in one forward pass.
 
@@ -74,7 +78,7 @@ def _differentiate_scalar(
     with Transform(args, kwargs):
         recording = Recording(name, f, args, kwargs, selected)
         with recording.derivative:
-            value, aux = split_aux(name, recording.result, has_aux)
+            value, aux = split_grad_aux(name, recording.result, has_aux)
             y = _scalar_loss(name, value)
             found = gradients([y._node], [ones(y._node.type)], recording.inputs)
             grads = recording.gradients(found)
@@ -82,7 +86,7 @@ def _differentiate_scalar(
     return y, aux, grads[0] if isinstance(argnums, int) else tuple(grads)
 
 
-def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+def split_grad_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     """The value and the auxiliary data that a function returned."""
     if has_aux and (not isinstance(result, tuple) or len(result) != 2):
         what = "with has_aux=True the function must return a pair (value, aux)"

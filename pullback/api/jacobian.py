@@ -12,13 +12,20 @@ import numpy as np
 
 from pullback import tree
 from pullback.api.loops import map as map_rows
-from pullback.api.recording import Recording, Transform, deliver, normal_argnums, recorded_outputs
+from pullback.api.recording import (
+    Recording,
+    Transform,
+    deliver_recorded,
+    normal_argnums,
+    recorded_outputs,
+)
 from pullback.api.signatures import Argnums, Params, Tree
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape
 from pullback.functions import zeros as zero_tensor
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.evaluate import evaluate
@@ -35,6 +42,7 @@ from pullback.transforms.reverse import gradients
 GROUPS = 8
 
 
+@validated
 def jacrev(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -47,9 +55,10 @@ def jacrev(
     >>> pb.jacrev(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacrev", _by_rows, f, argnums, chunk_size)
+    return _jacobian("jacrev", _jacobian_by_rows, f, argnums, chunk_size)
 
 
+@validated
 def jacfwd(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -63,6 +72,7 @@ def jacfwd(
     return _jacobian("jacfwd", _jacobian_by_columns, f, argnums, chunk_size)
 
 
+@validated
 def jacobian(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -74,6 +84,7 @@ def jacobian(
     return jacrev(f, argnums, chunk_size)
 
 
+@validated
 def hessian(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -100,14 +111,16 @@ def _jacobian(
                 for y, row in zip(ys, blocks_of(recording, ys, chunk_size), strict=True):
                     pairs = zip(row, recording.tensors, strict=True)
                     made = [reshape(block, y.shape + x.shape) for block, x in pairs]
-                    own = tree.unflatten(recording.in_tree, made)
+                    own = recording.arguments(made)
                     blocks.append(own[0] if isinstance(argnums, int) else tuple(own))
                 return tree.unflatten(structure, blocks)
 
     return jacobian
 
 
-def _by_rows(recording: Recording, ys: list[Tensor], chunk_size: int | None) -> list[list[Tensor]]:
+def _jacobian_by_rows(
+    recording: Recording, ys: list[Tensor], chunk_size: int | None
+) -> list[list[Tensor]]:
     """For each result the blocks of all arguments, in reverse mode."""
     nodes = [y._node for y in ys]
 
@@ -203,7 +216,9 @@ class _LinearMap:
         axes = [self.domain[i]._node.type.varying for i in group]
         vectors = [vary_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
-        return [deliver(zeros_like(like._node.type) if y is None else y) for y, like in found]
+        return [
+            deliver_recorded(zeros_like(like._node.type) if y is None else y) for y, like in found
+        ]
 
     def _unit_vectors(self, group: Sequence[int], start: Any, count: int) -> list[Tensor]:
         """Rows of the identity over all elements of some tensors, from row `start` on.

@@ -6,22 +6,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import Carry, JoinedCarry, carry_leaf, is_number, returned_carry
+from pullback.api.carry import Carry, JoinedCarry, carry_leaf, is_carried_number, returned_carry
 from pullback.api.placeholders import stage_types
 from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import bool_, promote_dtypes
 from pullback.graph.types import Type
 from pullback.lazy.operators import node_of, number, weak
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.control.holder import canonical, row
+from pullback.ops.control.holder import canonical_held, row
 from pullback.ops.control.scan import Scan
 from pullback.ops.control.varying import varying_scan_body, while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 
 
+@validated
 def scan(
     f: Callable[[Tree, Tree], tuple[State, Result]], init: Tree, xs: Tree = None,
     length: int | None = None, reverse: bool = False, unroll: int = 1,
@@ -44,6 +46,7 @@ def scan(
     return _record_scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
+@validated
 def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     """Apply `f` to the rows of `xs` (a tree of tensors), one after the other; stack the results.
 
@@ -55,6 +58,7 @@ def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     return _record_scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
+@validated
 def fori_loop(
     lo: Tensor | int, hi: Tensor | int, body: Callable[[Tensor, Tree], State], init: Tree
 ) -> State:
@@ -80,6 +84,7 @@ def fori_loop(
     return _record_while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
+@validated
 def while_loop(
     cond: Callable[[Tree], Tensor | bool], body: Callable[[Tree], State], init: Tree
 ) -> State:
@@ -119,7 +124,7 @@ def _record_scan(
     types = [row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole]  # rows keep their layout
     staged = state.settle(lambda given: stage_types(name, step, [*given, *types]))
     joined = JoinedCarry([staged], count + len(rows))
-    body = canonical(varying_scan_body(joined.graphs[0], joined.axes, count))
+    body = canonical_held(varying_scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
@@ -145,7 +150,7 @@ def _record_while(state: Carry, cond: Callable, body: Callable) -> Any:
     joined = JoinedCarry([ends, work], count)
     first, second = joined.graphs
     first, second = while_graphs(first, second, joined.axes, count)
-    op = While(canonical(first), canonical(second), count)
+    op = While(canonical_held(first), canonical_held(second), count)
     return state.unflatten(joined.apply(op, state.nodes()))
 
 
@@ -175,9 +180,9 @@ def _loop_bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
         if x.shape or not x.dtype.is_integer:
             raise ArgumentError(f"fori_loop: bounds must be scalar integers, got {x._node.type}")
     low, high = number(lo), number(hi)
-    if is_number(low):
+    if is_carried_number(low):
         first = wrap(placed("fori_loop", weak, low, last.dtype))
-    elif is_number(high):
+    elif is_carried_number(high):
         last = wrap(placed("fori_loop", weak, high, first.dtype))
     dtype = promote_dtypes(first.dtype, last.dtype)
     return first.astype(dtype), last.astype(dtype)

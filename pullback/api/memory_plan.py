@@ -15,12 +15,14 @@ from pullback.engines.mesh import per_device
 from pullback.engines.registry import engine, mesh_of
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.errors import Location
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 
 
+@validated
 def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
     """Return a function that computes a `MemoryPlan` of `f` for its arguments, without running it.
 

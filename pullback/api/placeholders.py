@@ -11,6 +11,7 @@ from pullback.api.custom_arguments import is_array_argument
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Tree
 from pullback.graph.ambient import on_placeholders, thread
+from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
@@ -21,6 +22,7 @@ from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
 from pullback.ops.wrap.debug_print import Tied
+from pullback.tree_nodes import LostWrites
 
 
 class Staged(NamedTuple):
@@ -51,7 +53,9 @@ def stage(
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
     with on_placeholders(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
+        writes = LostWrites((args, kwargs))
         ys, structure = recorded_outputs(name, f(*args, **kwargs))
+        writes.refuse(name)
         made = _tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
@@ -80,6 +84,7 @@ def _tied_to_prints(made: list[Node]) -> list[Node]:
     return made
 
 
+@validated
 def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
     """Return the types of what `f` would return, without computing anything.
 

@@ -19,10 +19,11 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.record import cut, register
 from pullback.lazy.roots import Outside
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
+from pullback.tree_nodes import LostWrites
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
@@ -52,7 +53,11 @@ class Transform:
 
 
 class Recording:
-    """A function that was run on aliases of the selected arguments, under a token of its own."""
+    """A function that was run on aliases of the selected arguments, under a token of its own.
+
+    `leaves` are those of the arguments as tensors, or `None` for a leaf inside a tree that carries
+    no derivative. `tensors` are the ones that do, and `inputs` their aliases.
+    """
 
     def __init__(
         self, name: str, f: Callable, args: Sequence[Tree], kwargs: dict[str, Any],
@@ -64,16 +69,20 @@ class Recording:
         selected = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(selected)
         read = as_recorded_value if name == "trace" else differentiable_leaf
-        self.tensors = [read(name, x, i, selected) for i, x in enumerate(leaves)]
+        found = [read(name, x, i, selected) for i, x in enumerate(leaves)]
+        self.leaves = found
+        self.tensors = [t for t in found if t is not None]
         tokens = (self.derivative.token,)
         self.inputs = [alias_argument(node_of(t), tokens) for t in self.tensors]
-        handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
+        handles = self.arguments([wrap(n) for n in self.inputs], leaves)
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
+        writes = LostWrites(handles)
         try:
             with settings.Scope(grad_enabled=True) if constant else nullcontext():
                 self.result = f(*new, **kwargs)
+            writes.refuse(name)
         except BaseException:
             self.derivative.close()  # a traceback may keep this object alive
             raise
@@ -85,11 +94,19 @@ class Recording:
             return values
         return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
 
-    def gradients(self, found: Sequence[Node | None]) -> Tree:
+    def arguments(self, values: Sequence[Any], others: Sequence[Any] | None = None) -> Any:
+        """The arguments' tree with a value for each input, and `None` or `others` elsewhere."""
+        if len(values) < len(self.leaves):
+            given, rest = iter(values), others or self.leaves
+            values = [x if t is None else next(given) for t, x in zip(self.leaves, rest)]
+        return tree.unflatten(self.in_tree, values)
+
+    def gradients(self, found: Sequence[Node | None]) -> Any:
         """The gradients of the inputs, zeros for `None`, in the arguments' tree."""
         pairs = zip(self.inputs, found, strict=True)
-        made = [deliver(zeros_like(x.type) if g is None else g) for x, g in pairs]
-        return tree.unflatten(self.in_tree, made)
+        return self.arguments(
+            [deliver_recorded(zeros_like(x.type) if g is None else g) for x, g in pairs]
+        )
 
 
 def alias_argument(node: Node, tokens: tuple) -> Node:
@@ -99,7 +116,7 @@ def alias_argument(node: Node, tokens: tuple) -> Node:
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
-def deliver(node: Node) -> Tensor:
+def deliver_recorded(node: Node) -> Tensor:
     """A node that a transform made, as a tensor for the user."""
     if not settings.current().grad_enabled:
         node = cut(node)
@@ -121,20 +138,35 @@ def recorded_outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
 
 
 def is_recorded_value(x: object) -> bool:
-    return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
+    return isinstance(x, (Tensor, TracedNumber, bool, int, float, complex)) or hasattr(
+        x, "__array__"
+    )
 
 
-def differentiable_leaf(name: str, x: Any, i: int, selected: Tree) -> Tensor:
-    """Leaf `i` of the selected arguments, as a tensor that can carry a derivative."""
+def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:
+    """Leaf `i` of the selected arguments, as a tensor that can carry a derivative.
+
+    A leaf that cannot is `None` inside a tree; an argument that cannot is refused.
+    """
     if type(x) is Tensor and x._node.type.inexact:
         return x
+    place = next((j for j, a in enumerate(selected) if x is a), None)
+    if place is None and (not is_recorded_value(x) or _is_other_array(x)):
+        return None
     made = as_recorded_value(name, x, i, selected)
-    if not made.dtype.is_inexact:
-        what = "can only differentiate with respect to float or complex values"
-        got = f"{made._node.type} at argument{tree.paths(selected)[i]}"
-        hint = "Select other arguments with argnums, or write the number as a float: 1.0 for 1."
-        raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
-    return made
+    if made.dtype.is_inexact:
+        return made
+    if place is None:
+        return None
+    what = "can only differentiate with respect to float or complex values"
+    got = f"{made._node.type} at argument[{place}]"
+    hint = "Select other arguments with argnums, or write the number as a float: 1.0 for 1."
+    raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
+
+
+def _is_other_array(x: Any) -> bool:
+    """Whether an array holds objects, strings or times, which tensors cannot."""
+    return getattr(getattr(x, "dtype", None), "kind", None) in tuple("OSUMm")
 
 
 def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:

@@ -10,9 +10,10 @@ from pullback import tree
 from pullback.api.custom_arguments import is_array_argument
 from pullback.api.named_axes import bind_mesh, bound_mesh
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, prefix_entries, recorded_outputs
+from pullback.api.recording import deliver_recorded, prefix_entries, recorded_outputs
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.arguments import validated
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -28,6 +29,7 @@ from pullback.sharding.spec import Dims, P
 from pullback.transforms.call_rules import deriving_rules
 
 
+@validated
 def shard_map(
     f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree, out_specs: Tree
 ) -> Callable[Params, Result]:
@@ -58,7 +60,7 @@ def shard_map(
         if kwargs:
             what = f"arguments must be positional, as in_specs is, got {list(kwargs)}"
             raise ArgumentError(f"shard_map: {what}")
-        call = _Call(f, mesh, in_specs, out_specs, args)
+        call = _ShardMapCall(f, mesh, in_specs, out_specs, args)
         inside = bound_mesh()
         if inside is None:
             return call.recorded()
@@ -70,7 +72,7 @@ def shard_map(
     return mapped
 
 
-class _Call:
+class _ShardMapCall:
     """One call: the leaves of the arguments, and how each is split."""
 
     def __init__(
@@ -145,7 +147,7 @@ class _Call:
                 raise ArgumentError(f"shard_map: {what}, got {x.type} with the spec {P(*dims)}")
         with deriving_rules(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
-            parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
+            parts = iter([deliver_recorded(take_part(x, dims, self.mesh)) for x, dims in pairs])
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
         args, _ = tree.unflatten(self.in_tree, given)
         ys, structure = recorded_outputs("shard_map", self.f(*args))
@@ -155,7 +157,7 @@ class _Call:
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
         with deriving_rules(user_line()):
-            whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
+            whole = [deliver_recorded(join_parts(y, dims, self.mesh)) for y, dims in found]
         return tree.unflatten(structure, whole)
 
 

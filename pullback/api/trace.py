@@ -8,18 +8,21 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
+from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Params, Tree
-from pullback.api.vjp_jvp import matching_tangents
+from pullback.api.vjp_jvp import matching_derivatives, matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
+from pullback.graph.tape import Token
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import Contribution, accumulate, gradients, on_path
 
 
+@validated
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and return the program that it recorded.
 
@@ -76,7 +79,7 @@ class Trace:
         nodes = matching_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
-        return tree.unflatten(self._structure, [deliver(y) for y in made])
+        return tree.unflatten(self._structure, [deliver_recorded(y) for y in made])
 
     def _outside(self) -> Callable[[Node], bool]:
         """A test for arguments and for values that are not part of this trace."""
@@ -97,15 +100,31 @@ class Trace:
             hint = "Use pb.where instead of a Python branch on a tensor's value."
             raise TraceError(f"this trace cannot be {what}: {why}", where=reads[0], hint=hint)
 
-    def refuse_if_cut(self) -> None:
-        """Raise if the function read a value that depends on its arguments as an array: what it
-        computed from that has no derivative."""
-        recording = self._recording
-        for line, node in recording.derivative.token.cuts:
-            if node in on_path([node], recording.inputs):
-                why = f"the function read {node.type}, and what it computed from that is a constant"
-                hint = "Write x.detach() before the read if that is meant, or x.item()."
-                raise GradientCut(f"backward_on_trace: {why}", where=line, hint=hint)
+    def gradients(self, cotangents: Tree = None) -> list[Tensor | None]:
+        """Return the gradient of each input, in the order of `inputs`; `None` for integers.
+
+        `cotangents` are those of the outputs; the default is ones. One tensor that was passed twice
+        is two inputs.
+
+        >>> x = pb.tensor([1.0, 2.0])
+        >>> [g.tolist() for g in pb.trace(lambda a, b: a * a * b, x, x).gradients()]
+        [[2.0, 8.0], [1.0, 4.0]]
+        """
+        found = self.input_gradients("gradients", cotangents)
+        pairs = zip(self._recording.inputs, found, strict=True)
+        return [
+            deliver_recorded(g or zeros_like(x.type)) if x.type.inexact else None for x, g in pairs
+        ]
+
+    def input_gradients(self, name: str, cotangents: Tree) -> list[Node | None]:
+        """The gradient of each input, `None` where no output depends on it."""
+        recording, ys = self._recording, self.outputs
+        refuse_cut_trace(name, recording.derivative.token, recording.inputs)
+        with Transform(cotangents):
+            seeds: list[Node | None] = [ones(y._node.type) for y in ys]
+            if cotangents is not None:
+                seeds = matching_derivatives(name, cotangents, self._structure, ys)
+            return gradients(self._made, seeds, recording.inputs)
 
     def text(self, provenance: bool = False) -> str:
         """Return the program as the text of a module, which `pb.ir.parse` reads.
@@ -119,9 +138,10 @@ class Trace:
 
 
 def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:
-    """Return the gradient of each float or complex input of a trace.
+    """Return the gradient of each float or complex input of a trace, by tensor.
 
-    `cotangents` are those of the outputs; the default is ones.
+    `cotangents` are those of the outputs; the default is ones. A tensor that is several inputs gets
+    the sum; `Trace.gradients` has one gradient for each.
 
     >>> x = pb.tensor([1.0, 2.0])
     >>> pb.backward_on_trace(pb.trace(lambda x: x * x, x))[x].tolist()
@@ -129,20 +149,24 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
     """
     if not isinstance(trace, Trace):
         raise ArgumentError(f"backward_on_trace: trace must be a Trace, got {type(trace).__name__}")
-    trace.refuse_if_cut()
-    ys = trace.outputs
-    with Transform(cotangents):
-        seeds = [ones(y._node.type) for y in ys]
-        if cotangents is not None:
-            seeds = matching_tangents("backward_on_trace", cotangents, trace._structure, ys)
-        found = gradients(trace._made, seeds, trace._recording.inputs)
-        arrived: dict[Tensor, list[Contribution]]
-        arrived = {x: [] for x in trace.inputs if x.dtype.is_inexact}
-        for i, (x, g) in enumerate(zip(trace.inputs, found, strict=True)):
-            if g is not None:  # a tensor that is two arguments gets the sum
-                arrived[x].append((0, i, g))
-        totals = {x: accumulate(x._node, gs) for x, gs in arrived.items()}
-        return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
+    found = trace.input_gradients("backward_on_trace", cotangents)
+    arrived: dict[Tensor, list[Contribution]]
+    arrived = {x: [] for x in trace.inputs if x.dtype.is_inexact}
+    for i, (x, g) in enumerate(zip(trace.inputs, found, strict=True)):
+        if g is not None:
+            arrived[x].append((0, i, g))
+    totals = {x: accumulate(x._node, gs) for x, gs in arrived.items()}
+    return {x: deliver_recorded(g or zeros_like(x._node.type)) for x, g in totals.items()}
+
+
+def refuse_cut_trace(name: str, token: Token, inputs: Sequence[Node]) -> None:
+    """Raise if the function of a trace read, as an array, a value that depends on inputs: what it
+    computed from that has no derivative."""
+    for line, node in token.cuts:
+        if node in on_path([node], inputs):
+            why = f"the function read {node.type}, and what it computed from that is a constant"
+            hint = "Write x.detach() before the read if that is meant, or x.item()."
+            raise GradientCut(f"{name}: {why}", where=line, hint=hint)
 
 
 def argument_names(f: Callable, args: Sequence[Any]) -> list[str]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from pullback import tree
-from pullback.api.grad import grad, split_aux
-from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
+from pullback.api.grad import grad, split_grad_aux
+from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import flag, function, validated
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -38,15 +39,17 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     >>> pull(pb.tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
+    has_aux = flag("vjp", has_aux, "has_aux")
+    function("vjp", f, "f")
     with Transform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
-    result, aux = split_aux("vjp", recording.result, has_aux)
+    result, aux = split_grad_aux("vjp", recording.result, has_aux)
     ys, structure = recorded_outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
 
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
         with Transform(cotangent):
-            gs = matching_tangents("pull", cotangent, structure, ys)
+            gs = matching_derivatives("pull", cotangent, structure, ys)
             found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
 
@@ -54,10 +57,13 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     return (value, pull, aux) if has_aux else (value, pull)
 
 
+@validated
 def jvp(
     f: Callable[..., Result], xs: Sequence[Tree], ts: Sequence[Tree], **kwargs: Any
 ) -> tuple[Result, Result]:
     """Return `f(*xs)` and the tangent of the result for the tangents `ts` of `xs`.
+
+    Tangents of leaves inside trees that are not float or complex are `None`.
 
     >>> y, t = pb.jvp(lambda x: x * x, (pb.tensor(3.0),), (pb.tensor(1.0),))
     >>> y.item(), t.item()
@@ -68,6 +74,7 @@ def jvp(
         return y, push(*_vjp_arguments("jvp", ts))
 
 
+@validated
 def linearize(
     f: Callable[Params, Result], *xs: Params.args, **kwargs: Params.kwargs
 ) -> tuple[Result, Callable[..., Result]]:
@@ -90,15 +97,16 @@ def _linearize(
 
     def push(*ts: Tree) -> Any:
         with Transform(ts):
-            given = matching_tangents(name, list(ts), recording.in_tree, recording.tensors)
-            found = forward_tangents(nodes, recording.inputs, given)
+            given = matching_derivatives(name, list(ts), recording.in_tree, recording.leaves)
+            found = forward_tangents(nodes, recording.inputs, [t for t in given if t is not None])
             pairs = zip(nodes, found, strict=True)
-            made = [deliver(zeros_like(y.type) if t is None else t) for y, t in pairs]
+            made = [deliver_recorded(zeros_like(y.type) if t is None else t) for y, t in pairs]
             return tree.unflatten(structure, made)
 
     return recording.hand_out(tree.unflatten(structure, ys)), push
 
 
+@validated
 def hvp(
     f: Callable[..., Scalar], xs: Sequence[Tree], vs: Sequence[Tree], **kwargs: Any
 ) -> tuple[Tree, ...]:
@@ -121,6 +129,25 @@ def _vjp_arguments(name: str, xs: Any) -> tuple:
         hint = f"Write pb.{name}(f, (x,), (t,)) for a function of one argument."
         raise ArgumentError(f"{name}: {must}, got {type(xs).__name__}", hint=hint)
     return tuple(xs)
+
+
+def matching_derivatives(
+    name: str, given: Tree, structure: Any, like: Sequence[Tensor | None]
+) -> list[Node | None]:
+    """The tangents or cotangents of `like`, the leaves of a tree.
+
+    Those of leaves that are not float or complex count for nothing: `None` may stand for them.
+    """
+    wanted = [x for x in like if x is not None and x.dtype.is_inexact]
+    carries = [x is not None and x.dtype.is_inexact for x in like]
+    if len(wanted) == len(like):
+        return list(matching_tangents(name, given, structure, wanted))
+    needed = tree.flatten(tree.unflatten(structure, [0 if c else None for c in carries]))[1]
+    leaves, got = tree.flatten(given)
+    if got == structure:
+        given = tree.unflatten(needed, [x for x, c in zip(leaves, carries, strict=True) if c])
+    nodes = iter(matching_tangents(name, given, needed, wanted))
+    return [next(nodes) if c else None for c in carries]
 
 
 def matching_tangents(name: str, given: Tree, structure: Any, like: Sequence[Tensor]) -> list[Node]:

@@ -9,9 +9,10 @@ from typing import Any
 from pullback import tree
 from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, is_recorded_value, prefix_entries
+from pullback.api.recording import deliver_recorded, is_recorded_value, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -26,6 +27,7 @@ from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving_rules
 
 
+@validated
 def vmap(
     f: Callable[Params, Result], in_axes: Tree = 0, out_axes: Tree = 0,
     axis_size: int | None = None, axis_name: str | None = None,
@@ -49,19 +51,15 @@ def vmap(
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
     [12.0, 34.0]
     """
-    if not callable(f):
-        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}")
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
         raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
-    if axis_name is not None and not isinstance(axis_name, str):
-        raise ArgumentError(f"vmap: axis_name must be a string, got {axis_name!r}")
     spmd = _spmd_axes(spmd_axis_name)
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
         axes = [*_vmap_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
-        examples = _Examples(leaves, axes, (args, kwargs), axis_size)
+        examples = _VmapExamples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
         with deriving_rules(user_line()):
             xs = examples.nodes()
@@ -70,20 +68,24 @@ def vmap(
             flags = [*examples.flags, *[False] * len(staged.captured)]
             operands = [*xs, *staged.captured]
             mesh = _vmap_mesh(operands, axis)
-            operands = [_split(x, has, axis, mesh) for x, has in zip(operands, flags, strict=True)]
+            operands = [
+                _split_vmap_axes(x, has, axis, mesh) for x, has in zip(operands, flags, strict=True)
+            ]
             found = batched(staged.graph, axis, operands, flags)
             mesh = mesh or _vmap_mesh([y for y, _ in found], axis)
-            found = [(_split(y, has, axis, mesh), has) for y, has in found]
+            found = [(_split_vmap_axes(y, has, axis, mesh), has) for y, has in found]
             made = tree.unflatten(staged.structure, [y for y, _ in found])
             positions = _vmap_axes("out_axes", out_axes, made)
             pairs = zip(found, positions, strict=True)
-            results = [deliver(_move_batch_axis(y, has, to, axis)) for (y, has), to in pairs]
+            results = [
+                deliver_recorded(_move_batch_axis(y, has, to, axis)) for (y, has), to in pairs
+            ]
         return tree.unflatten(staged.structure, results)
 
     return mapped
 
 
-class _Examples:
+class _VmapExamples:
     """The leaves of the arguments, with the mapped axis of each."""
 
     def __init__(
@@ -195,7 +197,7 @@ def _vmap_mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
     return found[0]
 
 
-def _split(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node:
+def _split_vmap_axes(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node:
     """A value for all examples, with the examples split along `axis.spmd`."""
     if mesh is None or not has_axis:
         return x

@@ -8,8 +8,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pullback.cli.diagnostics import CommandError, Diagnostic, Source, report, report_failures
-from pullback.cli.options import FILE, FILES, command, profile_option
+from pullback.cli.diagnostics import (
+    CommandError,
+    Diagnostic,
+    Source,
+    report_diagnostics,
+    report_failures,
+)
+from pullback.cli.options import FILE, FILES, command_with_options, profile_option
 from pullback.errors import PullbackError
 from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
 from pullback.static.autodiff import GradientOptions, autodiff
@@ -27,35 +33,45 @@ AS_OPTIONS = {  # how the command line writes the arguments that hints show
 
 def register(commands: Any) -> None:
     verify_help = "check modules against the rules of the IR"
-    parser = command(commands, "verify", _verify_command, verify_help, files=FILES)
+    parser = command_with_options(commands, "verify", _verify_command, verify_help, files=FILES)
     profile_option(parser, "check against this profile instead of the module's own")
 
     format_help = "print a module in the standard layout"
-    parser = command(commands, "format", _format, format_help, "Comments are dropped.", file=FILE)
+    parser = command_with_options(
+        commands, "format", _format_command, format_help, "Comments are dropped.", file=FILE
+    )
     check_help = "print no module; exit with 1 if the layout differs"
     parser.add_argument("--check", action="store_true", help=check_help)
 
-    command(commands, "canon", _canon_command, "print a module in its canonical form", file=FILE)
+    command_with_options(
+        commands, "canon", _canon_command, "print a module in its canonical form", file=FILE
+    )
     hash_help = "print fingerprints, which are equal for equivalent modules"
-    command(commands, "hash", _hash_command, hash_help, files=FILES)
+    command_with_options(commands, "hash", _hash_command, hash_help, files=FILES)
     _register_grad(commands)
 
-    parser = command(commands, "ops", _ops, "list the instructions with profile and derivative")
+    parser = command_with_options(
+        commands, "ops", _ops_command, "list the instructions with profile and derivative"
+    )
     parser.add_argument("name", nargs="*", help="list only these, with an example of each")
     profile_option(parser, "list only the instructions and derivatives of this profile")
 
-    parser = command(commands, "export", _export_command, "print a module as StableHLO", file=FILE)
+    parser = command_with_options(
+        commands, "export", _export_command, "print a module as StableHLO", file=FILE
+    )
     portable_help = "write bytes that later versions can read"
     parser.add_argument("--portable", action="store_true", help=portable_help)
     parser.add_argument("--out", metavar="FILE", help="write to a file")
     program = "StableHLO as text or portable bytes, or - for stdin"
-    command(commands, "import", _import_command, "print StableHLO as a module", file=program)
+    command_with_options(
+        commands, "import", _import_command, "print StableHLO as a module", file=program
+    )
 
 
 def _register_grad(commands: Any) -> None:
     help = "print a module that also computes gradients"
     more = "The gradients of one output follow the module's outputs."
-    parser = command(commands, "grad", _grad_command, help, more, file=FILE)
+    parser = command_with_options(commands, "grad", _grad_command, help, more, file=FILE)
     parser.add_argument(
         "--wrt", action="append", metavar="NAMES",
         help="differentiate with respect to these: names of inputs or values such as %%3, "
@@ -76,7 +92,7 @@ def _register_grad(commands: Any) -> None:
 def _print_command(args: argparse.Namespace, module: Module, **results: Any) -> int:
     text = module.text()
     if args.json:
-        return report(module=text, **results)
+        return report_diagnostics(module=text, **results)
     print(text)
     return 0
 
@@ -118,12 +134,12 @@ def _summary_command(module: Module) -> dict[str, Any]:
     }
 
 
-def _format(args: argparse.Namespace) -> int:
+def _format_command(args: argparse.Namespace) -> int:
     with Source(args.file) as source:
         text = source.module.text()
     same = source.data.decode("utf-8").rstrip("\n") == text
     if args.json:
-        report(module=text, formatted=same)
+        report_diagnostics(module=text, formatted=same)
     elif not args.check:
         print(text)
     elif not same:
@@ -172,14 +188,14 @@ def _command_target(text: str) -> int | str:
     return _command_number(text) if text.startswith("%") else text
 
 
-def _ops(args: argparse.Namespace) -> int:
+def _ops_command(args: argparse.Namespace) -> int:
     found = instruction_entries(args.name or None, args.profile or EXTENDED)
     unknown = sorted(set(args.name) - {e.name for e in found})
     if unknown:
         within = f" in the profile {args.profile}" if args.profile else ""
         raise CommandError(f"there is no instruction {unknown[0]}{within}")
     if args.json:
-        return report(instructions=[e._asdict() for e in found])
+        return report_diagnostics(instructions=[e._asdict() for e in found])
     width = max((len(e.name) for e in found), default=0)
     for e in found:
         derivative = "no derivative" if e.derivative is None else "; ".join(e.derivative)
@@ -200,9 +216,9 @@ def _export_command(args: argparse.Namespace) -> int:
                 file.write(made if isinstance(made, bytes) else f"{made.rstrip()}\n".encode())
         except OSError as error:
             raise CommandError(f"cannot write {args.out}: {error.strerror or error}") from None
-        return report(file=args.out) if args.json else 0
+        return report_diagnostics(file=args.out) if args.json else 0
     if args.json:
-        return report(stablehlo=made)
+        return report_diagnostics(stablehlo=made)
     if isinstance(made, bytes):
         sys.stdout.buffer.write(made)
     else:

@@ -15,8 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.cli.diagnostics import CommandError, Style, message_of, place_of, printable, report
-from pullback.cli.options import command, engine_option
+from pullback.cli.diagnostics import (
+    CommandError,
+    Style,
+    diagnostic_message,
+    place_of_diagnostic,
+    printable_diagnostic,
+    report_diagnostics,
+)
+from pullback.cli.options import command_with_options, engine_option
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import NAMES
 from pullback.static.autodiff import autodiff
@@ -31,7 +38,7 @@ LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specifi
 def register(commands: Any) -> None:
     about = "run conformance cases written in YAML"
     more = "Print a line for each; the status is 1 if one fails."
-    parser = command(commands, "conformance", _conformance, about, more)
+    parser = command_with_options(commands, "conformance", _conformance, about, more)
     parser.add_argument("path", nargs="+", help="files, or folders that are searched for .yaml")
     engine_option(parser)
     parser.add_argument("--quiet", "-q", action="store_true", help="leave out cases that pass")
@@ -41,7 +48,7 @@ def _conformance(args: argparse.Namespace) -> int:
     count: Counter[str] = Counter()
     records = []
     for path in args.path:
-        for name, case in read_cases(path):
+        for name, case in read_conformance_cases(path):
             verdict = judge_case(case, args.engine)
             about = case.get("description", "") if isinstance(case, dict) else ""
             records.append({"case": name, "description": about, **verdict._asdict()})
@@ -52,7 +59,7 @@ def _conformance(args: argparse.Namespace) -> int:
         raise CommandError(f"there are no cases in {', '.join(args.path)}")
     totals = {word: count[outcome] for outcome, (word, _) in OUTCOMES.items()}
     if args.json:
-        report(cases=records, **totals)
+        report_diagnostics(cases=records, **totals)
     else:
         print(", ".join([f"{n} {word}" for word, n in totals.items()]))
     return 1 if count["fail"] else 0
@@ -60,12 +67,14 @@ def _conformance(args: argparse.Namespace) -> int:
 
 def _show_case(record: dict[str, str]) -> None:
     outcome = record["outcome"]
-    more = "".join([f": {printable(record[k])}" for k in ("description", "reason") if record[k]])
+    more = "".join(
+        [f": {printable_diagnostic(record[k])}" for k in ("description", "reason") if record[k]]
+    )
     word = Style(sys.stdout)(outcome, OUTCOMES[outcome][1])
-    print(f"{word}  {printable(record['case'])}{more}")
+    print(f"{word}  {printable_diagnostic(record['case'])}{more}")
 
 
-def read_cases(path: str) -> Iterator[tuple[str, Any]]:
+def read_conformance_cases(path: str) -> Iterator[tuple[str, Any]]:
     """The cases of a file, or of all files in a folder, by name, in order."""
     try:
         import yaml  # optional
@@ -127,10 +136,12 @@ def _parts_of_case(case: Any) -> tuple[Mapping, Mapping]:
 def _judge_case(case: Mapping, given: Mapping, expected: Mapping, engine: str | None) -> None:
     wanted = expected.get("output") or {}
     try:
-        found = _outcome(case, given, wanted, engine)
+        found = _case_outcome(case, given, wanted, engine)
     except PullbackError as error:
         if expected["status"] == "success":
-            raise CaseFailure(f"expected success, got {error.code}: {message_of(error)}") from error
+            raise CaseFailure(
+                f"expected success, got {error.code}: {diagnostic_message(error)}"
+            ) from error
         _compare_case_error(expected.get("error") or {}, error)
         return
     if expected["status"] == "error":
@@ -144,7 +155,9 @@ def _judge_case(case: Mapping, given: Mapping, expected: Mapping, engine: str | 
             _compare_case_texts(key, str(value), found[key])
 
 
-def _outcome(case: Mapping, given: Mapping, wanted: Mapping, engine: str | None) -> dict[str, Any]:
+def _case_outcome(
+    case: Mapping, given: Mapping, wanted: Mapping, engine: str | None
+) -> dict[str, Any]:
     """The results that the case compares."""
     module = parse(str(given["ir_module"]))
     found: dict[str, Any] = {}
@@ -175,7 +188,7 @@ def _case_value(target: Any) -> int | str:
 
 
 def _compare_case_error(wanted: Mapping, error: PullbackError) -> None:
-    got = f"{error.code}: {message_of(error)}"
+    got = f"{error.code}: {diagnostic_message(error)}"
     if "code" in wanted and wanted["code"] != error.code:
         raise CaseFailure(f"expected {wanted['code']}, got {got}")
     part = str(wanted.get("message_contains", ""))
@@ -183,7 +196,7 @@ def _compare_case_error(wanted: Mapping, error: PullbackError) -> None:
         raise CaseFailure(f"expected a message with {part!r}, got {got}")
     place = wanted.get("location")
     if place is not None:
-        found = place_of(error)
+        found = place_of_diagnostic(error)
         at = {"line": found.line, "column": found.column} if found else {}
         if any(at.get(k) != v for k, v in place.items()):
             raise CaseFailure(f"expected the place {dict(place)}, got {at or 'none'}")

@@ -79,14 +79,14 @@ def _read_source(path: str) -> bytes:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def place_of(error: PullbackError) -> TextPosition | None:
+def place_of_diagnostic(error: PullbackError) -> TextPosition | None:
     if isinstance(error.where, TextPosition):
         return error.where
     line = error.values.get("line")
     return TextPosition(line, error.values["column"]) if line else None
 
 
-def message_of(error: PullbackError) -> str:
+def diagnostic_message(error: PullbackError) -> str:
     """The title of the error's code, the op and the message, without the place."""
     return ": ".join([part for part in (error.title, error.op, error.message) if part])
 
@@ -108,7 +108,7 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((120, 24)).columns
 
 
-def printable(text: str, keep: str = "") -> str:
+def printable_diagnostic(text: str, keep: str = "") -> str:
     """The text with spaces for tabs and a mark for each character that a terminal may obey."""
     text = text.replace("\t", " ")
     return "".join([c if c.isprintable() or c in keep else "\ufffd" for c in text])
@@ -123,19 +123,19 @@ def _diagnostic_columns(text: str) -> int:
 def diagnostic_line(message: str, code: str = "") -> None:
     """Print `error[E3001]: message`."""
     head = Style(sys.stderr)(f"error[{code}]" if code else "error", "red", "bold")
-    print(f"{head}: {printable(message, keep=chr(10))}", file=sys.stderr)
+    print(f"{head}: {printable_diagnostic(message, keep=chr(10))}", file=sys.stderr)
 
 
 def _show_diagnostic(failure: Diagnostic) -> None:
     error, source = failure.error, failure.source
-    diagnostic_line(message_of(error), error.code)
+    diagnostic_line(diagnostic_message(error), error.code)
     style = Style(sys.stderr)
-    place = place_of(error)
+    place = place_of_diagnostic(error)
     at = f":{place.line}:{place.column}" if place else ""
-    shown = [f"{style(' -->', 'blue')} {printable(source.name)}{at}"]
+    shown = [f"{style(' -->', 'blue')} {printable_diagnostic(source.name)}{at}"]
     shown += _diagnostic_excerpt(source, place, style) if place else []
     if error.hint:
-        shown.append(f"  {style('=', 'blue')} {printable(error.hint, keep=chr(10))}")
+        shown.append(f"  {style('=', 'blue')} {printable_diagnostic(error.hint, keep=chr(10))}")
     print("\n".join(shown), file=sys.stderr)
 
 
@@ -145,7 +145,10 @@ def _diagnostic_excerpt(source: Source, place: TextPosition, style: Style) -> li
     room = max(20, terminal_width() - len(number) - 4)
     line, at = source.line(place.line), place.column - 1
     start = max(0, at - room // 2) if len(line) > room else 0
-    before, after = printable(line[start:at]), printable(line[at : start + room])
+    before, after = (
+        printable_diagnostic(line[start:at]),
+        printable_diagnostic(line[at : start + room]),
+    )
     bar, margin = style("|", "blue"), " " * len(number)
     return [
         f"{margin} {bar}",
@@ -173,11 +176,11 @@ def plain(value: Any) -> Any:
     return value.name if isinstance(value, DType) else str(value)
 
 
-def _record(failure: Diagnostic) -> dict[str, Any]:
-    error, place = failure.error, place_of(failure.error)
+def _diagnostic_record(failure: Diagnostic) -> dict[str, Any]:
+    error, place = failure.error, place_of_diagnostic(failure.error)
     values = {"op": error.op, **error.values} if error.op else error.values
     return {
-        "code": error.code, "message": message_of(error), "hint": error.hint,
+        "code": error.code, "message": diagnostic_message(error), "hint": error.hint,
         "file": failure.source.name,
         "line": place.line if place else None, "column": place.column if place else None,
         "values": {k: plain(v) for k, v in values.items() if k not in ("line", "column")},
@@ -188,7 +191,7 @@ def write_json(record: dict[str, Any]) -> None:
     print(json.dumps(record, indent=2, allow_nan=False))
 
 
-def report(**results: Any) -> int:
+def report_diagnostics(**results: Any) -> int:
     """Write the results of a command that succeeded; return the exit status."""
     write_json({"ok": True, "errors": [], **results})
     return 0
@@ -197,7 +200,9 @@ def report(**results: Any) -> int:
 def report_failures(failures: Sequence[Diagnostic], as_json: bool, **results: Any) -> int:
     """Report errors and the other results; return the exit status."""
     if as_json:
-        write_json({"ok": not failures, "errors": [_record(f) for f in failures], **results})
+        write_json(
+            {"ok": not failures, "errors": [_diagnostic_record(f) for f in failures], **results}
+        )
     else:
         for failure in failures:
             _show_diagnostic(failure)

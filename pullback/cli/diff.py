@@ -12,17 +12,24 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from pullback.cli.diagnostics import CommandError, Source, Style, printable, report, terminal_width
-from pullback.cli.options import FILE, command
+from pullback.cli.diagnostics import (
+    CommandError,
+    Source,
+    Style,
+    printable_diagnostic,
+    report_diagnostics,
+    terminal_width,
+)
+from pullback.cli.options import FILE, command_with_options
 from pullback.static.instructions import Instruction
 from pullback.static.module import Module, canonicalise, fingerprint
-from pullback.static.text import Writer
+from pullback.static.text import TextWriter
 
 NARROWEST = 24  # columns of a side
 Lines = Sequence[Instruction]
 
 
-_line = Writer().line
+_line = TextWriter().line
 
 
 class Row(NamedTuple):
@@ -35,7 +42,7 @@ class Row(NamedTuple):
 
 def register(commands: Any) -> None:
     about = "show two modules side by side in their canonical forms"
-    parser = command(commands, "diff", _diff, about, "The status is 1 if they differ.")
+    parser = command_with_options(commands, "diff", _diff, about, "The status is 1 if they differ.")
     parser.add_argument("left", help=FILE)
     parser.add_argument("right", help="the module to compare with")
     parser.add_argument("--width", type=int, help="columns to use (default: the terminal's)")
@@ -54,7 +61,7 @@ def _diff(args: argparse.Namespace) -> int:
     same = modules[0] == modules[1]
     if args.json:
         records = [row._asdict() for row in rows if row.mark != " "]
-        report(same=same, fingerprints=marks, differences=records)
+        report_diagnostics(same=same, fingerprints=marks, differences=records)
     elif not same:
         chosen = [row for row in rows if row.mark != " " or not args.changes]
         for line in diff_side_by_side(chosen, args.width or terminal_width(), Style(sys.stdout)):
@@ -74,7 +81,7 @@ def compared_modules(left: Module, right: Module) -> Iterator[Row]:
         if x is None or y is None:
             yield Row("<", _line(x), "") if x else Row(">", "", _line(y))  # type: ignore[arg-type]
             continue
-        equal = _kind(x) == _kind(y) and tuple(map(same.get, x.operands)) == y.operands
+        equal = _diff_kind(x) == _diff_kind(y) and tuple(map(same.get, x.operands)) == y.operands
         same.update(zip(x.results, y.results, strict=False))
         yield Row(" " if equal else "|", _line(x), _line(y))
     equal = tuple(map(same.get, left.outputs)) == right.outputs
@@ -86,7 +93,7 @@ def _aligned_diff(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Inst
 
     Equal instructions match; between them, those of the same op, and runs of the same length.
     """
-    for tag, xs, ys in _matched_in_diff(a, b, _kind):
+    for tag, xs, ys in _matched_in_diff(a, b, _diff_kind):
         if tag == "equal":
             yield from zip(xs, ys, strict=True)
             continue
@@ -104,7 +111,7 @@ def _matched_in_diff(a: Lines, b: Lines, key: Any) -> Iterator[tuple[str, Lines,
         yield tag, a[i0:i1], b[j0:j1]
 
 
-def _kind(i: Instruction) -> str:
+def _diff_kind(i: Instruction) -> str:
     """An instruction without the numbers of its values."""
     return _line(i._replace(results=(0,) * len(i.results), operands=(0,) * len(i.operands)))
 
@@ -128,7 +135,7 @@ def diff_side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator
 def _wrapped_diff(text: str, room: int) -> list[str]:
     """Lines of at most `room` characters; continuation lines are indented."""
     made = []
-    for line in map(printable, text.split("\n")):
+    for line in map(printable_diagnostic, text.split("\n")):
         rest = range(room, len(line), room - 4)
         made += [line[:room], *["    " + line[k : k + room - 4] for k in rest]]
     return made

@@ -19,7 +19,7 @@ from typing import Any
 import pullback
 from pullback.cli import commands, conformance, diagnostics, diff, run
 from pullback.cli.diagnostics import CommandError, Diagnostic, diagnostic_line
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.static.profiles import PROFILES
 
 SPECIFICATION = "Core v1.0 (spec/mind-autodiff)"
@@ -72,7 +72,7 @@ def _run_and_report(args: argparse.Namespace) -> int:
         full = CommandError("not enough memory", status=1)
         return diagnostics.report_command_error(full, args.json)
     except Exception as error:
-        if variable("PULLBACK_TRACEBACK", False):
+        if environment_variable("PULLBACK_TRACEBACK", False):
             raise
         what = f"an error in pullback itself: {type(error).__name__}: {error}"
         hint = "Set PULLBACK_TRACEBACK=1 to see where it happened."

@@ -10,7 +10,7 @@ from pullback.static.profiles import PROFILES
 FILE, FILES = "a module, or - for the standard input", "modules; - is the standard input"
 
 
-def command(
+def command_with_options(
     commands: Any, name: str, work: Any, help: str, more: str = "", file: str = "", files: str = ""
 ) -> Any:
     """Add a command that calls `work`; `more` follows `help` in its description.
@@ -44,7 +44,7 @@ def natural_option(text: str) -> int:
     return int(text)
 
 
-def seconds(text: str) -> float:
+def seconds_option(text: str) -> float:
     """Parse a positive number."""
     try:
         made = float(text)

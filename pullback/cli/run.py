@@ -12,8 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.cli.diagnostics import CommandError, Source, plain, report, terminal_width
-from pullback.cli.options import FILE, command, engine_option, natural_option, seconds
+from pullback.cli.diagnostics import CommandError, Source, plain, report_diagnostics, terminal_width
+from pullback.cli.options import (
+    FILE,
+    command_with_options,
+    engine_option,
+    natural_option,
+    seconds_option,
+)
 from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import bfloat16
 from pullback.graph.graph import Graph
@@ -24,7 +30,9 @@ from pullback.static.run import run
 
 
 def register(commands: Any) -> None:
-    parser = command(commands, "run", _run_command, "compute a module's outputs", file=FILE)
+    parser = command_with_options(
+        commands, "run", _run_command, "compute a module's outputs", file=FILE
+    )
     parser.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
         help="an input: a number or list, FILE.npy, or FILE.npz:KEY; FILE.npz alone gives all "
@@ -35,7 +43,9 @@ def register(commands: Any) -> None:
     engine_option(parser)
     check_help = "fail at the first value that is not finite"
     parser.add_argument("--check", action="store_true", help=check_help)
-    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="fail after this time")
+    parser.add_argument(
+        "--timeout", type=seconds_option, metavar="SECONDS", help="fail after this time"
+    )
     out_help = "write the outputs to FILE.npz, or a single one to FILE.npy"
     parser.add_argument("--out", metavar="FILE", help=out_help)
 
@@ -53,7 +63,9 @@ def _run_command(args: argparse.Namespace) -> int:
     types = [type_text(module.values[i].type) for i in module.outputs]
     rows = list(zip(module.outputs, types, found, strict=True))
     if args.json:
-        return report(outputs=[{"value": i, "type": t, "data": plain(y)} for i, t, y in rows])
+        return report_diagnostics(
+            outputs=[{"value": i, "type": t, "data": plain(y)} for i, t, y in rows]
+        )
     for row in rows:
         print(run_output_text(*row))
     return 0

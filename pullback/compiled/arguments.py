@@ -10,12 +10,13 @@ import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 
 WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
 
@@ -30,10 +31,10 @@ class StaticArgument:
 STATIC = StaticArgument()
 
 
-class Number(tuple):
+class ArgumentNumber(tuple):
     """The kind of a number: its Python type, and its dtype if it is a NumPy scalar."""
 
-    def __new__(cls, kind: type, given: DType | None) -> Number:
+    def __new__(cls, kind: type, given: DType | None) -> ArgumentNumber:
         return super().__new__(cls, (kind, given))
 
     @property
@@ -45,10 +46,10 @@ class Number(tuple):
         return self[0].__name__ if self[1] is None else str(self[1])
 
 
-_PYTHON_NUMBERS = {kind: Number(kind, None) for kind in WIDE}
+_PYTHON_NUMBERS = {kind: ArgumentNumber(kind, None) for kind in WIDE}
 
 
-Kind = Type | Number | StaticArgument  # what a leaf is to a program
+Kind = Type | ArgumentNumber | StaticArgument  # what a leaf is to a program
 
 
 def classify_arguments(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Kind, ...]]:
@@ -63,10 +64,10 @@ def argument_kind(x: Any) -> Kind:
     number = _PYTHON_NUMBERS.get(type(x))
     if number is not None:
         return number
-    if isinstance(x, Unknown):
-        return Number(x.kind, x.given)
+    if isinstance(x, TracedNumber):
+        return ArgumentNumber(x.kind, x.given)
     if isinstance(x, np.generic):
-        return Number(type(x.item()), dtype_of(x.dtype))
+        return ArgumentNumber(type(x.item()), dtype_of(x.dtype))
     return x if isinstance(x, Type) else STATIC
 
 
@@ -90,7 +91,8 @@ class Options:
         known = self.positional
         count = None if more else len(known)
         positions = _argument_numbers("static_argnums", nums, count)
-        chosen = (names,) if isinstance(names, str) else tuple(names)
+        several = names if isinstance(names, str) else sequence("compile", names, "static_argnames")
+        chosen = (names,) if isinstance(names, str) else tuple(several)
         if not all(isinstance(name, str) for name in chosen):
             what = f"must be names of arguments, got {names!r}"
             raise ArgumentError(f"compile: static_argnames {what}")
@@ -162,7 +164,7 @@ def _argument_parameters(f: Callable) -> tuple[list[str], list[str], bool]:
 
 
 def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[int, ...]:
-    chosen = (given,) if isinstance(given, int) else tuple(given)
+    chosen = (given,) if isinstance(given, int) else tuple(sequence("compile", given, what))
     positions = []
     for i in chosen:
         if type(i) is not int or not (i >= 0 if count is None else -count <= i < count):
@@ -174,4 +176,8 @@ def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) 
 
 def argument_types(kinds: Iterable[Kind]) -> list[Type]:
     """Return the types of the inputs among the leaves."""
-    return [k.type if isinstance(k, Number) else k for k in kinds if isinstance(k, (Type, Number))]
+    return [
+        k.type if isinstance(k, ArgumentNumber) else k
+        for k in kinds
+        if isinstance(k, (Type, ArgumentNumber))
+    ]

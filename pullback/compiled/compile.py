@@ -10,7 +10,7 @@ from pullback.compiled.arguments import Options
 from pullback.compiled.function import Compiled, Parameters, Result
 from pullback.compiled.lower import Cost, Lowered
 from pullback.compiled.save import Loaded, load_compiled
-from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 
 
 @overload
@@ -29,6 +29,7 @@ def compile(
 ) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...  # fmt: skip
 
 
+@validated
 def compile(
     f: Callable[..., Any] | None = None,
     *,
@@ -63,8 +64,6 @@ def compile(
             compile, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, name=name,
         )  # fmt: skip
-    if not callable(f):
-        raise ArgumentError(f"compile: needs a function, got {type(f).__name__}")
     return Compiled(f, Options(f, static_argnums, static_argnames, donate_argnums), name)
 
 

@@ -74,7 +74,9 @@ def donated_seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> li
     return found
 
 
-def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Engine) -> None:
+def protect_from_donation(
+    buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Engine
+) -> None:
     """Replace buffers that are visible elsewhere, or passed more than once, by copies."""
     if not shared and len(set(map(id, buffers))) == len(buffers):
         return

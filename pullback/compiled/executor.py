@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, WIDE, Kind, Number
-from pullback.compiled.donation import donated_seen_by_others, mark_donated, protect
+from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber, Kind
+from pullback.compiled.donation import donated_seen_by_others, mark_donated, protect_from_donation
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
@@ -51,7 +51,7 @@ class Executor(ABC):
             compute_pending(waiting)
         shared = donated_seen_by_others(leaves, program.donors)
         buffers = [argument_value(program.engine, x._node) for x in handles]
-        numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, Number)]
+        numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, ArgumentNumber)]
         return self.finish(leaves, buffers, numbers, shared, hit)
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Executor(ABC):
         """Run with numbers packed into one input; donated tensors cannot be used afterwards."""
         program = self.program
         if program.donors:
-            protect(buffers, program.donors, shared, program.engine)
+            protect_from_donation(buffers, program.donors, shared, program.engine)
         if program.numbers:
             buffers.append(self._packed([number(x) for x in numbers]))
         result = self.run(leaves, buffers, hit)
@@ -125,7 +125,9 @@ class Executor(ABC):
         with lock:
             word = values[-1] if self.program.has_checks else None
             lines = self.program.lines
-            runtime_checks.started(self.program.compiled, word, lines, inputs, outputs)
+            runtime_checks.runtime_checks_started(
+                self.program.compiled, word, lines, inputs, outputs
+            )
 
     def arrange(self, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
         """Return the results in the function's tree; some may be inputs."""

@@ -7,43 +7,45 @@ is never taken for a leaf.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
+from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
 from pullback import tree
+from pullback.tree_nodes import FieldNames, Static, fields_of
 
 # Appends the leaves of an object to a list; returns false if it has another tree.
 Reader = Callable[[Any, list[Any]], bool]
 
 
-def make_flatten_reader(structure: Any) -> Reader | None:
-    """Return a reader for a tree of lists, tuples, dicts and None; or None for other trees."""
-    return _flatten_reader(tree.unflatten(structure, range(structure.num_leaves)))
+def make_fast_reader(structure: Any) -> Reader | None:
+    """Return a reader for a tree of lists, tuples, dicts, dataclasses and None; None for others."""
+    return _fast_reader(tree.unflatten(structure, range(structure.num_leaves)))
 
 
-def _flatten_reader(node: Any) -> Reader | None:
+def _fast_reader(node: Any) -> Reader | None:
     kind = type(node)
     if kind is int:
-        return _flatten_leaf
+        return _fast_leaf
     if node is None:
         return lambda x, into: x is None
     if kind is dict and not node:
         return lambda x, into: type(x) is dict and not x
     if kind is dict:
         keys = sorted(node, key=lambda k: next(iter(tree.leaves(node[k])), -1))  # by first leaf
-        return _flatten_dict(keys, [node[k] for k in keys])
+        return _fast_dict(keys, [node[k] for k in keys])
     if kind is list or isinstance(node, tuple):
-        return _flatten_sequence(kind, list(node))
-    return None
+        return _fast_sequence(kind, list(node))
+    fields = fields_of(kind)
+    return None if fields is None else _fast_dataclass(kind, fields, node)
 
 
-def _flatten_leaf(x: Any, into: list[Any]) -> bool:
+def _fast_leaf(x: Any, into: list[Any]) -> bool:
     into.append(x)
     return True
 
 
-def _flatten_sequence(kind: type, parts: list[Any]) -> Reader | None:
-    count, rest = len(parts), _flatten_parts(parts)
+def _fast_sequence(kind: type, parts: list[Any]) -> Reader | None:
+    count, rest = len(parts), _fast_parts(parts)
     if rest is None:
         return None
 
@@ -55,8 +57,8 @@ def _flatten_sequence(kind: type, parts: list[Any]) -> Reader | None:
     return read
 
 
-def _flatten_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
-    count, rest = len(keys), _flatten_parts(parts)
+def _fast_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
+    count, rest = len(keys), _fast_parts(parts)
     if rest is None:
         return None
     fetch = itemgetter(*keys) if count > 1 else lambda x: [x[k] for k in keys]
@@ -73,11 +75,43 @@ def _flatten_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
     return read
 
 
-def _flatten_parts(parts: list[Any]) -> Reader | None:
+def _fast_dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
+    children, _, names = fields.split(node)
+    rest = _fast_parts(children)
+    if rest is None or names is not fields.children or fields.more(node):
+        return None  # a field is not set, or there are other attributes
+    has_dict, known = hasattr(node, "__dict__"), fields.known
+    fetch = _flatten_attributes(fields.children)
+    static = _flatten_attributes(fields.static)
+    wanted = static(node)
+    exactly = Static(wanted)
+
+    def read(x: Any, into: list[Any]) -> bool:
+        if type(x) is not kind or (has_dict and not known.issuperset(x.__dict__)):
+            return False
+        try:
+            values, own = fetch(x), static(x)
+        except AttributeError:
+            return False
+        if any(map(is_not, own, wanted)) and Static(own) != exactly:
+            return False
+        return rest(values, into)
+
+    return read
+
+
+def _flatten_attributes(names: tuple[str, ...]) -> Callable[[Any], tuple]:
+    if not names:
+        return lambda x: ()
+    fetch = attrgetter(*names)
+    return fetch if len(names) > 1 else lambda x: (fetch(x),)
+
+
+def _fast_parts(parts: list[Any]) -> Reader | None:
     """Return a reader for the parts of a container, given in order."""
     if all(type(p) is int for p in parts):
-        return _flatten_leaves
-    readers = [reader for part in parts if (reader := _flatten_reader(part)) is not None]
+        return _fast_leaves
+    readers = [reader for part in parts if (reader := _fast_reader(part)) is not None]
     if len(readers) < len(parts):
         return None
 
@@ -90,6 +124,6 @@ def _flatten_parts(parts: list[Any]) -> Reader | None:
     return read
 
 
-def _flatten_leaves(xs: Any, into: list[Any]) -> bool:
+def _fast_leaves(xs: Any, into: list[Any]) -> bool:
     into.extend(xs)
     return True

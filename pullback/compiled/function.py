@@ -23,6 +23,7 @@ from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
+from pullback.tree_nodes import static_values
 
 # Programs kept for each function; the least recently used are dropped.
 MOST_SPECIALIZATIONS = 256
@@ -81,7 +82,8 @@ class Compiled(Generic[Parameters, Result]):
 
     def guarded_parts(self) -> list[tuple[str, Any]]:
         """Return what guards of another function examine of this one."""
-        return [("", self._f)]
+        given = [(f".{name}", x) for name, x in vars(self).items() if not name.startswith("_")]
+        return [("", self._f), *given]
 
     def __deepcopy__(self, memo: dict) -> Compiled[Parameters, Result]:
         """Compile a copy of the function: a bound method goes to the copy of its instance."""
@@ -222,4 +224,5 @@ class Invocation:
     def roots(self) -> list[tuple[str, Any]]:
         """Static values, which are guarded together with all that they lead to."""
         leaves = [(i, x) for i, (x, k) in enumerate(zip(self.leaves, self.kinds)) if k is STATIC]
-        return [*self._named, *((self.paths[i], x) for i, x in leaves)]
+        fields = static_values((self.args, self.kwargs))
+        return [*self._named, *((self.paths[i], x) for i, x in leaves), *fields]

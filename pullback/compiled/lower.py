@@ -16,7 +16,7 @@ from pullback.engines.registry import mesh_of
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
-from pullback.graph.types import show_apart
+from pullback.graph.types import show_types_apart
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -118,5 +118,5 @@ def check_lowered_arguments(name: str, paths: Sequence[str], wanted: tuple, give
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new:
             hint = "The program was compiled ahead of time, for one kind of arguments."
-            wanted_kind, kind = show_apart(old, new)
+            wanted_kind, kind = show_types_apart(old, new)
             raise ArgumentError(f"{name}: {path} must be {wanted_kind}, got {kind}", hint=hint)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.arguments import STATIC, Number
+from pullback.compiled.arguments import STATIC, ArgumentNumber
 from pullback.compiled.trace import CompileTrace
 from pullback.engines import base
 from pullback.engines.base import Engine
@@ -44,7 +44,7 @@ class CompiledProgram:
         self.inputs = [k for k in call.kinds if k is not STATIC]
         self.computed: list[Node] = []
         places = {x: i for i, x in enumerate(graph.inputs)}
-        numbers = {x for x, k in zip(graph.inputs, self.inputs) if isinstance(k, Number)}
+        numbers = {x for x, k in zip(graph.inputs, self.inputs) if isinstance(k, ArgumentNumber)}
         self.plan: list[tuple[bool, int]] = []
         for y in graph.outputs:
             is_input = y in places and y not in numbers
@@ -56,7 +56,7 @@ class CompiledProgram:
         self.outs = [(y.type, y.where) for y in self.computed]
         self.donated = call.donated  # for each leaf, also where its buffer is not reused
         self.donors = self._donors()
-        self.numbers = any(isinstance(k, Number) for k in self.inputs)
+        self.numbers = any(isinstance(k, ArgumentNumber) for k in self.inputs)
         self.run: Any = None  # set by `ready`
         self.packed: tuple[list[int], Any] | None = None  # the last run's numbers
         self.traced_in = call.seconds
@@ -69,7 +69,7 @@ class CompiledProgram:
         if not self.numbers:
             return canonicalise(graph)
         # The number of words of each input: 0 for a tensor
-        sizes = [1 + (k[0] is complex) if isinstance(k, Number) else 0 for k in self.inputs]
+        sizes = [1 + (k[0] is complex) if isinstance(k, ArgumentNumber) else 0 for k in self.inputs]
         packed = Input("numbers", (sum(sizes),), uint64)()
         new, kept, names = list(graph.inputs), [], []
         for i, (x, name) in enumerate(zip(graph.inputs, graph.names)):
@@ -156,7 +156,9 @@ class CompiledProgram:
         """Return what the user calls an input of the compiled graph: a tensor, or all numbers."""
         graph = self.executed
         if self.numbers and number == len(graph.inputs) - 1:
-            packed = [n for n, k in zip(self.graph.names, self.inputs) if isinstance(k, Number)]
+            packed = [
+                n for n, k in zip(self.graph.names, self.inputs) if isinstance(k, ArgumentNumber)
+            ]
             return f"the numbers {', '.join(packed)} of {self.name}"
         return f"{graph.names[number]}, {graph.inputs[number].type}, of {self.name}"
 

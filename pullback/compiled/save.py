@@ -22,8 +22,8 @@ from pullback.compiled import saved_header, signature
 from pullback.compiled.arguments import (
     STATIC,
     WIDE,
+    ArgumentNumber,
     Kind,
-    Number,
     classify_arguments,
     split_static_arguments,
 )
@@ -43,7 +43,7 @@ from pullback.errors import (
 )
 from pullback.functions import shard
 from pullback.graph.dtypes import dtype
-from pullback.graph.types import Type, show_apart
+from pullback.graph.types import Type, show_types_apart
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
 from pullback.lazy.settings import current
@@ -114,7 +114,7 @@ def save(
 def _save_kind(kind: Kind, value: Any) -> Any:
     if isinstance(kind, Type):
         return ["tensor", *_type_to_data(kind)]
-    if isinstance(kind, Number):
+    if isinstance(kind, ArgumentNumber):
         return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
     return ["static", value_to_data(value)]
 
@@ -153,7 +153,7 @@ def _opened_saved_file(
     with open(path, "rb") as file:
         data, signed = signature.split(file.read())
     if trusted is not None:
-        problem = signature.problem(data, signed, trusted)
+        problem = signature.signature_problem(data, signed, trusted)
         if problem is not None:
             raise SavedProgramError(f"load_compiled: {name} is refused, {problem}")
     start = len(MAGIC) + 32
@@ -221,7 +221,7 @@ class Loaded(Executor):
             )
         for path, old, new in zip(self._header["paths"], self.kinds, kinds, strict=True):
             if old != new:
-                wanted, given = show_apart(old, new)
+                wanted, given = show_types_apart(old, new)
                 raise ArgumentError(f"{self.name}: {path} must be {wanted}, got {given}")
         fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
         fixed += zip([value for _, value in static], self._static, strict=True)
@@ -311,5 +311,5 @@ def _load_saved_kind(leaf: Any) -> Kind:
         return _saved_type(more)
     if kind == "number":
         numbers = {k.__name__: k for k in WIDE}
-        return Number(numbers[more[0]], None if more[1] is None else dtype(more[1]))
+        return ArgumentNumber(numbers[more[0]], None if more[1] is None else dtype(more[1]))
     return STATIC

@@ -8,6 +8,7 @@ from typing import Any
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
+from pullback.tree_nodes import one_level, rebuild, registered_name
 
 _NAMES = {"OptimizerState": "State"}  # classes that had another name when the format was made
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "deque": deque}
@@ -36,10 +37,10 @@ def _serialize_value(node: Any) -> Any:
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         known_as = _NAMES.get(kind.__name__, kind.__name__)
         return ["namedtuple", [_serialize_value(x) for x in node], known_as, list(node._fields)]
-    name = tree.registered_name(kind)
+    name = registered_name(kind)
     if name is None:
         raise _cannot_serialize(f"a container of type {kind.__name__}")
-    children, data = tree.one_level(node)
+    children, data = one_level(node)
     return ["registered", [_serialize_value(x) for x in children], name, value_to_data(data)]
 
 
@@ -56,7 +57,7 @@ def _deserialize_value(data: Any) -> Any:
     if kind == "namedtuple":
         return namedtuple(*more)(*items)  # type: ignore[misc]
     name, extra = more
-    return tree.rebuild(name, value_from_data(extra), items)
+    return rebuild(name, value_from_data(extra), items)
 
 
 def value_to_data(value: Any) -> Any:
@@ -96,6 +97,6 @@ _READERS: dict[str, Any] = {
 def _cannot_serialize(what: str) -> ArgumentError:
     return ArgumentError(
         f"save: {what} cannot be written to a file",
-        hint="Save a function of tensors and numbers in lists, tuples, dicts, named tuples and\n"
-        "classes registered with pb.tree.register; static values must be plain.",
+        hint="Save a function of tensors and numbers in lists, tuples, dicts, named tuples,\n"
+        "dataclasses and classes registered with pb.tree.register; static values must be plain.",
     )  # fmt: skip

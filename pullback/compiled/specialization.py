@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, WIDE, Number
+from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber
 from pullback.compiled.donation import donated_seen_by_others
 from pullback.compiled.executor import Executor
-from pullback.compiled.flatten_fast import make_flatten_reader
+from pullback.compiled.flatten_fast import make_fast_reader
 from pullback.compiled.guards.checks import Ref
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.guards.walk import Snapshot
@@ -22,7 +22,7 @@ from pullback.lazy.operators import node_of, number, scalar_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.wrap.call import Call
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Specialization(Executor):
         self.static = [_Expected(x) for x in call.static]
         # The number of arguments if each is a single tensor: there is no tree to flatten.
         self.flat = len(self.kinds) if call.flat else -1
-        self._reader = make_flatten_reader(call.in_tree)
+        self._reader = make_fast_reader(call.in_tree)
         self.traced = traced
         # Numbers of captured tensors in the snapshot: another may be there at the next call.
         known = {t: i for i, t in enumerate(call.snapshot.tensors)}
@@ -89,7 +89,7 @@ class Specialization(Executor):
             elif type(kind) is _Expected:
                 if not kind(x):
                     return MISSED
-            elif type(kind) is Number and type(x) is kind[0] and kind[1] is None:
+            elif type(kind) is ArgumentNumber and type(x) is kind[0] and kind[1] is None:
                 numbers.append(x)
             else:
                 return MISSED
@@ -153,7 +153,7 @@ def _specialization_node(x: Any) -> Node:
     """Return the node of a tensor or a number among the arguments."""
     if isinstance(x, Tensor):
         return node_of(x)
-    if isinstance(x, Unknown):
+    if isinstance(x, TracedNumber):
         return x.node
     x = number(x)
     return scalar_operand(x, WIDE[type(x)])

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
-from pullback.compiled.arguments import STATIC, Number, argument_types
-from pullback.compiled.guards.walk import Snapshot, Walk, walk
+from pullback.compiled.arguments import STATIC, ArgumentNumber, argument_types
+from pullback.compiled.guards.values import same_plain
+from pullback.compiled.guards.walk import GuardWalk, Snapshot, walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
@@ -24,6 +25,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown_traced_number
 from pullback.lazy.values import checked_value, to_host
 from pullback.ops.sources import Input
+from pullback.tree_nodes import LostWrites
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -74,8 +76,11 @@ def _staged_for_trace(call: Invocation) -> Staged:
         leaves = zip(call.leaves, call.kinds, strict=True)
         given = [x if k is STATIC else _trace_placeholder(k, next(values)) for x, k in leaves]
         inputs, named = tree.unflatten(call.in_tree, given)
+        writes = LostWrites((inputs, named))
         args, kwargs = call.options.merge(inputs, named, call.static)
-        return call.f(*args, **kwargs)
+        result = call.f(*args, **kwargs)
+        writes.refuse(call.name)
+        return result
 
     types = argument_types(call.kinds)
     flat = tree.flatten((tuple(range(len(types))), {}))[1]
@@ -83,7 +88,7 @@ def _staged_for_trace(call: Invocation) -> Staged:
 
 
 def _trace_placeholder(kind: Any, placeholder: Tensor) -> Any:
-    number = isinstance(kind, Number)
+    number = isinstance(kind, ArgumentNumber)
     return unknown_traced_number(kind[0], placeholder._node, kind[1]) if number else placeholder
 
 
@@ -145,7 +150,7 @@ def _trace_with_constants(
     return Graph(inputs, graph(*values)), kept
 
 
-def _exclude_changed_from_trace(call: Invocation, before: Walk, first: int) -> None:
+def _exclude_changed_from_trace(call: Invocation, before: GuardWalk, first: int) -> None:
     """Exclude places that the function itself changed from the guards: they would always fail.
 
     Raise if it stored a tensor of the trace outside, which would have no value there. Modules that
@@ -162,10 +167,9 @@ def _exclude_changed_from_trace(call: Invocation, before: Walk, first: int) -> N
                 call.own[id(mapping), name] = mapping
     for place, (holder, value) in before.places.items():
         _, now = seen.places.get(place, (None, None))
+        same = now is value or same_plain(now, value)
         if isinstance(now, tuple) and isinstance(value, tuple):
-            same = len(now) == len(value) and all(map(is_, now, value))
-        else:
-            same = now is value
+            same = same or (len(now) == len(value) and all(map(is_, now, value)))
         if not same and not isinstance(now, ModuleType):
             if isinstance(value, Tensor) and isinstance(now, Tensor) and now._node.number >= first:
                 raise _stored_in_trace(call, str(place[1] or "a closure variable"))

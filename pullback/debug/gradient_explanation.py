@@ -11,8 +11,9 @@ import numpy as np
 
 from pullback.api.recording import Transform
 from pullback.debug.gradient_flow import BESIDE, Cut, Flow
-from pullback.debug.recorded import RecordedFunction, exact_lines
+from pullback.debug.recorded import DebuggedFunction, exact_lines
 from pullback.errors import NonDifferentiableInput
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.value_reports import OperandRange, operand_range
@@ -76,6 +77,7 @@ class GradientReport:
     __repr__ = __str__
 
 
+@validated
 def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
     """Return a function that tells for each argument of `f` whether a gradient arrives, or why not.
 
@@ -92,7 +94,7 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
 
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> GradientReport:
-        program = RecordedFunction("explain_grad", f, args, kwargs)
+        program = DebuggedFunction("explain_grad", f, args, kwargs)
         if not any(y.type.inexact for y in program.outputs):
             got = ", ".join(str(y.type) for y in program.outputs) or "nothing"
             message = f"explain_grad: a result must be float or complex, got {got}"
@@ -105,7 +107,7 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
     return explained
 
 
-def _explain(program: RecordedFunction, flow: Flow, name: str, x: Node) -> ArgumentGradient:
+def _explain(program: DebuggedFunction, flow: Flow, name: str, x: Node) -> ArgumentGradient:
     if not x.type.inexact:
         return ArgumentGradient(name, x.type.plain, "discrete", None, 0, ())
     reads = [Cut.read(line) for line in program.reads(x)]

@@ -43,10 +43,10 @@ class Cut:
     path: tuple[tuple[str, Location], ...] = ()
 
     def __str__(self) -> str:
-        head = f"{self.kind} at {_step(self.op, self.where)}: {self.reason}"
+        head = f"{self.kind} at {_flow_step(self.op, self.where)}: {self.reason}"
         if len(self.path) < 2:
             return head
-        return f"{head}\n  path: {' -> '.join(_step(*step) for step in self.path)}"
+        return f"{head}\n  path: {' -> '.join(_flow_step(*step) for step in self.path)}"
 
     @classmethod
     def read(cls, where: Location) -> Cut:
@@ -57,7 +57,7 @@ class Cut:
         return cls("cancelled", "argument", None, "derivatives arrive, but add up to 0")
 
 
-def _step(op: str, where: Location) -> str:
+def _flow_step(op: str, where: Location) -> str:
     return op if where is None else f"{op} ({where})"
 
 
@@ -123,7 +123,9 @@ class Flow:
                 continue
             if alive[node] and self._cancels(node):
                 alive[node] = False
-                made[_with_path((_first_below(node, below), _cancelled(node)), x, below)] = None
+                made[_with_path((_first_below(node, below), _flow_cancelled(node)), x, below)] = (
+                    None
+                )
             for k, operand in enumerate(node.inputs):
                 if operand not in below:
                     continue
@@ -143,7 +145,7 @@ class Flow:
         arrived = [self.values[g] for g in found if g is not None and not self.is_zero(g)]
         if len(arrived) < 2 or x in self.outputs or isinstance(x.type, tuple):
             return False
-        return not np.any(sum([_summed_to(g, x.type.shape) for g in arrived]))
+        return not np.any(sum([_flow_summed_to(g, x.type.shape) for g in arrived]))
 
     def _descendants(self, x: Node) -> set[Node]:
         """The argument and all nodes that depend on it, also where no derivative does."""
@@ -159,7 +161,7 @@ class Flow:
             return [(x, self._detached(node))]
         if not carries_derivative(x.type):
             maker = _discretised(x, below)
-            return [(_first_below(maker, below), _discrete(maker))]
+            return [(_first_below(maker, below), _flow_discrete(maker))]
         pulled = self._pulled.get(node, ())
         if isinstance(node.op, RunsAs) and any(pulled) and pulled[k] is None:
             return []  # a user's rule takes the place of this path
@@ -171,7 +173,7 @@ class Flow:
         inner = _cuts_in_all(self._runs.get(node, ()))
         if inner:
             return [(x, c) for c in inner]
-        return [(x, _constant(node) if g is None else self._dead(node))]
+        return [(x, _flow_constant(node) if g is None else self._dead(node))]
 
     def _dead(self, node: Node) -> Cut:
         """The rule gave a cotangent, but all of its elements are 0 for these operands."""
@@ -197,13 +199,13 @@ class _InputWatch(MeshWatch):
     """Keeps the inputs of the first runs of each graph that an op holds."""
 
     def __init__(self) -> None:
-        super().__init__(_input_value)
+        super().__init__(_flow_input_value)
 
     def skips(self, outer: GraphRun) -> bool:
         return len(outer.inner.get(outer.current, ())) >= MOST_RUNS  # type: ignore[arg-type]
 
 
-def _input_value(node: Node, xs: Sequence[Any], made: Any) -> Any:
+def _flow_input_value(node: Node, xs: Sequence[Any], made: Any) -> Any:
     return np.asarray(made) if isinstance(node.op, InputSource) else None
 
 
@@ -262,21 +264,21 @@ def _discretised(x: Node, below: set[Node]) -> Node:
     return x
 
 
-def _cancelled(node: Node) -> Cut:
+def _flow_cancelled(node: Node) -> Cut:
     return Cut("cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0")
 
 
-def _summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A cotangent summed over the dimensions along which its operand was broadcast."""
     g = g.sum(axis=tuple(range(g.ndim - len(shape))))
     return g.sum(axis=tuple([i for i, n in enumerate(shape) if n == 1]), keepdims=True)
 
 
-def _discrete(node: Node) -> Cut:
+def _flow_discrete(node: Node) -> Cut:
     types = f"{node.type[0]}, ..." if isinstance(node.type, tuple) else str(node.type)
     reason = f"its result is {types}, and only floats have derivatives"
     return Cut("discrete", title_of(node), node.where, reason)
 
 
-def _constant(node: Node) -> Cut:
+def _flow_constant(node: Node) -> Cut:
     return Cut("constant", title_of(node), node.where, "its derivative is 0 everywhere")

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.debug.recorded import RecordedFunction
+from pullback.debug.recorded import DebuggedFunction
 from pullback.errors import UnsupportedOp
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless, watched_for_nan
+from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless_nonfinite, watched_for_nan
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class NanReport:
         return [*self.results, *[f"the gradient of {name}" for name in self.gradients]]
 
 
+@validated
 def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
     """Return a function that finds the first NaN or infinity of `f` and of its gradient.
 
@@ -68,7 +70,7 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
 
     @functools.wraps(f)
     def traced(*args: Any, **kwargs: Any) -> NanReport:
-        program = RecordedFunction("trace_nan", f, args, kwargs)
+        program = DebuggedFunction("trace_nan", f, args, kwargs)
         why, found = "", []
         try:
             found = program.gradients()
@@ -76,35 +78,35 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
             why = str(error).splitlines()[0]
         gradients = [
             (name, g)
-            for name, g in zip(_names_of(program), found, strict=False) if g is not None
+            for name, g in zip(_nan_names_of(program), found, strict=False) if g is not None
         ]  # fmt: skip
         graph, arrays = program.closed([*program.outputs, *[g for _, g in gradients]])
         run = watched_for_nan(graph, arrays)
         count = len(program.outputs)
-        names = _result_names(count)
-        forward = _bad(run.notes, graph, names, 0)
-        backward = _bad(run.notes, graph, [name for name, _ in gradients], count)
+        names = _nan_result_names(count)
+        forward = _nan_found(run.notes, graph, names, 0)
+        backward = _nan_found(run.notes, graph, [name for name, _ in gradients], count)
         first = find_nonfinite(run, graph.outputs[:count]) or (
             None if forward else find_nonfinite(run, graph.outputs)
         )
         given = [n for n, x in zip(graph.names, graph.inputs, strict=True) if x in run.notes]
         needed = tuple(given) if (forward or backward) and first is None else ()
-        hidden = () if forward else tuple(harmless(run))
+        hidden = () if forward else tuple(harmless_nonfinite(run))
         return NanReport(first, needed, tuple(forward), tuple(backward), hidden, why)
 
     return traced
 
 
-def _names_of(program: RecordedFunction) -> list[str]:
+def _nan_names_of(program: DebuggedFunction) -> list[str]:
     pairs = zip(program.names, program.inputs, strict=True)
     return [name for name, x in pairs if x.type.inexact]
 
 
-def _result_names(count: int) -> list[str]:
+def _nan_result_names(count: int) -> list[str]:
     return ["the result"] if count == 1 else [f"result {i}" for i in range(count)]
 
 
-def _bad(notes: dict[Node, Any], graph: Graph, names: Sequence[str], start: int) -> list[str]:
+def _nan_found(notes: dict[Node, Any], graph: Graph, names: Sequence[str], start: int) -> list[str]:
     """The names of outputs, from `start` on, that are not finite."""
     outputs = graph.outputs[start : start + len(names)]
     return [name for name, y in zip(names, outputs, strict=True) if y in notes]

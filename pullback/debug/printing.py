@@ -18,7 +18,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_node
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.wrap.debug_print import DebugPrint, written
 
 
@@ -39,7 +39,7 @@ def print(*values: Any, **named: Any) -> None:
     x is 1.5, its square 2.25
     2.5
     """
-    template, tensors = _template(values, named)
+    template, tensors = _print_template(values, named)
     nodes = [node_of(asarray(x)) for x in tensors]
     try:  # a wrong specification must raise here, not while the program runs
         written(template, [np.zeros(n.type.shape, n.type.dtype.numpy) for n in nodes])
@@ -52,7 +52,7 @@ def print(*values: Any, **named: Any) -> None:
         sys.stdout.write(written(template, host_values(nodes)) + "\n")
 
 
-def _template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:
+def _print_template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """The text with a numbered field for each tensor, and the tensors; other values are written."""
     tensors: list[Any] = []
     first, rest = (values[0], values[1:]) if values else ("", ())
@@ -62,16 +62,16 @@ def _template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, lis
             raise ArgumentError(
                 f"debug.print: {what}", hint='Write "{name}" in the first argument.'
             )
-        return " ".join([_field(x, "", "", tensors) for x in values]), tensors
+        return " ".join([_print_field(x, "", "", tensors) for x in values]), tensors
     parts, count = [], 0
     for text, name, spec, conversion in string.Formatter().parse(first):
-        parts.append(_escaped(text))
+        parts.append(_print_escaped(text))
         if name is None:
             continue
         if not name:
             name, count = str(count), count + 1
-        value = _looked_up(name, rest, named)
-        parts.append(_field(value, spec or "", conversion or "", tensors))
+        value = _print_looked_up(name, rest, named)
+        parts.append(_print_field(value, spec or "", conversion or "", tensors))
     return "".join(parts), tensors
 
 
@@ -82,7 +82,7 @@ def _has_fields(text: str) -> bool:
         return False
 
 
-def _looked_up(name: str, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _print_looked_up(name: str, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """The value of a replacement field, such as `0`, `loss` or `params[w]`."""
     try:
         return string.Formatter().get_field(name, values, named)[0]
@@ -91,17 +91,17 @@ def _looked_up(name: str, values: Sequence[Any], named: Mapping[str, Any]) -> An
         raise ArgumentError(message) from None
 
 
-def _field(value: Any, spec: str, conversion: str, tensors: list[Any]) -> str:
+def _print_field(value: Any, spec: str, conversion: str, tensors: list[Any]) -> str:
     """A field for a tensor, the text of another value."""
-    if isinstance(value, (Tensor, Unknown)):
+    if isinstance(value, (Tensor, TracedNumber)):
         tensors.append(value)
         return f"{{{len(tensors) - 1}{':' if spec else ''}{spec}}}"
     made = repr(value) if conversion == "r" else str(value) if conversion == "s" else value
     try:
-        return _escaped(format(made, spec))
+        return _print_escaped(format(made, spec))
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"debug.print: {error}") from None
 
 
-def _escaped(text: str) -> str:
+def _print_escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")

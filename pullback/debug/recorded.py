@@ -27,7 +27,7 @@ from pullback.ops.wrap.call import inline_calls
 from pullback.transforms.reverse import Watcher, derive, reach
 
 
-class RecordedFunction:
+class DebuggedFunction:
     """The program that a function recorded on its arguments, with calls written out.
 
     Each argument has a token of its own, which tells where its value was read.

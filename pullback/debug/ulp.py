@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 
-def distance(x: np.ndarray, y: np.ndarray, scale: float | None = None) -> float:
+def ulp_distance(x: np.ndarray, y: np.ndarray, scale: float | None = None) -> float:
     """The largest distance of two arrays in units of the last place; of integers, in ones.
 
     The unit is that of each element or, with a `scale`, that of a number of this size. It is
@@ -17,7 +17,7 @@ def distance(x: np.ndarray, y: np.ndarray, scale: float | None = None) -> float:
     if x.size == 0:
         return 0.0
     if x.dtype.kind == "c":
-        return max(distance(x.real, y.real, scale), distance(x.imag, y.imag, scale))
+        return max(ulp_distance(x.real, y.real, scale), ulp_distance(x.imag, y.imag, scale))
     if x.dtype.kind in "biu":
         return float(np.max(np.abs(x.astype(object) - y.astype(object))))
     wide = x.astype(np.float64), y.astype(np.float64)
@@ -27,12 +27,12 @@ def distance(x: np.ndarray, y: np.ndarray, scale: float | None = None) -> float:
     if scale is not None:
         with np.errstate(invalid="ignore"):  # equal infinities have no difference
             difference = np.abs(wide[0] - wide[1])
-        return float(np.max(np.where(same, 0.0, difference)) / unit(scale, x.dtype))
-    steps = np.abs(_ordered(x).astype(object) - _ordered(y).astype(object))
+        return float(np.max(np.where(same, 0.0, difference)) / ulp_unit(scale, x.dtype))
+    steps = np.abs(_ulp_ordered(x).astype(object) - _ulp_ordered(y).astype(object))
     return float(np.max(np.where(same, 0, steps)))
 
 
-def unit(value: float, dtype: np.dtype) -> float:
+def ulp_unit(value: float, dtype: np.dtype) -> float:
     """The unit in the last place of a number of this size."""
     info = ml_dtypes.finfo(dtype)
     smallest = float(info.smallest_subnormal)
@@ -41,7 +41,7 @@ def unit(value: float, dtype: np.dtype) -> float:
     return max(smallest, float(info.eps) * 2.0 ** math.floor(math.log2(abs(value))))
 
 
-def magnitude(array: np.ndarray) -> float:
+def ulp_magnitude(array: np.ndarray) -> float:
     """The largest finite absolute value of an array of floats; 0 for other arrays."""
     if array.dtype.kind not in "fcV" or not array.size:
         return 0.0
@@ -50,7 +50,7 @@ def magnitude(array: np.ndarray) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def _ordered(x: np.ndarray) -> np.ndarray:
+def _ulp_ordered(x: np.ndarray) -> np.ndarray:
     """Floats as integers in the same order: neighbours differ by one, and the zeros are equal."""
     kind = np.dtype(f"i{x.dtype.itemsize}")
     bits = np.ascontiguousarray(x).view(kind).astype(np.int64)

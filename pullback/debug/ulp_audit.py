@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import RecordedFunction
-from pullback.debug.ulp import distance, magnitude
+from pullback.debug.recorded import DebuggedFunction
+from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location
+from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import SumOfProducts
@@ -99,6 +100,7 @@ class AuditReport:
     __repr__ = __str__
 
 
+@validated
 def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditReport]:
     """Return a function that compares the compiled program of `f` with NumPy, node by node.
 
@@ -113,25 +115,25 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
 
     @functools.wraps(f)
     def audited(*args: Any, **kwargs: Any) -> AuditReport:
-        program = RecordedFunction("audit", f, args, kwargs)
+        program = DebuggedFunction("audit", f, args, kwargs)
         graph, arrays = program.closed(program.outputs)
         graph = canonicalise(graph)
-        rows, root = _compare(graph, arrays, ())
+        rows, root = _audit_compare(graph, arrays, ())
         wanted = [np.asarray(root.notes[y]) for y in graph.outputs]
-        pairs = zip(_execute(graph, arrays), wanted, strict=True)
-        results = tuple([distance(y, z, magnitude(z)) for y, z in pairs])
+        pairs = zip(_audit_execute(graph, arrays), wanted, strict=True)
+        results = tuple([ulp_distance(y, z, ulp_magnitude(z)) for y, z in pairs])
         return AuditReport(tuple(rows), results, tolerance, current().engine)
 
     return audited
 
 
-def _compare(
+def _audit_compare(
     graph: Graph, arrays: Sequence[np.ndarray], loops: tuple[Loop, ...]
 ) -> tuple[list[AuditedNode], GraphRun]:
     """Compare all values of a program, and those of the graphs inside it; also return NumPy's."""
     inner = graph.nodes[len(graph.inputs) :]
     nodes = [n for n in inner if n.inputs and not isinstance(n.type, tuple)]
-    compiled = dict(zip(nodes, _execute(Graph(graph.inputs, nodes), arrays), strict=True))
+    compiled = dict(zip(nodes, _audit_execute(Graph(graph.inputs, nodes), arrays), strict=True))
     compiled |= dict(zip(graph.inputs, map(np.asarray, arrays), strict=True))
     with _ValueWatch() as watch, np.errstate(all="ignore"):
         interpret(graph, arrays)
@@ -145,7 +147,7 @@ def _compare(
         made += [_audited(node, r, compiled, watch.root, loops) for r in results]
         for run in watch.root.inner.get(node, ()):
             around = (*loops, Loop(title_of(node), node.where, run.iteration))
-            made += _compare(run.graph, [run.notes[x] for x in run.graph.inputs], around)[0]
+            made += _audit_compare(run.graph, [run.notes[x] for x in run.graph.inputs], around)[0]
     return made, watch.root
 
 
@@ -159,20 +161,20 @@ def _audited(
         made = numpy_result(node, xs)
     if result is not node:
         made = made[result.op.index]  # type: ignore[attr-defined]
-    scale = _scale(node.op, xs, compiled[result])
-    own = distance(compiled[result], np.asarray(made), scale)
-    total = distance(compiled[result], np.asarray(run.notes[result]), scale)
+    scale = _audit_scale(node.op, xs, compiled[result])
+    own = ulp_distance(compiled[result], np.asarray(made), scale)
+    total = ulp_distance(compiled[result], np.asarray(run.notes[result]), scale)
     rule = TABLE[node.forward_op].title if node.forward_op in TABLE else node.forward_op
     where = node.where or next((loop.where for loop in reversed(loops) if loop.where), None)
     return AuditedNode(title_of(node), rule, where, result.type.plain, own, total, loops)
 
 
-def _scale(op: Op, xs: Sequence[Any], result: np.ndarray) -> float | None:
+def _audit_scale(op: Op, xs: Sequence[Any], result: np.ndarray) -> float | None:
     """The size of the terms that an op adds; None if it adds none."""
-    sizes = [magnitude(np.asarray(x)) for x in xs]
+    sizes = [ulp_magnitude(np.asarray(x)) for x in xs]
     if isinstance(op, SumOfProducts):
-        return max(math.prod(sizes), magnitude(result))
-    return max([*sizes, magnitude(result)]) if op.linear or op.graphs else None
+        return max(math.prod(sizes), ulp_magnitude(result))
+    return max([*sizes, ulp_magnitude(result)]) if op.linear or op.graphs else None
 
 
 class _ValueWatch(MeshWatch):
@@ -187,7 +189,7 @@ class _ValueWatch(MeshWatch):
         return len(bodies) >= MOST_RUNS
 
 
-def _execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _audit_execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compile a program with the engine in use and run it."""
     mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
     engine = engine_for(current(), mesh)

@@ -10,14 +10,14 @@ import time
 from typing import Any
 
 from pullback.distributed.environment import LAUNCHER, LISTEN
-from pullback.distributed.gate import Gate, one_address
+from pullback.distributed.gate import Gate, one_gate_address
 from pullback.distributed.handshake import WORK, job_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
 from pullback.distributed.membership import compare_members
 from pullback.distributed.proxy import Proxy, Relay, private_directory
 from pullback.distributed.rendezvous import Joined, Rendezvous, join_rendezvous
 from pullback.distributed.synchronize import gather
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
 from pullback.engines.xla.replicas import SharedProgram, differing_inputs
@@ -30,10 +30,10 @@ from pullback.static.fingerprints import fingerprint
 def connect_to_coordinator(address: str, count: int, index: int, timeout: float) -> Connection:
     """Return when all processes are connected to the coordinator at `address`."""
     host, _, port = address.rpartition(":")
-    host = one_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
-    listens = one_address(variable(LISTEN, host))
+    host = one_gate_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
+    listens = one_gate_address(environment_variable(LISTEN, host))
     secret = job_secret()
-    patience = variable("PULLBACK_PATIENCE", 8.0)
+    patience = environment_variable("PULLBACK_PATIENCE", 8.0)
     service = relay = proxy = None
     # Connections last as long as the job: once they are there, nothing listens any more.
     with contextlib.ExitStack() as until_connected:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from pullback.distributed.handshake import Refused, challenge
+from pullback.distributed.handshake import Refused, handshake_challenge
 from pullback.errors import ArgumentError, EngineError
 
 Handler = Callable[[socket.socket], None]
@@ -36,7 +36,7 @@ class Gate:
         self._lock = threading.Lock()
         self._refused = 0
         self._closed = False
-        self._listener = _listen(host, port)
+        self._listener = _listen_at_gate(host, port)
         self._listener.settimeout(_POLL)
         self.host: str = self._listener.getsockname()[0]
         self.address = f"{self.host}:{port}"
@@ -50,11 +50,11 @@ class Gate:
     def close(self) -> None:
         """Listen no more; connections that were let in stay."""
         self._closed = True
-        _end(self._listener)  # where the thread that accepts does not wake up, it looks soon
+        _end_gate(self._listener)  # where the thread that accepts does not wake up, it looks soon
         self._listener.close()
         with self._lock:
             for connection in self._strangers:
-                _end(connection)
+                _end_gate(connection)
 
     def _accept(self) -> None:
         while not self._closed:
@@ -70,7 +70,7 @@ class Gate:
                 if len(self._strangers) > _MOST_STRANGERS:
                     oldest = next(iter(self._strangers))
                     del self._strangers[oldest]
-                    _end(oldest)  # its thread then refuses it
+                    _end_gate(oldest)  # its thread then refuses it
             arguments = (connection, str(address[0]))
             threading.Thread(
                 target=self._serve, args=arguments, daemon=True, name="pullback-gate"
@@ -79,7 +79,7 @@ class Gate:
     def _serve(self, connection: socket.socket, address: str) -> None:
         try:
             try:
-                purpose = challenge(connection, self._secret)
+                purpose = handshake_challenge(connection, self._secret)
             finally:
                 with self._lock:
                     self._strangers.pop(connection, None)
@@ -101,34 +101,34 @@ class Gate:
             _logger.warning("further refused connections are not logged")
 
 
-def _end(connection: socket.socket) -> None:
+def _end_gate(connection: socket.socket) -> None:
     """Wake up the thread that waits for a socket."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen_at_gate(host: str, port: int) -> socket.socket:
     """Return a socket that listens at one address of this machine, never at all of them."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = _bound(family, address)
+        listener = _bound_gate(family, address)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise _taken(host, port) from None
+            raise _gate_address_taken(host, port) from None
         hint = (
             "Give an address of the machine of process 0. If others reach it under another "
             "address, set\nPULLBACK_LISTEN to its own."
         )
-        raise _error(f"cannot listen at {host}:{port} ({error})", hint) from None
+        raise _gate_error(f"cannot listen at {host}:{port} ({error})", hint) from None
     # Another program of this user may share the port.
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         listener.close()
-        raise _taken(host, port)
+        raise _gate_address_taken(host, port)
     listener.listen(512)
     return listener
 
 
-def _bound(family: int, address: tuple) -> socket.socket:
+def _bound_gate(family: int, address: tuple) -> socket.socket:
     """Return a socket at an address, which the launcher may have reserved for it."""
     listener = socket.socket(family)
     try:
@@ -142,12 +142,12 @@ def _bound(family: int, address: tuple) -> socket.socket:
     return listener
 
 
-def _taken(host: str, port: int) -> EngineError:
+def _gate_address_taken(host: str, port: int) -> EngineError:
     hint = "Choose another port; and only one process may have process_id 0."
-    return _error(f"another program listens at {host}:{port}", hint)
+    return _gate_error(f"another program listens at {host}:{port}", hint)
 
 
-def one_address(host: str) -> str:
+def one_gate_address(host: str) -> str:
     """Return a host, unless it stands for all addresses of a machine."""
     try:
         every = ipaddress.ip_address(host).is_unspecified
@@ -161,5 +161,5 @@ def one_address(host: str) -> str:
     return host
 
 
-def _error(what: str, hint: str) -> EngineError:
+def _gate_error(what: str, hint: str) -> EngineError:
     return EngineError(what, op="initialize", hint=hint)

@@ -52,40 +52,42 @@ def job_secret() -> bytes:
     return given.encode("utf-8", "surrogateescape")
 
 
-def challenge(connection: socket.socket, secret: bytes) -> bytes:
+def handshake_challenge(connection: socket.socket, secret: bytes) -> bytes:
     """Let a caller in: return its purpose, or raise `Refused`."""
     mine, end = secrets.token_bytes(_NONCE), time.monotonic() + PATIENCE
     connection.settimeout(PATIENCE)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.sendall(_PROTOCOL + mine)
-    said = receive(connection, _PURPOSE + _NONCE + _HASH, end)
+    said = handshake_receive(connection, _PURPOSE + _NONCE + _HASH, end)
     purpose, theirs = said[:_PURPOSE], said[_PURPOSE:-_HASH]
-    if not hmac.compare_digest(said[-_HASH:], _proof(secret, b"caller", purpose, mine, theirs)):
+    if not hmac.compare_digest(
+        said[-_HASH:], _handshake_proof(secret, b"caller", purpose, mine, theirs)
+    ):
         connection.sendall(_REFUSED)
         raise Refused("it does not know the secret of this job")
-    connection.sendall(_proof(secret, b"called", purpose, mine, theirs))
+    connection.sendall(_handshake_proof(secret, b"called", purpose, mine, theirs))
     return purpose
 
 
-def respond(
+def handshake_respond(
     connection: socket.socket, secret: bytes, purpose: bytes, timeout: float = PATIENCE
 ) -> None:
     """Call process 0: return when both sides have proved that they know the secret."""
     mine, end = secrets.token_bytes(_NONCE), time.monotonic() + timeout
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    said = receive(connection, len(_PROTOCOL) + _NONCE, end)
+    said = handshake_receive(connection, len(_PROTOCOL) + _NONCE, end)
     theirs = said[len(_PROTOCOL) :]
     if not said.startswith(_PROTOCOL):
         raise Refused("another program listens there, or another version of pullback")
-    connection.sendall(purpose + mine + _proof(secret, b"caller", purpose, theirs, mine))
-    answer = receive(connection, _HASH, end)
+    connection.sendall(purpose + mine + _handshake_proof(secret, b"caller", purpose, theirs, mine))
+    answer = handshake_receive(connection, _HASH, end)
     if answer == _REFUSED:
         raise WrongSecret
-    if not hmac.compare_digest(answer, _proof(secret, b"called", purpose, theirs, mine)):
+    if not hmac.compare_digest(answer, _handshake_proof(secret, b"called", purpose, theirs, mine)):
         raise Refused("what listens there does not know the secret of this job")
 
 
-def receive(connection: socket.socket, size: int, end: float) -> bytes:
+def handshake_receive(connection: socket.socket, size: int, end: float) -> bytes:
     """Return exactly `size` bytes, which must come before `end`."""
     said = b""
     while len(said) < size:
@@ -103,6 +105,8 @@ def receive(connection: socket.socket, size: int, end: float) -> bytes:
     return said
 
 
-def _proof(secret: bytes, role: bytes, purpose: bytes, called: bytes, caller: bytes) -> bytes:
+def _handshake_proof(
+    secret: bytes, role: bytes, purpose: bytes, called: bytes, caller: bytes
+) -> bytes:
     """Return the keyed hash that one side sends, which the other side's cannot be mistaken for."""
     return hmac.digest(secret, _PROTOCOL + role + purpose + called + caller, hashlib.sha256)

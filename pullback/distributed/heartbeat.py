@@ -197,7 +197,7 @@ class Heartbeat:
             if self._in_vain(k):
                 tag = said["waits"]["tag"]
                 there = f"where process {me} started another program on {group.name}"
-                return _mismatch(f"process {k}{name} waits for all at {tag}, {there}")
+                return _heartbeat_mismatch(f"process {k}{name} waits for all at {tag}, {there}")
             if said.get("state") in (ENDED, LEFT):
                 return ProcessMismatch(
                     f"process {k}{name} has ended, and started {theirs.started} programs on "
@@ -273,7 +273,9 @@ class Heartbeat:
             if self._in_vain(k):
                 theirs, mine = self._said[k]["waits"]["tag"], self.waits and self.waits["tag"]
                 here = f"and process {self._cluster.process} at {mine}"
-                return _mismatch(f"process {k}{self.names[k]} waits for all at {theirs}, {here}")
+                return _heartbeat_mismatch(
+                    f"process {k}{self.names[k]} waits for all at {theirs}, {here}"
+                )
         return None
 
     def overtaken(self, group: Group, processes: list[int], word: str) -> PullbackError | None:
@@ -282,7 +284,7 @@ class Heartbeat:
         for k in processes:
             if self._log(k, group).started > started:
                 what = f"started another program instead of {word}"
-                return _mismatch(f"process {k}{self.names[k]} {what}")
+                return _heartbeat_mismatch(f"process {k}{self.names[k]} {what}")
         return None
 
     def _beat(self) -> None:
@@ -327,5 +329,5 @@ class Heartbeat:
         return all(now[k].get("state") == LEFT for k in waits)
 
 
-def _mismatch(what: str) -> ProcessMismatch:
+def _heartbeat_mismatch(what: str) -> ProcessMismatch:
     return ProcessMismatch(what, hint=_SAME_ORDER)

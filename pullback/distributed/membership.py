@@ -15,6 +15,7 @@ from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 from pullback.engines import fork, processes
 from pullback.engines.registry import engine, engine_is_created
 from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
+from pullback.graph.arguments import validated
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -57,13 +58,15 @@ def initialize(
     anything is computed. A process that gives no sign of life for `PULLBACK_PATIENCE` seconds (8)
     is lost: the others get `WorkerLost`.
     """
-    address, count, index = _arguments(coordinator_address, num_processes, process_id)
+    address, count, index = _membership_arguments(coordinator_address, num_processes, process_id)
     if process_count() > 1:
-        raise _error("was called before", "Call it once, at the beginning.")
+        raise _membership_error("was called before", "Call it once, at the beginning.")
     if count == 1:
         return
     if engine_is_created("xla"):
-        raise _error("must be called before anything is computed", "Call it first of all.")
+        raise _membership_error(
+            "must be called before anything is computed", "Call it first of all."
+        )
     if LAUNCHER in os.environ:  # let the system end this process with it (on Linux)
         with contextlib.suppress(AttributeError, OSError):
             ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
@@ -89,19 +92,23 @@ def launch(script: StrPath, *args: object, nproc: int = 2, devices: int | None =
     return run([str(script), *map(str, args)], nproc, devices)
 
 
-def _arguments(address: str | None, count: int | None, index: int | None) -> tuple[str, int, int]:
+def _membership_arguments(
+    address: str | None, count: int | None, index: int | None
+) -> tuple[str, int, int]:
     given = []
     for value, name in ((address, COORDINATOR), (count, COUNT), (index, INDEX)):
         found = os.environ.get(name) if value is None else value
         if found is None:
-            raise _error(f"{name} is not set and its argument not given", _HINT)
+            raise _membership_error(f"{name} is not set and its argument not given", _HINT)
         given.append(str(found))
     place, n, k = given
     if not (n.isdecimal() and k.isdecimal() and 0 <= int(k) < int(n)):
-        raise _error(f"process_id must be in 0 .. num_processes - 1, got {k} of {n}", _HINT)
+        raise _membership_error(
+            f"process_id must be in 0 .. num_processes - 1, got {k} of {n}", _HINT
+        )
     host, _, port = place.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise _error(f"coordinator_address must be host:port, got {place!r}", _HINT)
+        raise _membership_error(f"coordinator_address must be host:port, got {place!r}", _HINT)
     return place, int(n), int(k)
 
 
@@ -111,18 +118,18 @@ def shutdown() -> None:
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
     atexit.unregister(_leave_at_exit)
-    _leave()
+    _leave_membership()
 
 
-def _leave() -> None:
+def _leave_membership() -> None:
     if not fork.lost_xla:  # a forked process is no member
-        processes.current().shutdown()
+        processes.current_processes().shutdown()
 
 
 def _leave_at_exit() -> None:
     """Leave; a script whose last values were wrong must not end with status 0."""
     try:
-        _leave()
+        _leave_membership()
     except ProcessMismatch as error:
         sys.excepthook(type(error), error, error.__traceback__)
         sys.stdout.flush()
@@ -137,12 +144,12 @@ def process_index() -> int:
     >>> pb.distributed.process_index(), pb.distributed.process_count()
     (0, 1)
     """
-    return processes.current().index
+    return processes.current_processes().index
 
 
 def process_count() -> int:
     """The number of processes."""
-    return processes.current().count
+    return processes.current_processes().count
 
 
 def devices() -> list[Device]:
@@ -161,11 +168,13 @@ def local_devices() -> list[Device]:
     return [d for d in devices() if d.process == process_index()]
 
 
+@validated
 def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
     """Return when all processes have reached this call."""
     agree(name, "", timeout)
 
 
+@validated
 def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     """Return when all processes have reached `tag` with the same fingerprint.
 
@@ -175,9 +184,10 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     compare_members(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
+@validated
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     """Return what each process says under a tag, by process index."""
-    return processes.current().exchange(tag, word, timeout)
+    return processes.current_processes().exchange(tag, word, timeout)
 
 
 def compare_members(tag: str, words: dict[int, str]) -> None:
@@ -191,5 +201,5 @@ def compare_members(tag: str, words: dict[int, str]) -> None:
         raise ProcessMismatch(f"processes disagree about {tag}:\n" + "\n".join(lines), hint=hint)
 
 
-def _error(what: str, hint: str) -> ArgumentError:
+def _membership_error(what: str, hint: str) -> ArgumentError:
     return ArgumentError(f"initialize: {what}", hint=hint)

@@ -18,7 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pullback.distributed.handshake import PATIENCE, WORK, Refused, receive, respond
+from pullback.distributed.handshake import (
+    PATIENCE,
+    WORK,
+    Refused,
+    handshake_receive,
+    handshake_respond,
+)
 
 _LONGEST_DIRECTORY = 70  # the path of a Unix socket has at most 107 bytes, on some systems 103
 _INDEX = 4  # bytes
@@ -46,7 +52,7 @@ class Proxy:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
         self._listener.listen()
-        _start(self._accept)
+        _start_proxy(self._accept)
 
     def close(self) -> None:
         """Accept no more connections; those that are open stay."""
@@ -67,8 +73,8 @@ class Proxy:
             self.broken.set()
             return
         self._open.append(server)
-        _start(self._forward, client, server)
-        _start(self._forward, server, client)
+        _start_proxy(self._forward, client, server)
+        _start_proxy(self._forward, server, client)
 
     def _reach(self) -> socket.socket | None:
         """Return a connection to process 0. When many come at once, it may have to be repeated."""
@@ -77,7 +83,7 @@ class Proxy:
             with contextlib.suppress(OSError, Refused):
                 server = socket.create_connection(self._target, timeout=PATIENCE)
                 try:
-                    respond(server, self._secret, WORK)
+                    handshake_respond(server, self._secret, WORK)
                     server.sendall(self._index.to_bytes(_INDEX))
                 except BaseException:
                     server.close()
@@ -88,11 +94,11 @@ class Proxy:
         return None
 
     def _forward(self, source: socket.socket, target: socket.socket) -> None:
-        _copy_bytes(source, target)
+        _proxy_copy_bytes(source, target)
         if source.family != socket.AF_UNIX:
             self.broken.set()
         else:
-            _end(target)
+            _end_proxy(target)
 
 
 class Relay:
@@ -105,40 +111,40 @@ class Relay:
 
     def serve(self, connection: socket.socket) -> None:
         """Forward until the connection ends."""
-        index = int.from_bytes(receive(connection, _INDEX, time.monotonic() + PATIENCE))
+        index = int.from_bytes(handshake_receive(connection, _INDEX, time.monotonic() + PATIENCE))
         if not 0 < index < self._count:
             raise Refused(f"there is no process {index}")
         connection.settimeout(None)
         with connection, socket.socket(socket.AF_UNIX) as service:
             service.connect(self._path)
-            upwards = _start(_forward_and_end, connection, service)
-            _forward_and_end(service, connection)
+            upwards = _start_proxy(_proxy_forward_and_end, connection, service)
+            _proxy_forward_and_end(service, connection)
             upwards.join()
         self.ended.add(index)
         self.changed.set()
 
 
-def _copy_bytes(source: socket.socket, target: socket.socket) -> None:
+def _proxy_copy_bytes(source: socket.socket, target: socket.socket) -> None:
     """Copy bytes until one of two connections ends."""
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
 
 
-def _forward_and_end(source: socket.socket, target: socket.socket) -> None:
+def _proxy_forward_and_end(source: socket.socket, target: socket.socket) -> None:
     """Copy bytes until one of two connections ends; then end both."""
-    _copy_bytes(source, target)
+    _proxy_copy_bytes(source, target)
     for connection in (source, target):
-        _end(connection)
+        _end_proxy(connection)
 
 
-def _end(connection: socket.socket) -> None:
+def _end_proxy(connection: socket.socket) -> None:
     """End a connection; this wakes up the thread that reads from it."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _start(run: Callable, *args: Any) -> threading.Thread:
+def _start_proxy(run: Callable, *args: Any) -> threading.Thread:
     thread = threading.Thread(target=run, args=args, daemon=True, name="pullback-proxy")
     thread.start()
     return thread

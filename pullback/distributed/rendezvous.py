@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 
 from pullback.distributed.environment import SECRET
 from pullback.distributed.gate import Gate
-from pullback.distributed.handshake import MEET, PATIENCE, Refused, WrongSecret, receive, respond
+from pullback.distributed.handshake import (
+    MEET,
+    PATIENCE,
+    Refused,
+    WrongSecret,
+    handshake_receive,
+    handshake_respond,
+)
 from pullback.engines.processes import show
 from pullback.engines.xla import bindings
 from pullback.errors import EngineError
@@ -62,7 +69,7 @@ class Rendezvous:
                 what = f"{show(self._missing)} did not come within {self._timeout:g} s"
                 hint = "Every process must call it, with the same coordinator_address."
                 hint += f"\nProcess 0 waited at {self._gate.address}."
-                self._error = _error(what, hint)
+                self._error = _rendezvous_error(what, hint)
             said = list(self._present.values())
         if self._error is not None:
             self._reply({"error": self._error.message, "hint": self._error.hint})
@@ -100,14 +107,14 @@ class Rendezvous:
         self._present[connection] = said
         for what in mine:
             if mine[what] != theirs.get(what):
-                raise _error(
+                raise _rendezvous_error(
                     f"{what} must be the same for all processes, got {mine[what]} on process 0"
                     f"{self._mine['name']} and {theirs.get(what)} on process {k}{said['name']}"
                 )
         if k not in self._missing:
             others = [self._mine, *[s for s in self._present.values() if s is not said]]
             first = next((s["name"] for s in others if s["index"] == k), "")
-            raise _error(f"two processes have process_id {k},{first} and{said['name']}")
+            raise _rendezvous_error(f"two processes have process_id {k},{first} and{said['name']}")
         self._missing.remove(k)
 
     def _reply(self, answer: dict) -> None:
@@ -117,7 +124,7 @@ class Rendezvous:
         for connection in waiting:
             with contextlib.suppress(OSError):
                 connection.settimeout(PATIENCE)
-                connection.sendall(_message(answer))
+                connection.sendall(_rendezvous_message(answer))
                 connection.shutdown(socket.SHUT_RDWR)  # its thread closes it
 
 
@@ -133,7 +140,7 @@ def join_rendezvous(
 ) -> Joined:
     """Introduce this process to process 0; return when all have come."""
     end = time.monotonic() + timeout
-    mine = _message(rendezvous_introduction(count, index))
+    mine = _rendezvous_message(rendezvous_introduction(count, index))
     for answer in _rendezvous_answers(host, port, mine, secret, end):
         if isinstance(answer, str):
             last = answer
@@ -141,7 +148,7 @@ def join_rendezvous(
         else:
             return answer
     hint = "It is process 0: has it started, with the same coordinator_address?"
-    raise _error(f"no coordinator at {host}:{port} within {timeout:g} s ({last})", hint)
+    raise _rendezvous_error(f"no coordinator at {host}:{port} within {timeout:g} s ({last})", hint)
 
 
 def _rendezvous_answers(
@@ -152,23 +159,25 @@ def _rendezvous_answers(
         left = max(0.1, end - time.monotonic())
         try:
             with socket.create_connection((host, port), timeout=min(5.0, left)) as connection:
-                respond(connection, secret, MEET, min(PATIENCE, left))
+                handshake_respond(connection, secret, MEET, min(PATIENCE, left))
                 connection.sendall(mine)
                 # by then process 0 has given up
-                yield _joined(_read(connection, left + 5), connection.getsockname()[0])
+                yield _joined_rendezvous(
+                    _read_rendezvous(connection, left + 5), connection.getsockname()[0]
+                )
         except WrongSecret:
             what = f"process 0 at {host}:{port} has another secret than this process"
-            raise _error(what, f"{SECRET} must be the same for all processes.") from None
+            raise _rendezvous_error(what, f"{SECRET} must be the same for all processes.") from None
         except (Refused, OSError) as error:
             yield str(error)
         if time.monotonic() > end:
             return
 
 
-def _joined(answer: Any, host: str) -> Joined:
+def _joined_rendezvous(answer: Any, host: str) -> Joined:
     match answer:
         case {"error": str(what), "hint": str() | None as hint}:
-            raise _error(what, hint)
+            raise _rendezvous_error(what, hint)
         case {"names": [*names]} if all(isinstance(name, str) for name in names):
             return Joined(names, host)
     raise Refused("its answer cannot be understood")
@@ -176,30 +185,30 @@ def _joined(answer: Any, host: str) -> Joined:
 
 def _read_introduction(connection: socket.socket) -> dict[str, Any]:
     """Return what a process says about itself."""
-    match _read(connection, PATIENCE):
+    match _read_rendezvous(connection, PATIENCE):
         case {"index": int(k), "name": str(), "same": dict()} as said if type(k) is int and k >= 0:
             return said
     raise Refused("its introduction cannot be understood")
 
 
-def _message(content: dict) -> bytes:
+def _rendezvous_message(content: dict) -> bytes:
     """Return a message: its length in four bytes, and JSON."""
     text = json.dumps(content).encode()
     return len(text).to_bytes(4) + text
 
 
-def _read(connection: socket.socket, timeout: float) -> Any:
+def _read_rendezvous(connection: socket.socket, timeout: float) -> Any:
     """Return the content of the next message."""
     end = time.monotonic() + timeout
-    size = int.from_bytes(receive(connection, 4, end))
+    size = int.from_bytes(handshake_receive(connection, 4, end))
     if size > _LONGEST:
         raise Refused(f"a message must have at most {_LONGEST} bytes, got {size}")
-    text = receive(connection, size, end)
+    text = handshake_receive(connection, size, end)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise Refused("a message cannot be understood") from None
 
 
-def _error(what: str, hint: str | None = None) -> EngineError:
+def _rendezvous_error(what: str, hint: str | None = None) -> EngineError:
     return EngineError(what, op="initialize", hint=hint)

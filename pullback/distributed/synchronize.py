@@ -33,11 +33,13 @@ def gather(
             if not missing:
                 break
             ended = [k for k in missing if heartbeat.states().get(k) in (ENDED, LEFT)]
-            error: PullbackError | None = _absent(tag, ended, "before the end") if ended else None
+            error: PullbackError | None = (
+                _not_synchronized(tag, ended, "before the end") if ended else None
+            )
             error = error or heartbeat.elsewhere(missing)
             error = error or heartbeat.overtaken(among, missing, word.partition("\n")[0])
             if error is None and time.monotonic() > end:
-                error = _absent(tag, missing, f"within {timeout:g} s")
+                error = _not_synchronized(tag, missing, f"within {timeout:g} s")
             if error is not None:
                 raise error.at(None, user_line())
             heartbeat.check(among)
@@ -49,7 +51,7 @@ def gather(
     return {k: found[k] for k in among.processes}
 
 
-def _absent(tag: str, missing: list[int], when: str) -> ProcessMismatch:
+def _not_synchronized(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
         f"{show(missing)} did not come to {tag} {when}",
         hint="Every process must run the same programs in the same order: compute what only one\n"

@@ -14,7 +14,7 @@ depth = 0  # the number of forks between this process and the one that imported 
 lost_xla = False  # whether this process was forked from one that had started XLA
 
 
-def refuse(what: str) -> NoReturn:
+def refuse_after_fork(what: str) -> NoReturn:
     """Raise the error for an action that needs threads of the parent process."""
     raise ForkError(
         f"{what}: this process was forked from one that computes with XLA, whose threads exist "
@@ -30,7 +30,7 @@ def lose_xla() -> None:
     lost_xla = True
 
 
-def hold(lock: Any) -> None:
+def hold_during_fork(lock: Any) -> None:
     """Hold a lock during forks: a child must not inherit it locked by a thread that it lacks."""
     if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
         os.register_at_fork(
@@ -44,9 +44,9 @@ def in_child(action: Any) -> None:
         os.register_at_fork(after_in_child=action)
 
 
-def _count() -> None:
+def _count_forks() -> None:
     global depth
     depth += 1
 
 
-in_child(_count)
+in_child(_count_forks)

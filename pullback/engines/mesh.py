@@ -18,7 +18,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import Partitioned, partition
 from pullback.sharding.partition.reasons import final_with_reasons
 from pullback.sharding.partition.simulate import simulate_devices
-from pullback.sharding.parts import join, part_of_array, part_places
+from pullback.sharding.parts import join_parts_of_array, part_of_array, part_places
 from pullback.sharding.spec import P, Sharding
 
 
@@ -48,7 +48,7 @@ class OnMesh(ABC):
                 hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
                 "y = pb.reshard(x, pb.P()), and read y.",
             )
-        return join(parts, sharding, shape)
+        return join_parts_of_array(parts, sharding, shape)
 
 
 class MeshEngine(ABC):

@@ -33,7 +33,7 @@ class ProcessGroup:
 _current = ProcessGroup()
 
 
-def current() -> ProcessGroup:
+def current_processes() -> ProcessGroup:
     return _current
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _engines: dict[tuple[str, str | None], Engine] = {}
 _meshes: dict[tuple[Engine, DeviceMesh], MeshEngine] = {}
 _creating = threading.Lock()
-fork.hold(_creating)
+fork.hold_during_fork(_creating)
 ON = {"reference": "cpu"}  # the platform of devices of an engine that names its own differently
 
 

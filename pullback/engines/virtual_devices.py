@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 
 
 def cpu_device_count() -> int:
     """Return the number of virtual devices of the CPU."""
-    return variable("PULLBACK_CPU_DEVICES", 1)
+    return environment_variable("PULLBACK_CPU_DEVICES", 1)

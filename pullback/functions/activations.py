@@ -9,6 +9,7 @@ from pullback.functions.arguments import apply, axes_argument, axis_of, float_no
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
+from pullback.graph.arguments import validated
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
@@ -35,6 +36,7 @@ sigmoid: UnaryFunction = float_unary(
 )
 
 
+@validated
 def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Tensor:
     """Return x where it is positive, `negative_slope * x` elsewhere.
 
@@ -45,6 +47,7 @@ def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Tensor:
     return apply(Where, (x > 0)._node, node_of(x), (x * negative_slope)._node)
 
 
+@validated
 def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     """Return x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
 
@@ -85,6 +88,7 @@ def silu(x: ArrayLike) -> Tensor:
     return x * logistic(x)
 
 
+@validated
 def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
     """Return x times the normal distribution function of x; `approximate` uses tanh.
 
@@ -112,6 +116,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Tensor:
     return first * logistic(second)
 
 
+@validated
 def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return log(sum(exp(x))) over axes, without overflow.
 
@@ -154,6 +159,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     return record(LogSoftmax(axes_argument("log_softmax", axis, a.type.rank)), (a,))
 
 
+@validated
 def one_hot(
     x: ArrayLike, num_classes: int, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Tensor:

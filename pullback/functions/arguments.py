@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeVar
 
-from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
+from pullback.errors import AxisError, PullbackError, ShapeError
+from pullback.graph.arguments import integer
 from pullback.graph.dtypes import DType, bool_, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
@@ -18,7 +18,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, numb
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown, UnknownInt
+from pullback.lazy.traced_number import TracedNumber, UnknownInt
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
 
@@ -65,7 +65,7 @@ def float_arguments(*values: ArrayLike) -> list[Node]:
 
 
 def _is_number(x: Any) -> bool:
-    return type(x) in NUMBERS or isinstance(x, Unknown)
+    return type(x) in NUMBERS or isinstance(x, TracedNumber)
 
 
 def literal(value: Any, dtype: DType) -> Tensor:
@@ -96,23 +96,12 @@ def summand_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
     return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
 
 
-def integer(op: str, value: Any, what: str) -> int:
-    """Return `value` as a Python int."""
-    try:
-        return operator.index(value)
-    except PullbackError:  # a traced number
-        raise
-    except TypeError:
-        kind = type(value).__name__
-        raise ArgumentError(f"{what} must be an integer, got {kind}", op=op) from None
-
-
 def integer_node(op: str, value: Any, what: str, fitted: Callable[[int], int]) -> Node:
     """Return an integer of the user as an input of the program (i64), which serves all its values;
     `fitted` gives an equivalent integer that fits."""
     if isinstance(value, UnknownInt):
         return value.cast(int64)
-    return operators.scalar_operand(fitted(integer(op, value, what)), int64)
+    return operators.scalar_operand(fitted(integer(op, value, what, bounded=False)), int64)
 
 
 def axis_of(op: str, axis: SupportsIndex, rank: int) -> int:
@@ -141,9 +130,9 @@ def ordered_axes(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
     return axes
 
 
-def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
+def shape_of(op: str, shape: Shape, what: str = "a size") -> tuple[int, ...]:
     """Return a shape from an int or a sequence of ints, none of them negative."""
-    sizes = tuple(integer(op, n, "a size") for n in one_or_many(shape))
+    sizes = tuple(integer(op, n, what, bounded=False) for n in one_or_many(shape))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"sizes must not be negative, got {list(sizes)}", op=op, code="E3006")
     return sizes

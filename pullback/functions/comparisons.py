@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.functions.arguments import apply, bool_argument, float_arguments, node
 from pullback.functions.factory import BinaryFunction, UnaryFunction, binary, described, unary
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.lazy.operators import number
 from pullback.lazy.tensor import Tensor, wrap
@@ -89,6 +90,7 @@ logical_not = unary(
 )  # fmt: skip
 
 
+@validated
 def isclose(
     x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
@@ -103,6 +105,7 @@ def isclose(
     return close | (isnan(a) & isnan(b)) if equal_nan else close
 
 
+@validated
 def allclose(
     x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:

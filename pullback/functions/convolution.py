@@ -9,7 +9,15 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import float_arguments, float_node, node, per_dimension, record_as
+from pullback.functions.arguments import (
+    float_arguments,
+    float_node,
+    node,
+    per_dimension,
+    placed,
+    record_as,
+)
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -18,12 +26,13 @@ from pullback.ops.conv.conv2d import Conv2d
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
-from pullback.ops.conv.windows import resolve_window_padding
+from pullback.ops.conv.windows import resolve_window_padding, window_pairs
 from pullback.typing import ArrayLike, Shape
 
 Padding = str | Sequence[Sequence[int]]
 
 
+@validated
 def conv(
     x: ArrayLike, filters: ArrayLike, strides: Shape = 1, padding: Padding = "VALID",
     dilation: Shape = 1, groups: int = 1, input_dilation: Shape = 1,
@@ -44,7 +53,9 @@ def conv(
     steps = per_dimension("conv", strides, rank, "strides")
     apart = per_dimension("conv", dilation, rank, "dilation")
     inner = per_dimension("conv", input_dilation, rank, "input_dilation")
-    border = _padding("conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart)
+    border = _convolution_padding(
+        "conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart
+    )
     return record_as("conv", Convolution(steps, border, inner, apart, groups), a, b)
 
 
@@ -58,7 +69,7 @@ def conv2d(
     """
     a, b = float_arguments(as_tensor(x), as_tensor(filters))
     steps = per_dimension("conv2d", strides, 2, "strides")
-    border: Any = padding if isinstance(padding, str) else tuple(map(tuple, padding))
+    border: Any = padding if isinstance(padding, str) else placed("conv2d", window_pairs, padding)
     return record(Conv2d(steps, border), (a, b))
 
 
@@ -101,11 +112,11 @@ def _pooling_window(
         raise ShapeError(f"needs [N, spatial..., C], got {x.type}", op=op, code="E3002")
     sizes = per_dimension(op, window, rank, "window")
     steps = sizes if strides is None else per_dimension(op, strides, rank, "strides")
-    border = _padding(op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank)
+    border = _convolution_padding(op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank)
     return (1, *sizes, 1), (1, *steps, 1), ((0, 0), *border, (0, 0))
 
 
-def _padding(
+def _convolution_padding(
     op: str, padding: Padding, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip

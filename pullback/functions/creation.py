@@ -30,6 +30,7 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import flag, number_like, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
@@ -60,24 +61,24 @@ def _created(
 ) -> Tensor:  # fmt: skip
     """Return a tensor whose value NumPy makes; in a program it is `recorded`, else a constant."""
     if math.prod([n or 1 for n in shape]) >= MOST:
-        raise _too_large(op, shape)
+        raise _too_large_to_create(op, shape)
     if thread.tracing_from:
         with at_one_line():
-            made = recorded() if recorded else _constant(_allocated(op, shape, make))
-            return _placed(made, device)
+            made = recorded() if recorded else _created_constant(_create_allocated(op, shape, make))
+            return _created_placed(made, device)
     if math.prod(shape) * dtype.bits // 8 >= ADDRESS_SPACE:
-        raise _too_large(op, shape)
+        raise _too_large_to_create(op, shape)
     place = current().place if device is None else placement(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
-    return wrap(leaf_source(type, HostFormula(lambda: _allocated(op, shape, make, line))))
+    return wrap(leaf_source(type, HostFormula(lambda: _create_allocated(op, shape, make, line))))
 
 
-def _constant(array: np.ndarray) -> Tensor:
+def _created_constant(array: np.ndarray) -> Tensor:
     return record(Const(dtype_of(array.dtype), array.shape, array.tobytes()), ())
 
 
-def _placed(x: Tensor, device: str | None) -> Tensor:
+def _created_placed(x: Tensor, device: str | None) -> Tensor:
     """Return a tensor inside of a program on the device that new tensors are on."""
     if device is not None:
         return to_device(x, device)
@@ -85,21 +86,21 @@ def _placed(x: Tensor, device: str | None) -> Tensor:
     return x if place is None else reshard(x, place)
 
 
-def _allocated(
+def _create_allocated(
     op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray], line: Any = None
 ) -> np.ndarray:
     """Call `make` for an array of this shape, if there is memory for it."""
     try:
         return make()
     except MemoryError:
-        raise _too_large(op, shape).at(op, line or user_line()) from None
+        raise _too_large_to_create(op, shape).at(op, line or user_line()) from None
 
 
-def _too_large(op: str, shape: tuple[int, ...]) -> OutOfMemory:
+def _too_large_to_create(op: str, shape: tuple[int, ...]) -> OutOfMemory:
     return OutOfMemory(f"there is not enough memory for shape {list(shape)}", op=op)
 
 
-def _filled(
+def _create_filled(
     op: str, shape: Shape, value: Any, dtype: DTypeLike | None, device: str | None
 ) -> Tensor:
     sizes = shape_of(op, shape)
@@ -117,7 +118,7 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None, device: str | None = Non
     >>> pb.zeros((2, 2)).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _filled("zeros", shape, 0, dtype, device)
+    return _create_filled("zeros", shape, 0, dtype, device)
 
 
 def ones(shape: Shape, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -126,7 +127,7 @@ def ones(shape: Shape, dtype: DTypeLike | None = None, device: str | None = None
     >>> pb.ones(3, dtype=pb.int32).tolist()
     [1, 1, 1]
     """
-    return _filled("ones", shape, 1, dtype, device)
+    return _create_filled("ones", shape, 1, dtype, device)
 
 
 def empty(shape: Shape, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -135,7 +136,7 @@ def empty(shape: Shape, dtype: DTypeLike | None = None, device: str | None = Non
     >>> pb.empty((2, 3)).shape
     (2, 3)
     """
-    return _filled("empty", shape, 0, dtype, device)
+    return _create_filled("empty", shape, 0, dtype, device)
 
 
 def full(
@@ -149,7 +150,7 @@ def full(
     value = number(fill_value)
     if type(value) in NUMBERS:
         kind = as_tensor(value).dtype if dtype is None else dtype
-        return _filled("full", shape, value, kind, device)
+        return _create_filled("full", shape, value, kind, device)
     x = as_tensor(value)
     result = spread(x, shape_of("full", shape)).astype(dtype_or("full", dtype, x.dtype))
     return result if device is None else to_device(result, device)
@@ -199,6 +200,7 @@ def full_like(
     return result if x.sharding is None else reshard(result, x.sharding)
 
 
+@validated
 def arange(
     start: Number | Tensor, stop: Number | Tensor | None = None, step: Number | Tensor = 1,
     dtype: DTypeLike | None = None, device: str | None = None,
@@ -212,11 +214,14 @@ def arange(
     first, last, step = map(_creation_number, (first, last, step))
     if step == 0:
         raise ArgumentError("step must not be 0", op="arange")
+    if not all(map(math.isfinite, (first, last))) or step != step:
+        got = f"{first}, {last} and {step}"
+        raise ArgumentError(f"start, stop and step must be finite, got {got}", op="arange")
     whole = all(isinstance(v, int) for v in (first, last, step))
     wanted = dtype_or("arange", dtype, int64 if whole else current().default_dtype)
     # the floor division of integers is exact, however large they are
     count = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
-    exact = whole and _fits(int64, first, step, first + count * step)
+    exact = whole and _created_fits(int64, first, step, first + count * step)
 
     def recorded() -> Tensor:
         positions = record(Iota((count,), 0, int64), ())
@@ -228,7 +233,7 @@ def arange(
     )  # fmt: skip
 
 
-def _fits(dtype: DType, *values: Any) -> bool:
+def _created_fits(dtype: DType, *values: Any) -> bool:
     limits = np.iinfo(dtype.numpy)
     return all(limits.min <= v <= limits.max for v in values)
 
@@ -252,10 +257,12 @@ def linspace(
     >>> pb.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    count = integer("linspace", num, "num")
+    count = integer("linspace", num, "num", bounded=False)  # memory is the bound
+    endpoint = flag("linspace", endpoint, "endpoint")
     if count < 0:
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
-    first, last = number(start), number(stop)
+    ends = {"start": start, "stop": stop}
+    first, last = [number(number_like("linspace", v, name)) for name, v in ends.items()]
     if isinstance(first, Tensor) or isinstance(last, Tensor):
         result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
@@ -286,6 +293,7 @@ def _linspace_interpolated(
     return result.astype(kind)
 
 
+@validated
 def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None,
     device: str | None = None,

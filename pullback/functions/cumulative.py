@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import axis_of, float_node, node, record_as, summand_argument
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -13,6 +14,7 @@ from pullback.ops.shape.concat_pad import Pad
 from pullback.typing import ArrayLike, DTypeLike
 
 
+@validated
 def cumulative_sum(
     x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
@@ -25,6 +27,7 @@ def cumulative_sum(
     return _cumulative("cumulative_sum", CumSum, x, axis, dtype, 0 if include_initial else None)
 
 
+@validated
 def cumulative_prod(
     x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
@@ -44,7 +47,7 @@ def cummax(x: ArrayLike, axis: int | None = None) -> Tensor:
     [1, 3, 3]
     """
     a = node(x)
-    return record_as("cummax", CumMax(_axis("cummax", a, axis), False), a)
+    return record_as("cummax", CumMax(_cumulative_axis("cummax", a, axis), False), a)
 
 
 def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
@@ -54,7 +57,7 @@ def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
     [3, 1, 1]
     """
     a = node(x)
-    return record_as("cummin", CumMin(_axis("cummin", a, axis), False), a)
+    return record_as("cummin", CumMin(_cumulative_axis("cummin", a, axis), False), a)
 
 
 def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
@@ -64,10 +67,12 @@ def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
     [1000.0, 1000.0]
     """
     a = float_node(x)
-    return record_as("cumlogsumexp", CumLogSumExp(_axis("cumlogsumexp", a, axis), False), a)
+    return record_as(
+        "cumlogsumexp", CumLogSumExp(_cumulative_axis("cumlogsumexp", a, axis), False), a
+    )
 
 
-def _axis(op: str, x: Node, axis: int | None) -> int:
+def _cumulative_axis(op: str, x: Node, axis: int | None) -> int:
     """The axis, which may be omitted for a vector."""
     if axis is None and x.type.rank != 1:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.type.rank}", op=op)
@@ -79,7 +84,7 @@ def _cumulative(
     dtype: DTypeLike | None, initial: int | None,
 ) -> Tensor:  # fmt: skip
     a = summand_argument(op, x, dtype)
-    along = _axis(op, a, axis)
+    along = _cumulative_axis(op, a, axis)
     result = record_as(op, kind(along, False), a)
     if initial is None:
         return result

@@ -16,11 +16,13 @@ from pullback.functions.arguments import (
     integer_node,
     node,
     one_or_many,
+    shape_of,
 )
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
+from pullback.graph.arguments import shown, validated
 from pullback.graph.node import Node, constant
-from pullback.lazy.host_data import length_of
+from pullback.lazy.host_data import length_of_host_data
 from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -38,7 +40,7 @@ def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor
     >>> pb.concat([[1, 2], [3]]).tolist()
     [1, 2, 3]
     """
-    parts = _tensors("concat", arrays)
+    parts = _tensors_to_join("concat", arrays)
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
     axis = axis_of("concat", axis, parts[0].ndim)
@@ -51,7 +53,7 @@ def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
-    parts = _tensors("stack", arrays)
+    parts = _tensors_to_join("stack", arrays)
     shape = parts[0].shape
     if any(p.shape != shape for p in parts):
         shown = ", ".join(str(p._node.type) for p in parts)
@@ -74,21 +76,23 @@ def _joined(axis: int, parts: Sequence[Node], shape: tuple[int, ...] | None = No
     return groups[0] if len(groups) == 1 else _joined(axis, [g._node for g in groups])
 
 
-def _tensors(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
+def _tensors_to_join(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
     """Return the elements of a sequence as tensors; there must be one."""
     try:
         # An object may have a length and nevertheless no end
         given = (
-            arrays if isinstance(arrays, Tensor) else itertools.islice(arrays, length_of(arrays))
+            arrays
+            if isinstance(arrays, Tensor)
+            else itertools.islice(arrays, length_of_host_data(arrays))
         )
     except OutOfMemory as error:
         raise error.at(op, None) from None
     except TypeError:
-        what = f"needs a sequence of tensors, got {type(arrays).__name__}"
+        what = f"arrays must be a sequence of tensors, got {shown(arrays)}"
         raise ArgumentError(what, op=op) from None
     parts = [as_tensor(x) for x in given]
     if not parts:
-        raise ArgumentError("needs at least one tensor", op=op)
+        raise ArgumentError("arrays must contain at least one tensor", op=op)
     return parts
 
 
@@ -139,11 +143,11 @@ def roll(x: ArrayLike, shift: Shape, axis: Axis = None) -> Tensor:
         raise ArgumentError(message, op="roll")
     result = fresh(x)
     for by, a in zip(shifts, axes):
-        result = _rolled(result, by, axis_of("roll", a, x.ndim))
+        result = _rolled_join(result, by, axis_of("roll", a, x.ndim))
     return result
 
 
-def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
+def _rolled_join(x: Tensor, shift: Any, axis: int) -> Tensor:
     size = max(x.shape[axis], 1)
     places = integer_node("roll", shift, "a shift", lambda n: n % size)
     return record(Roll(axis), (node_of(x), places))
@@ -156,7 +160,8 @@ def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
     [1, 2, 1, 2]
     """
     x = as_tensor(x)
-    times = [integer("tile", r, "a number of repetitions") for r in one_or_many(repetitions)]
+    what = "a number of repetitions"
+    times = [integer("tile", r, what) for r in shape_of("tile", repetitions, what)]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape
@@ -186,6 +191,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     return shaped(wide, (*x.shape[:axis], head[-1] * times, *tail))
 
 
+@validated
 def pad(
     x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
     value: Number | Tensor = 0,
@@ -218,6 +224,7 @@ def _pad_pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
     return [(integer("pad", low, what), integer("pad", high, what)) for low, high in padding]
 
 
+@validated
 def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate a tensor by `k` times 90 degrees in a plane, from the first axis to the second.
 

@@ -14,6 +14,7 @@ from pullback.functions.arguments import (
     record_as,
 )
 from pullback.functions.reductions import sum
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.operators import as_tensor, node_of, operands
@@ -115,6 +116,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     return record(DotGeneral(((), ()), ((), ())), (a, b))
 
 
+@validated
 def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
     """Return the sum of products that the subscripts describe, as in NumPy.
 
@@ -126,6 +128,7 @@ def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
     return record(Einsum(subscripts), tuple(_product_operands(*xs)))
 
 
+@validated
 def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the diagonal of the last two dimensions, `offset` places above the main one.
 
@@ -140,6 +143,7 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     return record(Einsum("...ii->...i"), (node_of(square),))
 
 
+@validated
 def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the sum of the diagonal of the last two dimensions (`pb.trace` records programs).
 
@@ -149,25 +153,27 @@ def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
     return sum(diagonal(x, offset), axis=-1)
 
 
+@validated
 def tril(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros above the `k`-th diagonal.
 
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
     """
-    return _triangle("tril", x, k, GreaterEqual)
+    return _triangle_of_matrix("tril", x, k, GreaterEqual)
 
 
+@validated
 def triu(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros below the `k`-th diagonal.
 
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]
     """
-    return _triangle("triu", x, k, LessEqual)
+    return _triangle_of_matrix("triu", x, k, LessEqual)
 
 
-def _triangle(
+def _triangle_of_matrix(
     op: str, x: ArrayLike, k: int, compare: type[GreaterEqual] | type[LessEqual]
 ) -> Tensor:
     """The elements where `compare(row + k, column)` is true; 0 elsewhere."""

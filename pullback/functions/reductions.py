@@ -10,6 +10,7 @@ from pullback.functions.arguments import (
     summand_argument,
 )
 from pullback.functions.factory import ReductionFunction, reduction
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
@@ -68,6 +69,7 @@ count_nonzero = reduction(
 )  # fmt: skip
 
 
+@validated
 def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the largest element along an axis, or in the flattened tensor.
 
@@ -77,6 +79,7 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Ten
     return _arg_reduction("argmax", ArgMax, node(x), axis, keepdims)
 
 
+@validated
 def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the smallest element along an axis, or in the flattened tensor.
 

@@ -65,7 +65,7 @@ def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
     (4, 2, 3)
     """
     a = node(x)
-    return _permuted(a, arguments.ordered_axes("permute_dims", tuple(axes), a.type.rank))
+    return _permuted_shape(a, arguments.ordered_axes("permute_dims", axes, a.type.rank))
 
 
 def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tensor:
@@ -76,11 +76,11 @@ def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tens
     """
     a = node(x)
     if axes is None:
-        return _permuted(a, tuple(range(a.type.rank))[::-1])
-    return _permuted(a, arguments.ordered_axes("transpose", tuple(axes), a.type.rank))
+        return _permuted_shape(a, tuple(range(a.type.rank))[::-1])
+    return _permuted_shape(a, arguments.ordered_axes("transpose", axes, a.type.rank))
 
 
-def _permuted(x: Node, perm: tuple[int, ...]) -> Tensor:
+def _permuted_shape(x: Node, perm: tuple[int, ...]) -> Tensor:
     if perm == tuple(range(x.type.rank)):
         return fresh(wrap(x))
     return record(Transpose(perm), (x,))
@@ -97,7 +97,7 @@ def matrix_transpose(x: ArrayLike) -> Tensor:
     if rank < 2:
         message = f"needs rank 2 or more, got {a.type}"
         raise ShapeError(message, op="matrix_transpose", code="E3002")
-    return _permuted(a, (*range(rank - 2), rank - 1, rank - 2))
+    return _permuted_shape(a, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
@@ -115,7 +115,7 @@ def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
         raise ShapeError(message, op="moveaxis")
     rest = iter([i for i in range(rank) if i not in old])
     moved = dict(zip(new, old))
-    return _permuted(a, tuple(moved[i] if i in moved else next(rest) for i in range(rank)))
+    return _permuted_shape(a, tuple(moved[i] if i in moved else next(rest) for i in range(rank)))
 
 
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
@@ -128,7 +128,7 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
     a, b = (arguments.axis_of("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
     perm = list(range(x.ndim))
     perm[a], perm[b] = b, a
-    return _permuted(node(x), tuple(perm))
+    return _permuted_shape(node(x), tuple(perm))
 
 
 def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
@@ -176,7 +176,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> pb.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *map(tuple, shapes))
+    given = [arguments.shape_of("broadcast_shapes", shape) for shape in shapes]
+    return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *given)
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:

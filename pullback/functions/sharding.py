@@ -6,6 +6,7 @@ from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, fresh, node_of
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import shown
 from pullback.graph.node import Node
 from pullback.lazy.devices import placement
 from pullback.lazy.host_data import on_mesh
@@ -28,7 +29,9 @@ def shard(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor:
     >>> pb.shard(pb.ones((4, 6)), mesh, pb.P("dp", None)).sharding
     Sharding(DeviceMesh(dp=1, tp=1), P('dp'))
     """
-    return _reshard("shard", as_tensor(x), Sharding(as_mesh(mesh, "shard"), _spec("shard", spec)))
+    return _reshard_function(
+        "shard", as_tensor(x), Sharding(as_mesh(mesh, "shard"), _sharding_spec("shard", spec))
+    )
 
 
 def reshard(
@@ -40,7 +43,9 @@ def reshard(
     >>> pb.reshard(x, pb.P(None, "dp")).sharding.spec
     P(None, 'dp')
     """
-    return _reshard("reshard", x := as_tensor(x), _sharding_argument("reshard", x, sharding, spec))
+    return _reshard_function(
+        "reshard", x := as_tensor(x), _sharding_argument("reshard", x, sharding, spec)
+    )
 
 
 def with_sharding_constraint(
@@ -48,21 +53,24 @@ def with_sharding_constraint(
 ) -> Tensor:
     """Return `reshard(x, sharding, spec)`; inside a program it fixes the layout of a value."""
     op = "with_sharding_constraint"
-    return _reshard(op, x := as_tensor(x), _sharding_argument(op, x, sharding, spec))
+    return _reshard_function(op, x := as_tensor(x), _sharding_argument(op, x, sharding, spec))
 
 
 def _sharding_argument(op: str, x: Tensor, given: object, spec: P | None) -> Sharding:
     if isinstance(given, Sharding):
+        if spec is not None:
+            message = f"spec must not be given together with a Sharding, got {shown(spec)}"
+            raise ArgumentError(message, op=op)
         return given
     if spec is not None or not isinstance(given, (P, str, tuple, type(None))):
-        return Sharding(as_mesh(given, op), _spec(op, spec))
+        return Sharding(as_mesh(given, op), _sharding_spec(op, spec))
     if x.sharding is None:
         hint = "Name a mesh: pb.shard(x, mesh, spec)."
         raise ArgumentError("the tensor is on no mesh", op=op, hint=hint)
-    return Sharding(x.sharding.mesh, _spec(op, given))
+    return Sharding(x.sharding.mesh, _sharding_spec(op, given))
 
 
-def _spec(op: str, spec: object) -> P:
+def _sharding_spec(op: str, spec: object) -> P:
     if spec is None:
         return P()
     if isinstance(spec, P):
@@ -70,7 +78,7 @@ def _spec(op: str, spec: object) -> P:
     raise ArgumentError(f"needs a spec such as pb.P('dp', None), got {spec!r}", op=op)
 
 
-def _reshard(op: str, x: Tensor, sharding: Sharding) -> Tensor:
+def _reshard_function(op: str, x: Tensor, sharding: Sharding) -> Tensor:
     node = node_of(x)
     sharding.check(node.type.shape, op)
     old = node.type.sharding
@@ -104,7 +112,7 @@ def to_device(x: ArrayLike, device: str) -> Tensor:
     if x.sharding is place:
         return fresh(x)
     if x.sharding is None and place is not None:
-        return _reshard("to_device", x, place)
+        return _reshard_function("to_device", x, place)
     _check_movable(x)
     array = to_host(readable(x))
     if place is not None:

@@ -11,6 +11,7 @@ from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, no
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import take
+from pullback.graph.arguments import validated
 from pullback.lazy.host_data import from_host
 from pullback.lazy.host_reads import read
 from pullback.lazy.record import record, record_several
@@ -19,6 +20,7 @@ from pullback.ops.sort.sort import ArgSort, Sort, TopK
 from pullback.typing import ArrayLike
 
 
+@validated
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Sort the elements along an axis, NaN last; the sort is always stable.
 
@@ -29,6 +31,7 @@ def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = 
     return record(Sort(axis_of("sort", axis, a.type.rank), descending), (a,))
 
 
+@validated
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices that sort the elements along an axis; the sort is always stable.
 
@@ -46,6 +49,7 @@ class TopKResult(NamedTuple):
     indices: Tensor
 
 
+@validated
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> TopKResult:
     """Return the `k` largest elements along an axis, largest first, and their indices.
 

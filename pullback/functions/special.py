@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.functions.arguments import Tensor, float_node, integer
 from pullback.functions.factory import UnaryFunction, float_unary
+from pullback.graph.arguments import validated
 from pullback.lazy.record import record
 from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
 from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma, Polygamma
@@ -18,6 +19,7 @@ lgamma = float_unary(
 digamma = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.577...")
 
 
+@validated
 def polygamma(order: int, x: ArrayLike) -> Tensor:
     """Return the derivative of `digamma` of the given order, at most 120.
 

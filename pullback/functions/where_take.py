@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
+from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.host_reads import read
@@ -62,6 +63,8 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
+    if indices is None or isinstance(indices, (str, bytes, slice, type(...))):
+        raise ArgumentError(f"indices must be integers, got {shown(indices)}", op="take")
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
     with at_one_line("take"):
         return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
@@ -111,13 +114,14 @@ def scatter(
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
+    mode = text("scatter", mode, "mode")  # type: ignore[assignment]
     with at_one_line("scatter"):
         return updated(x, index, updates, mode)
 
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     """Repeat each slice along an axis by a number of its own; tensors of numbers are read."""
-    counts = _counts(repeats)
+    counts = _take_counts(repeats)
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
         message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"
@@ -125,7 +129,7 @@ def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
 
 
-def _counts(repeats: ArrayLike) -> np.ndarray:
+def _take_counts(repeats: ArrayLike) -> np.ndarray:
     """The numbers of repetitions on the host, where they decide the shape of the result."""
     if isinstance(repeats, np.ndarray):
         return repeats
@@ -149,7 +153,7 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
     """
     x = as_tensor(x)
     shape = shape_of("dynamic_slice", sizes)
-    places = _starts("dynamic_slice", x, starts, shape)
+    places = _take_starts("dynamic_slice", x, starts, shape)
     return record(DynamicSlice(shape), (node_of(x), *places))
 
 
@@ -161,12 +165,15 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[Array
     """
     x = as_tensor(x)
     new = as_tensor(update).astype(x.dtype)
-    places = _starts("dynamic_update_slice", x, starts, new.shape)
+    places = _take_starts("dynamic_update_slice", x, starts, new.shape)
     return record(DynamicUpdateSlice(), (node_of(x), node_of(new), *places))
 
 
-def _starts(op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]) -> list[Node]:
+def _take_starts(
+    op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]
+) -> list[Node]:
     """The nodes of the start indices; Python ints are checked against the size."""
+    starts = sequence(op, starts, "starts")
     nodes = []
     for axis, (start, n, size) in enumerate(zip(starts, x.shape, sizes)):
         start = number(start)

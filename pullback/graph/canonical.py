@@ -139,17 +139,21 @@ def fold_constant(node: Node, xs: tuple[Node, ...]) -> Op | None:
     The value is computed in its dtype, and in unbounded integers or fractions. Where they differ it
     was rounded or overflowed, and the result depends on the engine.
     """
-    if not (xs and _is_scalar(node.type) and isinstance(node.op, kinds.PerElement)):
+    if not (xs and _is_canonical_scalar(node.type) and isinstance(node.op, kinds.PerElement)):
         return None
-    arrays = [x.op.array for x in xs if _is_scalar(x.type) and isinstance(x.op, kinds.ConstSource)]
+    arrays = [
+        x.op.array
+        for x in xs
+        if _is_canonical_scalar(x.type) and isinstance(x.op, kinds.ConstSource)
+    ]
     if len(arrays) < len(xs):
         return None
     dtype = node.type.dtype
     try:
         with np.errstate(all="raise"):
             value = np.asarray(node.op.numpy(*arrays))
-            exact = np.asarray(node.op.numpy(*map(_unbounded, arrays))).item()
-            same = _agrees(value, exact, arrays)
+            exact = np.asarray(node.op.numpy(*map(_canonical_unbounded, arrays))).item()
+            same = _fold_agrees(value, exact, arrays)
     except (ArithmeticError, TypeError, ValueError, AttributeError):
         return None  # such as division by zero, or an op that has no meaning for such numbers
     if not same or value.dtype != dtype.numpy:
@@ -157,35 +161,35 @@ def fold_constant(node: Node, xs: tuple[Node, ...]) -> Op | None:
     return TABLE["Const"](dtype, (), value.tobytes())
 
 
-def _is_scalar(type: Any) -> bool:
+def _is_canonical_scalar(type: Any) -> bool:
     return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biuf"
 
 
-def _unbounded(array: np.ndarray) -> np.ndarray:
+def _canonical_unbounded(array: np.ndarray) -> np.ndarray:
     """Return a number as one without bounds; -0.0, infinity and NaN have no such number."""
     if array.dtype == bool:
         return array
     if array.dtype.kind in "iu":
         return array.astype(object)
     number = float(array)
-    if (number == 0 and math.copysign(1, number) < 0) or _is_subnormal(array):
+    if (number == 0 and math.copysign(1, number) < 0) or _fold_is_subnormal(array):
         raise ValueError("the value depends on the engine")
     made = np.empty((), object)
     made[()] = Fraction(number)
     return made
 
 
-def _agrees(value: np.ndarray, exact: Any, arrays: list[np.ndarray]) -> bool:
+def _fold_agrees(value: np.ndarray, exact: Any, arrays: list[np.ndarray]) -> bool:
     """Whether a value in its dtype is exact, given the result for unbounded numbers."""
     if value.dtype.kind in "biu":
         return abs(exact - value.item()) < 1  # quotients are rounded
-    if _is_subnormal(value):
+    if _fold_is_subnormal(value):
         return False
     if isinstance(exact, float):  # only conversions give one: they must keep the value
         return len(arrays) == 1 and Fraction(float(value)) == Fraction(arrays[0].item())
     return Fraction(float(value)) == exact
 
 
-def _is_subnormal(value: np.ndarray) -> bool:
+def _fold_is_subnormal(value: np.ndarray) -> bool:
     """Whether XLA may flush a float to zero."""
     return 0 < abs(float(value)) < float(ml_dtypes.finfo(value.dtype).smallest_normal)

@@ -84,7 +84,7 @@ def _copy_into_segment(node: Node, new: dict[Node, Node]) -> None:
 def split_into_segments(graph: Graph) -> list[Segment]:
     """Return the segments of a program in the order they run; none if it does not repeat itself."""
     nodes = graph.nodes[len(graph.inputs) :]
-    if sum(map(_weight, nodes)) < SHORTEST * FEWEST:
+    if sum(map(_segment_weight, nodes)) < SHORTEST * FEWEST:
         return []
     free = _copied_by_segments(nodes)
     order = [n for n in nodes if n not in free]
@@ -119,13 +119,13 @@ def _segment_cuts(order: list[Node]) -> list[int]:
     kinds = [(n.op, frozenset([x.type for x in n.inputs])) for n in order]
     tokens = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
     cuts: list[int] = []
-    for start, stop, period in _repeated_segments(tokens, list(map(_weight, order))):
+    for start, stop, period in _repeated_segments(tokens, list(map(_segment_weight, order))):
         first = _first_segment_cut(order, start, stop, period)
         cuts += range(first, stop + 1, period)
     return _bounded_segments(sorted(set(cuts) - {0, len(order)}), order)
 
 
-def _weight(n: Node) -> int:
+def _segment_weight(n: Node) -> int:
     """Return how much a node costs to compile: XLA emits code for each operand of a join."""
     return len(n.inputs) if len(n.inputs) > _MANY else 1
 

@@ -69,7 +69,7 @@ def dtype(spec: Any) -> DType:
     if isinstance(spec, type) and spec in _OF_PYTHON:
         return _OF_PYTHON[spec]
     try:
-        if spec is not None:  # NumPy reads None as float64
+        if isinstance(spec, (str, type, np.dtype)):  # NumPy reads None as float64
             return BY_NUMPY[np.dtype(spec).newbyteorder("=")]
     except (TypeError, KeyError, ValueError, SyntaxError):  # NumPy evaluates some texts
         pass

@@ -36,6 +36,8 @@ def exact_key(value: Any) -> Any:
         return (kind, value.structure)
     if isinstance(value, complex):
         return (kind, struct.pack("<dd", value.real, value.imag))
+    if isinstance(value, slice):  # hashable from Python 3.12 on
+        return (kind, exact_key((value.start, value.stop, value.step)))
     return (kind, value)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pullback.errors import ArgumentError
+from pullback.graph.arguments import shown
 from pullback.graph.dtypes import DType
+from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.interned import Interned
 
 if TYPE_CHECKING:
@@ -26,8 +30,12 @@ class Type(metaclass=Interned):
         self, shape: Iterable[int], dtype: DType, sharding: Sharding | None = None,
         varying: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        self.shape: tuple[int, ...] = tuple(map(int, shape))
-        self.dtype = dtype
+        try:  # the verifier of modules reports negative sizes
+            self.shape: tuple[int, ...] = tuple(map(operator.index, shape))
+        except TypeError:
+            what = f"shape must consist of integers, got {shown(shape)}"
+            raise ArgumentError(what, op="Type") from None
+        self.dtype = dtype = dtype_of(dtype)
         self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set
         self.varying = varying
         self.inexact = dtype.is_inexact  # whether it can carry a derivative
@@ -79,17 +87,17 @@ class Type(metaclass=Interned):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-def show_apart(a: Any, b: Any) -> tuple[str, str]:
+def show_types_apart(a: Any, b: Any) -> tuple[str, str]:
     """Return two types, or other values, as messages show them if they differ.
 
     Layouts and named axes are shown if shapes and dtypes agree.
     """
     if not (isinstance(a, Type) and isinstance(b, Type) and repr(a) == repr(b)):
         return str(a), str(b)
-    return _in_full(a), _in_full(b)
+    return _type_in_full(a), _type_in_full(b)
 
 
-def _in_full(type: Type) -> str:
+def _type_in_full(type: Type) -> str:
     layout = type.sharding
     where = "" if layout is None else f" with {layout.spec} on {layout.mesh}"
     return f"{type}{where}" + (f" along {', '.join(type.varying)}" if type.varying else "")

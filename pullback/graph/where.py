@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import threading
-from types import CodeType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,14 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
+def _is_skipped(name: str, frame: FrameType) -> bool:
+    """Whether a frame is not the user's."""
+    if name == "<string>":  # a method that `dataclass` wrote, perhaps for a class of pullback
+        return str(frame.f_globals.get("__name__")).startswith("pullback.")
+    _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
+    return _internal[name]
+
+
 def stack_level() -> int:
     """Return the `stacklevel` with which the caller's warning points at the user's line."""
     frame, level = sys._getframe(1), 1
@@ -84,7 +92,7 @@ def user_line(called: str = "") -> SourceLine | None:
         name = code.co_filename
         internal = _internal.get(name)
         if internal is None:
-            internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
+            internal = _is_skipped(name, frame)
         if not internal:
             if called:
                 line = CalledLine(code, frame.f_lasti)

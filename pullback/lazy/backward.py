@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
@@ -24,7 +25,7 @@ def backward(loss: Tensor) -> None:
     """Differentiate `loss` with respect to every leaf, and consume its graph."""
     node_of(loss)  # makes a leaf that was assigned to a root again
     _check_loss_for_backward(loss)
-    path = _backward_path(loss._node)
+    path = paths_to_leaves([loss._node])
     leaves = [n for n in path if not n.inputs]
     start_log()
     thread.leaf_tokens = False
@@ -62,24 +63,29 @@ def _check_loss_for_backward(loss: Tensor) -> None:
         )
 
 
-def _backward_path(loss: Node) -> list[Node]:
-    """Return the nodes between the loss and its leaves; raise if one was already consumed."""
-    stack, seen = [loss], {loss}
+def paths_to_leaves(outputs: Sequence[Node]) -> list[Node]:
+    """Return the nodes between outputs and their leaves; raise if one was already consumed."""
+    stack = list(dict.fromkeys(outputs))
+    seen = set(stack)
     for node in stack:
         mark = consumed_by(node)
         if mark is not None and (node.number < mark.before or not node.inputs):
-            place = f" ({node.where})" if node.where is not None else ""
-            raise GraphConsumed(
-                f"the graph of this loss was already consumed at {node.op.title}{place}; run the "
-                "forward again",
-                hint="backward() consumes the graph. If two losses share a forward pass, add them "
-                "before calling it.",
-            )
+            raise already_consumed(node)
         for x in node.inputs:
             if x not in seen and _is_active(x):
                 seen.add(x)
                 stack.append(x)
     return stack
+
+
+def already_consumed(node: Node) -> GraphConsumed:
+    place = f" ({node.where})" if node.where is not None else ""
+    return GraphConsumed(
+        f"the graph of this loss was already consumed at {node.op.title}{place}; run the forward "
+        "again",
+        hint="backward() consumes the graph. If two losses share a forward pass, add them before "
+        "calling it.",
+    )
 
 
 def _is_active(node: Node) -> bool:

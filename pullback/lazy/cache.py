@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from pullback.engines.base import Program
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.errors import Location
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
@@ -169,7 +169,7 @@ class Cache:
             return Cause("outputs", place, "outputs", "another set of live tensors", "this one")
         if before is None:
             return Cause("split" if split else "first", place)
-        return _difference(before, key, work, place, split)
+        return _cache_difference(before, key, work, place, split)
 
     def note(self, cause: Cause, work: Work | None = None, key: tuple = ()) -> None:
         """Count a miss, and note the key as the last one compiled for the line of the work."""
@@ -197,7 +197,9 @@ def _cache_line_key(place: Location) -> Any:
     return (place.code, place.line) if isinstance(place, SourceLine) else place
 
 
-def _difference(before: tuple, after: tuple, work: Work, place: Location, split: bool) -> Cause:
+def _cache_difference(
+    before: tuple, after: tuple, work: Work, place: Location, split: bool
+) -> Cause:
     """Return the cause: the first difference between two keys of the same line."""
     if before[:2] != after[:2]:
         return Cause("device", place, "engine", str(before[:2]), str(after[:2]))
@@ -252,6 +254,6 @@ def _show_key_part(part: Any, work: Work) -> str:
 
 def announce_cache_miss(cause: Cause | None, seconds: float, program: Program) -> None:
     """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
-    if "compiles" in variable("PULLBACK_LOG", ()):
+    if "compiles" in environment_variable("PULLBACK_LOG", ()):
         how = "found on disk" if program.origin == "disk" else "compiled"
         print(f"pullback: {how} in {seconds:.3f} s, {cause}", file=sys.stderr)

@@ -48,19 +48,21 @@ def collect_related(targets: list[Node], candidates: list[Node]) -> tuple[list[N
     work: set[Node] = set()
     inputs: set[Node] = set()
     for target in targets:
-        _explore(target, work, inputs, always=True)
+        _explore_to_collect(target, work, inputs, always=True)
     chosen: set[Node] = set()
     grown = True
     while grown:  # a candidate may share work with another one
         grown = False
         for candidate in candidates:
-            if candidate not in chosen and _explore(candidate, work, inputs):
+            if candidate not in chosen and _explore_to_collect(candidate, work, inputs):
                 chosen.add(candidate)
                 grown = True
     return [c for c in candidates if c in chosen], sorted(work, key=by_number)
 
 
-def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = False) -> bool:
+def _explore_to_collect(
+    target: Node, work: set[Node], inputs: set[Node], always: bool = False
+) -> bool:
     """Return whether `target` shares work or inputs; if so, or if `always`, add its own to them."""
     if target in work:
         return True

@@ -17,7 +17,7 @@ from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.sources import leaf_source
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def tensor(
     made = asarray(data, dtype, device)
     if made is data:
         made = wrap(node_of(made))
-    if requires_grad:
-        made.requires_grad = True
+    if requires_grad is not False:
+        made.requires_grad = requires_grad
     return made
 
 
@@ -60,14 +60,14 @@ def asarray(data: ArrayLike, dtype: DTypeLike | None = None, device: str | None 
     wanted = None if dtype is None else user_dtype("tensor", dtype)
     if isinstance(data, Tensor):
         return data if wanted is None or data.dtype is wanted else data.astype(wanted)
-    if isinstance(data, Unknown):
+    if isinstance(data, TracedNumber):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
-    if isinstance(data, (list, tuple)) and _holds_tensors(data):
+    if isinstance(data, (list, tuple)) and _host_data_holds_tensors(data):
         return asarray(hooks.stack([asarray(row) for row in data]), dtype)
     try:
         return from_host(_host_array(data, wanted))
     except MemoryError:
-        what = f"there is not enough memory to copy {_shown(data)}"
+        what = f"there is not enough memory to copy {_shown_host_data(data)}"
         raise OutOfMemory(what, op="tensor") from None
 
 
@@ -80,7 +80,7 @@ def from_host(array: np.ndarray) -> Tensor:
     return wrap(leaf_source(Type(array.shape, dtype_of(array.dtype)), array))
 
 
-def length_of(data: Any) -> int | None:
+def length_of_host_data(data: Any) -> int | None:
     """Return the length of a sequence, None of something else; refuse one that no memory holds."""
     try:
         count = len(data)
@@ -100,7 +100,7 @@ def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
 
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
-    length_of(data)  # NumPy reads objects with a length element by element
+    length_of_host_data(data)  # NumPy reads objects with a length element by element
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         data = np.from_dlpack(data)
     has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
@@ -122,7 +122,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
-def _shown(data: Any) -> str:
+def _shown_host_data(data: Any) -> str:
     shape = getattr(data, "shape", None)
     return f"a {type(data).__name__}" + ("" if shape is None else f" of shape {list(shape)}")
 
@@ -145,9 +145,10 @@ def _check_host_range(array: np.ndarray, wanted: DType) -> None:
         raise DTypeError(f"tensor: {value} does not fit into {wanted}")
 
 
-def _holds_tensors(data: Any) -> bool:
+def _host_data_holds_tensors(data: Any) -> bool:
     return any(
-        isinstance(x, (Tensor, Unknown)) or (isinstance(x, (list, tuple)) and _holds_tensors(x))
+        isinstance(x, (Tensor, TracedNumber))
+        or (isinstance(x, (list, tuple)) and _host_data_holds_tensors(x))
         for x in data
     )
 

@@ -51,14 +51,14 @@ def readable(tensor: Tensor) -> Any:
 def has_value(tensor: Tensor) -> bool:
     """Whether the value can be shown: a placeholder, and what depends on one, has none."""
     node = tensor._node
-    return not thread.frozen and (node.value is not None or not _is_unknown(node))
+    return not thread.frozen and (node.value is not None or not is_unknown(node))
 
 
 def require_values(what: str, nodes: Sequence[Node]) -> None:
     """Raise if a function runs on placeholders and the values are unknown or would be frozen."""
     if not thread.tracing_from:
         return
-    if any(n.value is None and _is_unknown(n) for n in nodes):
+    if any(n.value is None and is_unknown(n) for n in nodes):
         raise HostReadError(
             f"{what}: a function is being traced on placeholders, whose values do not exist yet",
             hint="Return the tensor and read it outside, or compute the value before the trace.",
@@ -71,7 +71,7 @@ def require_values(what: str, nodes: Sequence[Node]) -> None:
         )
 
 
-def _is_unknown(node: Node) -> bool:
+def is_unknown(node: Node) -> bool:
     """Whether a pending node depends on a placeholder."""
     return any(type(n.op) is Input for n in pending_ancestors([node]))
 

@@ -16,7 +16,7 @@ from pullback.lazy.host_data import asarray, from_host
 from pullback.lazy.operators import as_tensor, cast_node, node_of
 from pullback.lazy.record import record_node
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.elementwise.arithmetic import Add
 from pullback.ops.elementwise.logic import Less
 from pullback.ops.elementwise.select import Where
@@ -187,13 +187,13 @@ def _index_picks(item: Any) -> list[Pick]:
 
 
 def _index_array(item: Any) -> Any:
-    if isinstance(item, (Tensor, Unknown)):
+    if isinstance(item, (Tensor, TracedNumber)):
         return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
         item = list(item)
         if not item:
             return np.zeros((0,), np.int64)
-        if any(isinstance(x, (Tensor, Unknown)) for x in item):
+        if any(isinstance(x, (Tensor, TracedNumber)) for x in item):
             return asarray(item)
     elif not isinstance(item, (bool, np.ndarray, np.generic)):
         raise _wrong_index_type(type(item).__name__)

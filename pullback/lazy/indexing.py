@@ -20,7 +20,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, numb
 from pullback.lazy.record import at_one_line, cut, record, record_node, register, wrap
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.elementwise.arithmetic import Add, Mul
 from pullback.ops.elementwise.maximum import Maximum, Minimum
 from pullback.ops.elementwise.select import Where
@@ -172,7 +172,7 @@ def _value_to_index(value: Any, x: Tensor) -> Node:
     if type(value) in NUMBERS:
         _check_indexed_kind(_NUMBER_KINDS[type(value)], type(value).__name__, x)
         return scalar_operand(value, x.dtype)
-    if isinstance(value, Unknown):
+    if isinstance(value, TracedNumber):
         _check_indexed_kind(value.dtype.kind, value.kind.__name__, x)
         return value.cast(x.dtype)
     given = as_tensor(value)

@@ -26,7 +26,7 @@ from pullback.lazy.split import gathered_values, is_split, piece_size, results_w
 from pullback.lazy.values import InFlight, argument_value, to_host
 
 lock = threading.RLock()
-fork.hold(lock)
+fork.hold_during_fork(lock)
 
 
 class LaunchState:
@@ -112,7 +112,7 @@ def _prepare_launch(
     cause = None
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
-    chosen = None if entry is None else _variant(entry, need, want)
+    chosen = None if entry is None else _launch_variant(entry, need, want)
     if chosen != want and spans_processes(mode, mesh_of([n.type for n in needed])):
         chosen = None  # processes may have cached different variants
     if chosen is None:
@@ -138,14 +138,16 @@ def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     work = Work(pending_ancestors(needed))
     entry = state.cache.entries.get((mode.engine, mode.device, *work.key))
     want = tuple(sorted(work.index[n] for n in needed))
-    chosen = None if entry is None else _variant(entry, set(want), want)
+    chosen = None if entry is None else _launch_variant(entry, set(want), want)
     if chosen is None:
         return None
     state.cache.hit(entry, chosen)  # type: ignore[arg-type]
     return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
 
 
-def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[int, ...] | None:
+def _launch_variant(
+    entry: CacheEntry, need: set[int], want: tuple[int, ...]
+) -> tuple[int, ...] | None:
     """Choose a variant of a cache entry: the exact one, or one that also serves.
 
     One with more outputs does no more work. One with fewer leaves out optional outputs, and serves
@@ -202,7 +204,9 @@ class Launch:
                 if program.checks or runtime_checks.any_unchecked():
                     word = values[-1] if program.checks else None
                     lines = [self.work.nodes[i].where for i in program.written]
-                    runtime_checks.started(program, word, lines, self.work.leaves, self.nodes)
+                    runtime_checks.runtime_checks_started(
+                        program, word, lines, self.work.leaves, self.nodes
+                    )
         except PullbackError as error:
             raise self._named(error).at(None, self._line(error)) from error.__cause__
         finally:

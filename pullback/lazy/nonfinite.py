@@ -20,7 +20,7 @@ from pullback.lazy.value_reports import (
     OperandRange,
     is_inexact,
     operand_range,
-    short,
+    short_report,
     title_of,
 )
 from pullback.ops.prelude import interpret
@@ -104,14 +104,14 @@ class _NanWatch(MeshWatch):
     """Notes values that are not finite; a loop only until its state is not."""
 
     def __init__(self) -> None:
-        super().__init__(_note)
+        super().__init__(_note_nonfinite)
 
     def skips(self, outer: GraphRun) -> bool:
         runs = outer.inner.get(outer.current, ())  # type: ignore[arg-type]
         return any(y in r.notes for r in runs for y in r.graph.outputs)
 
 
-def _note(node: Node, xs: Sequence[Any], made: Any) -> Noted | None:
+def _note_nonfinite(node: Node, xs: Sequence[Any], made: Any) -> Noted | None:
     values = (
         tuple(map(np.asarray, made)) if isinstance(made, (tuple, list)) else (np.asarray(made),)
     )
@@ -129,34 +129,36 @@ def watched_for_nan(graph: Graph, arrays: Sequence[np.ndarray]) -> GraphRun:
 def find_nonfinite(run: GraphRun, targets: Sequence[Node]) -> NonFinite | None:
     """The value that made targets NaN or infinite; None if it came in from outside, or if they are
     finite."""
-    found = _origin(run, [y for y in targets if y in run.notes], ())
-    return None if found is None else _described(found)
+    found = _origin_of_nonfinite(run, [y for y in targets if y in run.notes], ())
+    return None if found is None else _described_nonfinite(found)
 
 
-def harmless(run: GraphRun) -> list[NonFinite]:
+def harmless_nonfinite(run: GraphRun) -> list[NonFinite]:
     """Values of the forward pass that are not finite although all their operands are."""
     made = []
     for node, noted in run.notes.items():
-        if not _from_outside(node) and not node.backward and not _bad_operands(run, node):
-            made.append(_described(OriginOf(node, noted, ())))
+        if not _nonfinite_from_outside(node) and not node.backward and not _bad_operands(run, node):
+            made.append(_described_nonfinite(OriginOf(node, noted, ())))
     return made
 
 
-def _origin(run: GraphRun, targets: Sequence[Node], loops: tuple[Loop, ...]) -> OriginOf | None:
+def _origin_of_nonfinite(
+    run: GraphRun, targets: Sequence[Node], loops: tuple[Loop, ...]
+) -> OriginOf | None:
     """Where the values of targets became NaN or, if none is, infinite."""
     notes = run.notes
     nans = [y for y in targets if notes[y].nan]
-    for node in _ends(nans or list(targets), lambda x: _same_kind(run, x)):
+    for node in _nonfinite_ends(nans or list(targets), lambda x: _same_kind_of_nonfinite(run, x)):
         # A NaN that was made from an infinity: the infinity came first, unless a user wrote it
         infinite = [x for x in node.inputs if x in notes] if notes[node].nan else []
-        firsts = _ends(infinite, lambda x: _bad_operands(run, x))
+        firsts = _nonfinite_ends(infinite, lambda x: _bad_operands(run, x))
         for first in [*firsts, node]:
-            if not _from_outside(first):
-                return _descend(run, first, loops)
+            if not _nonfinite_from_outside(first):
+                return _descend_to_nonfinite(run, first, loops)
     return None
 
 
-def _ends(nodes: Sequence[Node], before: Callable[[Node], list[Node]]) -> list[Node]:
+def _nonfinite_ends(nodes: Sequence[Node], before: Callable[[Node], list[Node]]) -> list[Node]:
     """The nodes that the walk along `before` ends at, in the order of recording."""
     stack = list(dict.fromkeys(nodes))
     seen, ends = set(stack), []
@@ -175,29 +177,29 @@ def _bad_operands(run: GraphRun, node: Node) -> list[Node]:
     return [x for x in node.inputs if x in run.notes]
 
 
-def _same_kind(run: GraphRun, node: Node) -> list[Node]:
+def _same_kind_of_nonfinite(run: GraphRun, node: Node) -> list[Node]:
     """The operands that are NaN if the node is, else those that are not finite."""
     bad, nan = _bad_operands(run, node), run.notes[node].nan
     return [x for x in bad if run.notes[x].nan or not nan]
 
 
-def _from_outside(node: Node) -> bool:
+def _nonfinite_from_outside(node: Node) -> bool:
     """Whether a user gave the value: an argument, a number, a constant."""
     return not node.inputs
 
 
-def _descend(run: GraphRun, node: Node, loops: tuple[Loop, ...]) -> OriginOf:
+def _descend_to_nonfinite(run: GraphRun, node: Node, loops: tuple[Loop, ...]) -> OriginOf:
     """The node, or the one in a graph that its op holds."""
     for inner in run.inner.get(node, ()):
         bad = [y for y in inner.graph.outputs if y in inner.notes]
         around = (*loops, Loop(title_of(node), node.where, inner.iteration))
-        found = _origin(inner, bad, around) if bad else None
+        found = _origin_of_nonfinite(inner, bad, around) if bad else None
         if found is not None:
             return found
     return OriginOf(node, run.notes[node], loops)
 
 
-def _described(found: OriginOf) -> NonFinite:
+def _described_nonfinite(found: OriginOf) -> NonFinite:
     node, (nan, values, operands), loops = found
     is_bad = np.isnan if nan else np.isinf
     k = next(i for i, v in enumerate(values) if is_inexact(v) and is_bad(v).any())
@@ -208,7 +210,11 @@ def _described(found: OriginOf) -> NonFinite:
     ranges = []
     for x, array in zip(node.inputs, operands, strict=True):
         if isinstance(x.type, Type):
-            at = _element(array, types[k].shape, index) if isinstance(node.op, PerElement) else None
+            at = (
+                _nonfinite_element(array, types[k].shape, index)
+                if isinstance(node.op, PerElement)
+                else None
+            )
             ranges.append(operand_range(np.asarray(array), x.type, at))
     where = node.where or next((loop.where for loop in reversed(loops) if loop.where), None)
     kind = "NaN" if nan else "infinity"
@@ -217,10 +223,10 @@ def _described(found: OriginOf) -> NonFinite:
     )
 
 
-def _element(array: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> Any:
+def _nonfinite_element(array: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> Any:
     """The element of an operand that an element of the result was computed from."""
     try:
-        return short(np.broadcast_to(array, shape)[index])
+        return short_report(np.broadcast_to(array, shape)[index])
     except ValueError:
         return None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError
+from pullback.graph.arguments import shown
 from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
@@ -16,7 +17,7 @@ from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
-from pullback.lazy.traced_number import Unknown, UnknownComplex, UnknownFloat, UnknownInt
+from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
 from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits, weak_limits
 from pullback.ops.sources import SCALAR, pack_source_bits
 
@@ -55,7 +56,7 @@ def scalar_operand(value: Any, dtype: DType) -> Node:
 
 def weak(value: Any, dtype: DType) -> Node:
     """A Python number or a traced number in the dtype of the tensor it is combined with."""
-    return value.cast(dtype) if isinstance(value, Unknown) else scalar_operand(value, dtype)
+    return value.cast(dtype) if isinstance(value, TracedNumber) else scalar_operand(value, dtype)
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
@@ -88,7 +89,7 @@ def operands(*values: Any) -> list[Node]:
     dtype = None
     for value in values:
         value = number(value)
-        if type(value) in NUMBERS or isinstance(value, Unknown):
+        if type(value) in NUMBERS or isinstance(value, TracedNumber):
             nodes.append(value)
             continue
         node = node_of(as_tensor(value))
@@ -103,7 +104,7 @@ def operands(*values: Any) -> list[Node]:
     return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
 
 
-def as_tensor(value: ArrayLike | Unknown) -> Tensor:
+def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
     """Return `value` as a tensor; a tensor is returned as it is."""
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]  # Tensor is the only subclass
@@ -126,12 +127,19 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
             a, b = cast_node(a, dtype), scalar_operand(y, dtype)
         elif isinstance(y, (np.ndarray, list, tuple)):
             a, b = operands(x, y)
-        elif isinstance(y, Unknown):
+        elif isinstance(y, TracedNumber):
             dtype = scalar_dtype(y, a.type.dtype)
             a, b = cast_node(a, dtype), y.cast(dtype)
         else:
-            return NotImplemented
+            return _foreign(op, y)
     return record(op, (b, a) if swap else (a, b))
+
+
+def _foreign(op: Op, y: object) -> Any:
+    """Leave an operation to the class of the other operand, unless that is one of Python's."""
+    if type(y).__module__ != "builtins" or op.title in ("equal", "not_equal"):
+        return NotImplemented
+    raise ArgumentError(f"needs tensors or numbers, got {shown(y)}", op=op.title)
 
 
 Operator = Callable[["Operators", "ArrayLike"], "Tensor"]

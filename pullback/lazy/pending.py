@@ -91,10 +91,10 @@ def _resolve_aliases(targets: Sequence[Node]) -> None:
     """Give aliases the values of the nodes behind them."""
     for node in targets:
         if node.value is None:
-            _copy_value(base(node), node)
+            _copy_pending_value(base(node), node)
 
 
-def _copy_value(source: Node, alias: Node) -> bool:
+def _copy_pending_value(source: Node, alias: Node) -> bool:
     """Give an alias the value of its source; return whether it has one."""
     if source.value is None or isinstance(source.value, InFlight):
         return False
@@ -111,7 +111,7 @@ def live_pending() -> list[Node]:
         tensor = ref()
         if tensor is not None and tensor._node.value is None:
             node = base(tensor._node)
-            if not _copy_value(node, tensor._node) and not isinstance(node.type, tuple):
+            if not _copy_pending_value(node, tensor._node) and not isinstance(node.type, tuple):
                 live.append(ref)
                 if node.value is None:
                     nodes[node] = None

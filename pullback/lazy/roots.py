@@ -31,20 +31,20 @@ def submit_roots(nodes: Sequence[Node]) -> None:
     if thread.root_from:
         thread.handles = thread.outside
     try:
-        submit(_with_related(nodes))
+        submit(_roots_with_related(nodes))
     finally:
         if thread.root_from:
             thread.outside, thread.handles = thread.handles, inside
 
 
-def _with_related(nodes: list[Node]) -> list[Node]:
+def _roots_with_related(nodes: list[Node]) -> list[Node]:
     """Return roots with the pending tensors that share their work, if processes must agree on
     them: there a program has no optional outputs, and the state of an optimizer must not lag."""
     if not any(spans_processes(current(), mesh_of([n.type])) for n in nodes):
         return nodes
     with lock:
         pending = [b for b in map(base, nodes) if b.value is None]
-        others = [n for n in _live() if n not in pending]
+        others = [n for n in _live_roots() if n not in pending]
         return [*nodes, *collect_related(pending, others)[0]]
 
 
@@ -54,7 +54,7 @@ class Outside:
     def __init__(self, roots: Callable[[], Sequence[Node]]) -> None:
         line = user_line()
         self.place = (0, 0) if line is None else (id(line.code), line.instruction)
-        self.any = bool(thread.handles and _live() and self._remains(roots()))
+        self.any = bool(thread.handles and _live_roots() and self._remains(roots()))
         self.first = next_number()
         if self.any:
             thread.outside, thread.handles = thread.handles, []
@@ -64,12 +64,12 @@ class Outside:
     def _remains(self, roots: Sequence[Node]) -> list[Node]:
         """Submit what the roots depend on; return what is still pending."""
         submit_roots(roots)
-        live = _live()
+        live = _live_roots()
         before = thread.recorded.get(self.place)
         if live and before is not None:
             # A loop that keeps the results of derivatives must not grow into one program
-            submit(_computed_from(before, live))
-            live = _live()
+            submit(_computed_from_root(before, live))
+            live = _live_roots()
         return live
 
     def rejoin(self) -> None:
@@ -83,12 +83,12 @@ class Outside:
             bound_handles(thread.handles_limit)
 
 
-def _live() -> list[Node]:
+def _live_roots() -> list[Node]:
     with lock:
         return live_pending()
 
 
-def _computed_from(numbers: range, live: Sequence[Node]) -> list[Node]:
+def _computed_from_root(numbers: range, live: Sequence[Node]) -> list[Node]:
     """Return the live nodes that depend on pending nodes with these numbers."""
     found: set[Node] = set()
     for node in pending_ancestors(live):
@@ -103,13 +103,13 @@ def compute_captured(made: Sequence[Node]) -> None:
     They count as arguments of the function: whether or not the last step of a loop left them
     pending, the next one runs the same program.
     """
-    operands = [base(x) for node in made for x in _operands(node)]
+    operands = [base(x) for node in made for x in _root_operands(node)]
     captured = [x for x in operands if x.value is None and x.number < thread.root_from]
     if captured:
         submit_roots(captured)
 
 
-def _operands(node: Node) -> Sequence[Node]:
+def _root_operands(node: Node) -> Sequence[Node]:
     """Return the operands of an op, from its node or from the node of one of its results."""
     first = node.inputs[:1]
     return first[0].inputs if first and isinstance(first[0].type, tuple) else node.inputs

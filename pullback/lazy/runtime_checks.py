@@ -21,7 +21,7 @@ class Failed:
         self.error = error
 
 
-class Run:
+class CheckedRun:
     """A run whose checks, or those of runs whose results it used, were not examined yet."""
 
     def __init__(
@@ -57,13 +57,13 @@ class Run:
 
 
 # The number of an argument, the run that computed it, and the number of its output
-Source = tuple[int, Run, int]
+Source = tuple[int, CheckedRun, int]
 
 # The results of runs that were not examined yet
-_unchecked: weakref.WeakKeyDictionary[Node, tuple[Run, int]] = weakref.WeakKeyDictionary()
+_unchecked: weakref.WeakKeyDictionary[Node, tuple[CheckedRun, int]] = weakref.WeakKeyDictionary()
 
 
-def started(
+def runtime_checks_started(
     program: Any, word: Any, lines: Sequence[Location], arguments: Sequence[Node],
     nodes: Sequence[Node],
 ) -> None:  # fmt: skip
@@ -74,12 +74,14 @@ def started(
         if found is not None:
             run, output = found
             if run.ready():
-                examine(x)  # keeps the chain of runs short in a loop that never reads
+                examine_runtime_checks(
+                    x
+                )  # keeps the chain of runs short in a loop that never reads
             if run.errors is None or output in run.errors:
                 sources.append((i, run, output))
     if word is None and not sources:
         return
-    run = Run(program, word, lines, sources, nodes)
+    run = CheckedRun(program, word, lines, sources, nodes)
     for i, node in enumerate(nodes):
         _unchecked[node] = (run, i)
 
@@ -97,12 +99,12 @@ def follow_runtime_checks(node: Node, copy: Node) -> None:
 any_unchecked = _unchecked.data.__len__  # type: ignore[attr-defined]
 
 
-def examine(node: Node) -> None:
+def examine_runtime_checks(node: Node) -> None:
     """Examine the checks that the value of a node depends on; store failures on the results."""
     found = _unchecked.get(node)
     if found is None:
         return
-    seen: set[Run] = set()
+    seen: set[CheckedRun] = set()
     stack = [(found[0], False)]
     while stack:  # the sources of a run are examined before it
         run, last = stack.pop()

@@ -11,8 +11,9 @@ from typing import Any
 
 from pullback.engines import environment
 from pullback.engines.byte_sizes import bytes_of
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
 from pullback.sharding.spec import Sharding
@@ -80,12 +81,12 @@ class Settings:
 
 
 def _settings_from_environment() -> Settings:
-    environment.check_all()  # at the import, and not when a variable is first needed
+    environment.check_environment()  # at the import, and not when a variable is first needed
     return Settings(
-        eager=variable("PULLBACK_EAGER", False),
-        verify_shapes=variable("PULLBACK_VERIFY_SHAPES", False),
-        engine=variable("PULLBACK_ENGINE", "xla"),
-        cache_bytes=variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
+        eager=environment_variable("PULLBACK_EAGER", False),
+        verify_shapes=environment_variable("PULLBACK_VERIFY_SHAPES", False),
+        engine=environment_variable("PULLBACK_ENGINE", "xla"),
+        cache_bytes=environment_variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
     )
 
 
@@ -160,6 +161,8 @@ def config(**changes: Any) -> Scope:
     engine = changes.get("engine", "xla")
     if engine not in ("xla", "reference"):
         raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
+    for name in changes.keys() & {"eager", "verify_shapes"}:
+        changes[name] = flag("config", changes[name], name)
     if "cache_bytes" in changes:
         try:
             changes["cache_bytes"] = bytes_of(changes["cache_bytes"])

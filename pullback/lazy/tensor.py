@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
@@ -192,6 +193,7 @@ class Tensor(Operators, Methods):
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
+        on = flag("requires_grad", on, "the value")
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
@@ -207,7 +209,7 @@ class Tensor(Operators, Methods):
                 "which would be cut here",
                 hint="Write x.detach() first to make it a constant of that derivative.",
             )
-        _compute(self)
+        _compute_tensor(self)
         if self._token is not None:
             self._token.released = not on
         token = LeafToken(self) if on else None
@@ -262,7 +264,7 @@ class Tensor(Operators, Methods):
         """Return a copy; that of a leaf that requires a gradient has its own gradient."""
         memo[id(self)] = copy = wrap(self._node)
         if self._token is not None:
-            _compute(self)
+            _compute_tensor(self)
             copy._node = leaf_of(self._node, ())
             copy.requires_grad = True
             copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
@@ -270,7 +272,7 @@ class Tensor(Operators, Methods):
 
     def __reduce__(self) -> tuple:
         refuse_cut(self, "pickling")
-        return _unpickled, (read(self), self._token is not None, self.sharding)
+        return _unpickled_tensor, (read(self), self._token is not None, self.sharding)
 
     def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding."""
@@ -299,14 +301,16 @@ class Tensor(Operators, Methods):
         return self
 
 
-def _compute(tensor: Tensor) -> None:
+def _compute_tensor(tensor: Tensor) -> None:
     """Compute a tensor that becomes a leaf."""
     if tensor._node.value is None:
         require_values("requires_grad", [tensor._node])
         compute_pending([tensor._node])
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None) -> Tensor:
+def _unpickled_tensor(
+    array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None
+) -> Tensor:
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)

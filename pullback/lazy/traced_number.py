@@ -23,7 +23,7 @@ from pullback.ops.elementwise.cast import Cast
 _NODES: weakref.WeakSet[Node] = weakref.WeakSet()  # of all unknown numbers
 
 
-class Unknown:
+class TracedNumber:
     """An unknown number: `node` holds it in 64 bits, `given` is its own dtype, if it has one."""
 
     __slots__ = ("given", "node")
@@ -58,7 +58,7 @@ class Unknown:
         """Apply `f` to both in 64 bits; the result is of the wider kind."""
         if isinstance(other, np.generic):
             other = other.item()
-        kind = other.kind if isinstance(other, Unknown) else type(other)
+        kind = other.kind if isinstance(other, TracedNumber) else type(other)
         if kind not in _ORDER:
             return NotImplemented
         rank = max(_ORDER[self.kind], _ORDER[kind])
@@ -66,7 +66,7 @@ class Unknown:
             rank = max(rank, _ORDER[float])
         dtype = _KINDS[rank].dtype
         x = self._wide(dtype)
-        y = other._wide(dtype) if isinstance(other, Unknown) else other
+        y = other._wide(dtype) if isinstance(other, TracedNumber) else other
         return traced_number(f(y, x) if swap else f(x, y))
 
     def __neg__(self) -> Any:
@@ -96,17 +96,17 @@ class Unknown:
         return repr(self)  # formats for numbers do not apply
 
 
-class UnknownInt(Unknown):
+class UnknownInt(TracedNumber):
     __slots__ = ()
     kind, dtype = int, int64
 
 
-class UnknownFloat(Unknown):
+class UnknownFloat(TracedNumber):
     __slots__ = ()
     kind, dtype = float, float64
 
 
-class UnknownComplex(Unknown):
+class UnknownComplex(TracedNumber):
     __slots__ = ()
     kind, dtype = complex, complex128
 
@@ -116,7 +116,7 @@ _KINDS = (UnknownInt, UnknownFloat, UnknownComplex)
 _INEXACT = (operator.truediv, operator.pow)  # give floats for integers
 
 
-def unknown_traced_number(kind: type, node: Node, given: DType | None = None) -> Unknown:
+def unknown_traced_number(kind: type, node: Node, given: DType | None = None) -> TracedNumber:
     return _KINDS[_ORDER[kind]](node, given)
 
 
@@ -134,7 +134,7 @@ def traced_number(x: Any) -> Any:
 
 
 def _traced_number_operator(f: Callable, swap: bool = False) -> Any:
-    def apply(self: Unknown, other: Any) -> Any:
+    def apply(self: TracedNumber, other: Any) -> Any:
         return self._with(other, f, swap)
 
     apply.__name__ = f.__name__
@@ -146,7 +146,7 @@ for _f in (
     operator.pow,
 ):  # fmt: skip
     _name = _f.__name__.strip("_")
-    setattr(Unknown, f"__{_name}__", _traced_number_operator(_f))
-    setattr(Unknown, f"__r{_name}__", _traced_number_operator(_f, swap=True))
+    setattr(TracedNumber, f"__{_name}__", _traced_number_operator(_f))
+    setattr(TracedNumber, f"__r{_name}__", _traced_number_operator(_f, swap=True))
 for _f in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
-    setattr(Unknown, f"__{_f.__name__.strip('_')}__", _traced_number_operator(_f))
+    setattr(TracedNumber, f"__{_f.__name__.strip('_')}__", _traced_number_operator(_f))

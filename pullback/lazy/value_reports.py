@@ -63,11 +63,13 @@ def operand_range(array: np.ndarray, type: Type, at: Any = None) -> OperandRange
     finite = array[np.isfinite(array)]
     if array.dtype.kind == "c":
         finite = abs(finite)
-    low, high = (short(finite.min()), short(finite.max())) if finite.size else (None, None)
+    low, high = (
+        (short_report(finite.min()), short_report(finite.max())) if finite.size else (None, None)
+    )
     return OperandRange(type.plain, low, high, nans, infinities, at)
 
 
-def short(value: Any) -> Any:
+def short_report(value: Any) -> Any:
     """A number with few digits, for people."""
     if isinstance(value, (bool, np.bool_)) or np.asarray(value).dtype.kind in "biu":
         return value.item()

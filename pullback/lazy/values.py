@@ -31,7 +31,7 @@ class InFlight:
     def wait(self) -> None:
         """Wait until the program was started, or failed to start."""
         if self._depth != fork.depth:
-            fork.refuse("reading a value that another thread was computing")
+            fork.refuse_after_fork("reading a value that another thread was computing")
         with self._running:
             pass
 
@@ -93,7 +93,7 @@ def checked_value(node: Node) -> Any:
     value = settled_value(node)
     if not runtime_checks.any_unchecked():
         return value
-    runtime_checks.examine(node)
+    runtime_checks.examine_runtime_checks(node)
     return settled_value(node)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import align, check_elementwise_kind
+from pullback.ops.elementwise.base import align_elementwise, check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
 from pullback.ops.samples import complexes, positive, real
@@ -40,7 +40,7 @@ class AdamStep(Composite):
         tensors = spread_all(axis, xs[:4], mapped[:4])
         rank = tensors[0].type.rank - 1
         numbers = zip(xs[4:], mapped[4:], strict=True)
-        return self(*tensors, *[align(x, rank) if has else x for x, has in numbers])
+        return self(*tensors, *[align_elementwise(x, rank) if has else x for x, has in numbers])
 
     @classmethod
     def samples(cls) -> Any:

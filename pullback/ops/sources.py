@@ -144,7 +144,7 @@ class Unpack(Op, kinds.UnpackedScalar):
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
         """Return the low bits of word `index`, read as `dtype`. All words are converted at once,
         the first time that a dtype is needed."""
-        vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
+        vector = b.once(("words", dtype, shift), lambda: _converted_source(b, words, dtype, shift))
         return b.reshape(sliced(b, vector, (index,), (index + 1,)), ())
 
     @classmethod
@@ -164,7 +164,7 @@ def _source_words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node
     return TABLE["Bitcast"](dtype)(TABLE["Cast"](dtypes.dtype(f"u{dtype.bits}"))(made))
 
 
-def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
+def _converted_source(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     """Return the words, after a shift, as a vector of `dtype`."""
     u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
     if shift:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import real, validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of, scalar_operand
@@ -27,8 +28,11 @@ class AdamRule(UpdateRule):
     counts = True
 
     def __post_init__(self) -> None:
-        if not all(0.0 <= beta < 1.0 for beta in self.betas):
-            raise ArgumentError(f"adam: betas must be at least 0 and below 1, got {self.betas}")
+        pair = isinstance(self.betas, (tuple, list)) and len(self.betas) == 2
+        if not pair or not all(0.0 <= real("adam", b, "each of betas") < 1.0 for b in self.betas):
+            raise ArgumentError(
+                f"adam: betas must be two numbers, at least 0 and below 1, got {self.betas!r}"
+            )
 
     @property
     def slots(self) -> dict[str, bool]:
@@ -55,6 +59,7 @@ class AdamRule(UpdateRule):
         return p, {"mean": mean, "square": square}
 
 
+@validated
 def adam(
     learning_rate: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8, weight_decay: float = 0.0, decoupled: bool = False,
@@ -88,6 +93,7 @@ class Adam(Optimizer):
 
     _name = "Adam"
 
+    @validated
     def __init__(
         self, params: object, learning_rate: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,

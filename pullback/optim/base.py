@@ -62,7 +62,7 @@ class UpdateRule:
         for leaf, path in zip(leaves, tree.paths(params), strict=True):
             check_optimizer_parameter(leaf, path)
         slots = [self.initial_slots(p) for p in leaves]
-        return _state(self.zero_count(leaves), structure, self.slots, slots)
+        return _optimizer_state(self.zero_count(leaves), structure, self.slots, slots)
 
     def update(
         self, grads: object, state: OptimizerState, params: Params
@@ -74,7 +74,9 @@ class UpdateRule:
         slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
         with at_one_line():
             count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
-        return tree.unflatten(structure, leaves), _state(count, structure, state.slots, slots)
+        return tree.unflatten(structure, leaves), _optimizer_state(
+            count, structure, state.slots, slots
+        )
 
     def advance(
         self, count: Tensor | None, params: list[Tensor], grads: list[Any], slots: list[Slots]
@@ -113,7 +115,7 @@ class UpdateRule:
         return reshard(count, meshes.pop(), P()) if len(meshes) == 1 else count
 
 
-def _state(
+def _optimizer_state(
     count: Tensor | None, structure: Any, names: Iterable[str], slots: Sequence[Slots]
 ) -> OptimizerState:
     trees = {name: tree.unflatten(structure, [s[name] for s in slots]) for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import Nodes, Optimizer, Slots, UpdateRule
 
@@ -35,6 +36,7 @@ class SGDRule(UpdateRule):
         return p - direction * self.learning_rate, {"velocity": velocity}
 
 
+@validated
 def sgd(
     learning_rate: float | Tensor = 1e-2, momentum: float = 0.0, nesterov: bool = False,
     weight_decay: float = 0.0,
@@ -65,6 +67,7 @@ class SGD(Optimizer):
 
     _name = "SGD"
 
+    @validated
     def __init__(
         self, params: object, learning_rate: float | Tensor = 1e-2, momentum: float = 0.0,
         nesterov: bool = False, weight_decay: float = 0.0,

@@ -16,7 +16,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import broadcast_shapes
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
@@ -58,7 +58,7 @@ def random_parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
         raise DTypeError(f"parameters must be real, got {value}", op=op)
     if type(value) in NUMBERS:
         return scalar_operand(float(value), dtype)  # type: ignore[arg-type]
-    if isinstance(value, Unknown) and value.kind is not complex:
+    if isinstance(value, TracedNumber) and value.kind is not complex:
         return value.cast(dtype)
     if not isinstance(value, (Tensor, np.ndarray)):
         return node_of(asarray(value, dtype))  # numbers in a list have no dtype of their own
@@ -86,26 +86,31 @@ def known_parameter(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
     if not _is_known_parameter(value):
         return None
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of different lengths: reported when it becomes a tensor
+        return None
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 
 def _is_known_parameter(value: ArrayLike) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_known_parameter, value))
-    return not isinstance(value, (Tensor, Unknown))
+    return not isinstance(value, (Tensor, TracedNumber))
 
 
-def require(op: str, test: Callable[..., Any], message: str, *values: ArrayLike) -> None:
+def require_parameter(op: str, test: Callable[..., Any], message: str, *values: ArrayLike) -> None:
     """Raise ArgumentError unless all elements of `test(*values)` are true, if values are known."""
     arrays = [known_parameter(v) for v in values]
     if any(a is None for a in arrays):
         return
     try:
         with np.errstate(all="ignore"):
-            holds = np.all(test(*arrays))
+            holds = bool(np.all(test(*arrays)))
     except ValueError:  # not broadcastable: `sample_shape` reports that
         return
+    except TypeError:  # not numbers: the check says what must hold
+        holds = False
     if not holds:
         got = f", got {' and '.join(map(str, values))}" if values else ""
         raise ArgumentError(message + got, op=op)

@@ -24,7 +24,7 @@ from pullback.random.arguments import (
     float_dtype_argument,
     key_of,
     random_parameter,
-    require,
+    require_parameter,
     sample_shape,
 )
 from pullback.typing import ArrayLike, DTypeLike, Shape
@@ -49,7 +49,7 @@ def uniform(
     """
     op = "random.uniform"
     wanted = float_dtype_argument(op, dtype, minval, maxval)
-    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
+    require_parameter(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = key_of(op, key)
     with at_one_line():
         wide = _continuous_computed_in(wanted)
@@ -61,7 +61,7 @@ def uniform(
         def finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return np.isfinite(b.astype(wide.numpy) - a.astype(wide.numpy))
 
-        require(op, finite, "maxval - minval must be finite", minval, maxval)
+        require_parameter(op, finite, "maxval - minval must be finite", minval, maxval)
         unit = record(RandomUniform(shape, wide), (node,))
         return record(Between(wanted), (unit._node, low, high))
 
@@ -135,7 +135,7 @@ def truncated_normal(
     """
     op = "random.truncated_normal"
     wanted = float_dtype_argument(op, dtype, lower, upper)
-    require(op, operator.lt, "lower must be less than upper", lower, upper)
+    require_parameter(op, operator.lt, "lower must be less than upper", lower, upper)
     node = key_of(op, key)
     with at_one_line():
         low, high = (random_parameter(op, v, float64) for v in (lower, upper))
@@ -158,7 +158,7 @@ def exponential(
     op = "random.exponential"
     wanted = float_dtype_argument(op, dtype, scale)
     node = key_of(op, key)
-    require(op, lambda scale: scale >= 0, "scale must not be negative", scale)
+    require_parameter(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with at_one_line():
         wide = _continuous_computed_in(wanted)
         factor = random_parameter(op, scale, wide)
@@ -183,7 +183,7 @@ def gamma(
     op = "random.gamma"
     wanted = float_dtype_argument(op, dtype, a)
     node = key_of(op, key)
-    require(op, lambda a: a > 0, "a must be positive", a)
+    require_parameter(op, lambda a: a > 0, "a must be positive", a)
     with at_one_line():
         shapes = wrap(random_parameter(op, a, wanted))
         shapes = spread(shapes, sample_shape(op, shape, shapes._node))

@@ -15,10 +15,10 @@ from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scala
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import MulHigh
-from pullback.random.arguments import key_of, random_parameter, require, sample_shape
+from pullback.random.arguments import key_of, random_parameter, require_parameter, sample_shape
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -44,7 +44,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     [False, True]
     """
     op = "random.bernoulli"
-    require(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
+    require_parameter(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with at_one_line():
         chance = wrap(cut(random_parameter(op, p, float64)))  # a decision has no derivative
         words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))
@@ -70,7 +70,7 @@ def randint(
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
-    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
+    require_parameter(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with at_one_line():
         low, last = _randint_bound(op, minval, wanted), _randint_bound(op, maxval, wanted, minus=1)
         shape = sample_shape(op, shape, low, last)
@@ -97,7 +97,7 @@ def _randint_up_to(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> 
 def _randint_bound(op: str, value: ArrayLike, dtype: DType, minus: int = 0) -> Node:
     """Return the bound `value - minus` as a node of the given dtype; raise if it does not fit."""
     value = number(value)
-    if isinstance(value, (list, tuple, np.ndarray, Unknown)):
+    if isinstance(value, (list, tuple, np.ndarray, TracedNumber)):
         value = as_tensor(value)
     if isinstance(value, Tensor):
         if not value.dtype.is_integer:

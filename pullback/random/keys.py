@@ -13,7 +13,7 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.random.bits import FoldIn, SplitKey
 from pullback.random.arguments import key_of
 from pullback.typing import ArrayLike, Shape
@@ -28,7 +28,7 @@ def key(seed: int | Tensor) -> Tensor:
     >>> pb.random.key(7).tolist()
     [0, 7]
     """
-    if not isinstance(seed, (Tensor, Unknown)):
+    if not isinstance(seed, (Tensor, TracedNumber)):
         word = _key_data_modulo_64("random.key", seed, "seed")
         return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
@@ -65,7 +65,7 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
     op = "random.fold_in"
     node = key_of(op, key)
     with at_one_line():
-        if isinstance(data, (Tensor, np.ndarray, Unknown)):
+        if isinstance(data, (Tensor, np.ndarray, TracedNumber)):
             word = _key_data_to_uint64(op, data, "data")
         else:
             word = scalar_operand(_key_data_modulo_64(op, data, "data"), uint64)
@@ -74,7 +74,7 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
 
 def _key_data_modulo_64(op: str, value: int, name: str) -> int:
     """Return an integer modulo 2**64."""
-    value = integer(op, number(value), name)
+    value = integer(op, number(value), name, bounded=False)
     if not -(2**63) <= value < 2**64:
         message = f"{name} must be at least -2**63 and less than 2**64, got {value}"
         raise ArgumentError(message, op=op)

@@ -12,6 +12,7 @@ from pullback.functions.reductions import max as maximum
 from pullback.functions.shape import moveaxis, shaped
 from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take, take_along_axis, where
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, number
@@ -21,11 +22,12 @@ from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import key_of, known_parameter, random_parameter, require
+from pullback.random.arguments import key_of, known_parameter, random_parameter, require_parameter
 from pullback.random.discrete import randint
 from pullback.typing import ArrayLike, Shape
 
 
+@validated
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
     replace: bool = True,
@@ -53,6 +55,7 @@ def categorical(
         return _draw_choice(node, moveaxis(weights, axis, -1), draws, replace)
 
 
+@validated
 def choice(
     key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True,
     p: ArrayLike | None = None, axis: int = 0,
@@ -81,6 +84,7 @@ def choice(
         return indices if elements is None else take(elements, indices, axis)
 
 
+@validated
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Tensor:
     """Return the integers below `x`, or the slices of the tensor `x` along an axis, shuffled.
 
@@ -110,8 +114,10 @@ def _choice_population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | 
     """Return the number of elements to draw from, the elements (None: indices), and their axis."""
     value = number(a)
     if isinstance(value, int) and not isinstance(value, bool):
-        require(op, lambda n: n >= 0, "the number of elements must not be negative", value)
-        return value, None, 0
+        require_parameter(
+            op, lambda n: n >= 0, "the number of elements must not be negative", value
+        )
+        return value, None, axis_of(op, axis, 1)
     elements = as_tensor(value)
     if not elements.ndim:
         message = f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}"
@@ -126,11 +132,11 @@ def _choice_weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], repla
     the least normal number, before or after, count as 0."""
     given = known_parameter(p)
     if given is not None:
-        require(op, lambda p: p >= 0, "probabilities must not be negative", p)
+        require_parameter(op, lambda p: p >= 0, "probabilities must not be negative", p)
         count, positive = math.prod(draws), int((given > 0).sum())
-        require(op, lambda: positive > 0, "at least one probability must be positive")
+        require_parameter(op, lambda: positive > 0, "at least one probability must be positive")
         what = f"cannot draw {count} distinct elements: only {positive} have a positive probability"
-        require(op, lambda: replace or count <= positive, what)
+        require_parameter(op, lambda: replace or count <= positive, what)
     weights = wrap(cut(random_parameter(op, p, float64)))
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
@@ -139,10 +145,10 @@ def _choice_weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], repla
     top = maximum(weights)
     finite = (top > zero) & (top < literal(math.inf, float64))
     heaviest = (weights >= top).astype(float64)
-    return where(finite, _relative_to(top, weights), heaviest)
+    return where(finite, _choice_relative_to(top, weights), heaviest)
 
 
-def _relative_to(top: Tensor, weights: Tensor) -> Tensor:
+def _choice_relative_to(top: Tensor, weights: Tensor) -> Tensor:
     """Divide by the power of 2 in `top`, by subtracting exponents as integers: the power may have
     no reciprocal. Quotients that are not normal numbers become 0, as in every engine."""
     lowest = literal(1 << 52, int64)  # the bits of the least normal number
@@ -167,8 +173,10 @@ def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple
 
 def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
     wanted = math.prod(draws)
-    require(op, lambda: n > 0 or not wanted, "there are no elements to draw from")
-    require(op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
+    require_parameter(op, lambda: n > 0 or not wanted, "there are no elements to draw from")
+    require_parameter(
+        op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}"
+    )
 
 
 def _draw_choice(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:

@@ -14,6 +14,7 @@ from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
 from pullback.errors import ArgumentError, Location
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
@@ -102,6 +103,7 @@ class Explanation:
     __repr__ = __str__
 
 
+@validated
 def explain_sharding(
     f: Callable[..., Tree], machine: Machine | None = None
 ) -> Callable[..., Explanation]:

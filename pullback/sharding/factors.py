@@ -25,10 +25,10 @@ from pullback.graph.types import Type
 Side = tuple[tuple[tuple[str, ...], ...], ...]  # the factors of each dimension of each value
 _WORD = re.compile(r"\s*(?:(\.\.\.)|\(([\w\s=]*)\)|(\w+))")
 _STATED = re.compile(r"(\w+)=(\d+)")
-_FORMS: dict[tuple, Form] = {}
+_FORMS: dict[tuple, FactorForm] = {}
 
 
-class Form:
+class FactorForm:
     """A rule for given ranks and any sizes: the factors of every dimension.
 
     `major` factors come first in combined dimensions: they are split evenly or not at all. The
@@ -83,7 +83,7 @@ class Form:
 class FactorRule:
     """A form with the size of each factor."""
 
-    form: Form
+    form: FactorForm
     extents: dict[str, int]
 
     @property
@@ -133,7 +133,7 @@ def instantiate_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Fa
     return FactorRule(found, found.extents((*xs, *ys)))
 
 
-def form_of_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
+def form_of_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorForm:
     """Return the form of a rule, shared by all types with equal ranks and equal positions of 1s."""
     key = text, len(xs), *[_factors_of_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
     found = _FORMS.get(key)
@@ -146,7 +146,7 @@ def _factors_of_ones(t: Type) -> tuple[bool, ...]:
     return tuple([n == 1 for n in t.shape])
 
 
-def _factor_form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
+def _factor_form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorForm:
     left, right = parse_factors(text)
     left = left if xs else ()  # an empty side also means one operand of rank 0
     if len(left) != len(xs) or len(right) != len(ys):
@@ -156,7 +156,7 @@ def _factor_form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
         )
     operands = tuple([_dims_of_factors(w, t, text) for w, t in zip(left, xs, strict=True)])
     results = tuple([_dims_of_factors(w, t, text) for w, t in zip(right, ys, strict=True)])
-    return Form(text, operands, results)
+    return FactorForm(text, operands, results)
 
 
 def _dims_of_factors(words: tuple, type: Type, text: str) -> tuple:

@@ -30,7 +30,9 @@ def part_of_array(array: np.ndarray, sharding: Sharding, position: int) -> np.nd
     return made
 
 
-def join(parts: Mapping[int, np.ndarray], sharding: Sharding, shape: Sequence[int]) -> np.ndarray:
+def join_parts_of_array(
+    parts: Mapping[int, np.ndarray], sharding: Sharding, shape: Sequence[int]
+) -> np.ndarray:
     """Return the whole array from its shards, given by device position."""
     first = next(iter(parts.values()))
     if not shape:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type, show
-from pullback.sharding.factors import Form, form_of_factors
+from pullback.sharding.factors import FactorForm, form_of_factors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
@@ -34,7 +34,7 @@ class ResultLayout(NamedTuple):
 class PropagationPlan:
     """How one application of an op is split: the layouts of its operands and results."""
 
-    form: Form
+    form: FactorForm
     axes: dict[str, tuple[str, ...]]  # of each factor that is split
     operands: tuple[Dims, ...]
     results: tuple[ResultLayout, ...]
@@ -76,7 +76,7 @@ def propagate_by_rule(
 
 @lru_cache(maxsize=4096)  # many elementwise ops share one rule
 def _propagation_plan(
-    form: Form, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
+    form: FactorForm, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
 ) -> PropagationPlan:
     extents = dict(zip(form.major, divisors, strict=True))
     claims = _collect_factors(form, xs, extents, mesh)
@@ -87,7 +87,10 @@ def _propagation_plan(
 
 
 def propagate_along(
-    form: Form, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
+    form: FactorForm,
+    mesh: DeviceMesh,
+    axes: dict[str, tuple[str, ...]],
+    priority: dict[str, int] = NONE,
 ) -> PropagationPlan:
     """Return the plan that splits these factors."""
 
@@ -103,7 +106,7 @@ def propagate_along(
 
 
 def _collect_factors(
-    form: Form, xs: Shardings, extents: dict[str, int], mesh: DeviceMesh
+    form: FactorForm, xs: Shardings, extents: dict[str, int], mesh: DeviceMesh
 ) -> dict[str, list[_Claim]]:
     claims: dict[str, list[_Claim]] = {}
     for dims, sharding in zip(form.operands, xs, strict=True):
@@ -128,7 +131,7 @@ def _dividing_prefix(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tu
     return ()
 
 
-def _propagation_forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
+def _propagation_forbidden(form: FactorForm, xs: Shardings) -> dict[str, set[str]]:
     """Return, for each factor, the axes along which some operand must stay whole."""
     found: dict[str, set[str]] = {}
     for dims, sharding in zip(form.operands, xs, strict=True):
@@ -139,7 +142,7 @@ def _propagation_forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
 
 
 def _resolve_factors(
-    form: Form,
+    form: FactorForm,
     claims: dict[str, list[_Claim]],
     forbidden: dict[str, set[str]],
     extents: dict[str, int],

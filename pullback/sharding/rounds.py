@@ -14,12 +14,12 @@ def rounds(messages: Sequence[tuple[int, int]]) -> list[list[int]]:
     There are as many rounds as the busiest device sends or receives messages. (Koenig: the edges
     of a bipartite graph have a coloring with as many colors as the largest degree.)
     """
-    sent: list[dict[int, int]] = [{} for _ in range(_count(messages))]  # by round
+    sent: list[dict[int, int]] = [{} for _ in range(_count_in_rounds(messages))]  # by round
     received: list[dict[int, int]] = [{} for _ in sent]
     for number, (source, target) in enumerate(messages):
-        mine, other = _first_free(sent[source]), _first_free(received[target])
+        mine, other = _first_free_round(sent[source]), _first_free_round(received[target])
         if mine in received[target]:
-            _swap(messages, sent, received, target, mine, other)
+            _swap_rounds(messages, sent, received, target, mine, other)
         sent[source][mine] = received[target][mine] = number
     found: dict[int, list[int]] = {}
     for turns in sent:
@@ -28,15 +28,15 @@ def rounds(messages: Sequence[tuple[int, int]]) -> list[list[int]]:
     return [sorted(found[turn]) for turn in sorted(found)]
 
 
-def _count(messages: Sequence[tuple[int, int]]) -> int:
+def _count_in_rounds(messages: Sequence[tuple[int, int]]) -> int:
     return 1 + max([i for message in messages for i in message], default=-1)
 
 
-def _first_free(taken: dict[int, int]) -> int:
+def _first_free_round(taken: dict[int, int]) -> int:
     return next(turn for turn in range(len(taken) + 1) if turn not in taken)
 
 
-def _swap(
+def _swap_rounds(
     messages: Sequence[tuple[int, int]], sent: list[dict[int, int]],
     received: list[dict[int, int]], target: int, mine: int, other: int,
 ) -> None:  # fmt: skip
@@ -60,12 +60,12 @@ def _swap(
         sent[source][new] = received[end][new] = number
 
 
-def balanced(owners: Sequence[Sequence[int]]) -> list[int]:
+def balanced_rounds(owners: Sequence[Sequence[int]]) -> list[int]:
     """Return one of the owners of each item, so that the busiest one has as few as possible."""
     limit = -(-len(owners) // max(1, _owner_count(owners)))
     while True:
         held: dict[int, list[int]] = {}
-        if all(_place(item, owners, held, limit, set()) for item in range(len(owners))):
+        if all(_place_in_round(item, owners, held, limit, set()) for item in range(len(owners))):
             return [s for _, s in sorted((item, s) for s, items in held.items() for item in items)]
         limit += 1
 
@@ -74,7 +74,7 @@ def _owner_count(owners: Sequence[Sequence[int]]) -> int:
     return len({s for some in owners for s in some})
 
 
-def _place(
+def _place_in_round(
     item: int, owners: Sequence[Sequence[int]], held: dict[int, list[int]], limit: int, seen: set
 ) -> bool:
     """Give an item to one of its owners; items that were placed before may move."""
@@ -86,13 +86,13 @@ def _place(
         if s not in seen:
             seen.add(s)
             for i, other in enumerate(held[s]):
-                if _place(other, owners, held, limit, seen):
+                if _place_in_round(other, owners, held, limit, seen):
                     held[s][i] = item
                     return True
     return False
 
 
-def components(messages: Sequence[tuple[int, int]], count: int) -> list[list[int]]:
+def round_components(messages: Sequence[tuple[int, int]], count: int) -> list[list[int]]:
     """Return the groups of devices that exchange messages, directly or through others."""
     leader = list(range(count))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import Sharding
@@ -23,6 +24,7 @@ class Picture(str):
         return str(self)
 
 
+@validated
 def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
     """Return a picture, for a terminal, of which device has which shard of a tensor.
 
@@ -74,7 +76,9 @@ def _show_dimensions(type: Type) -> list[str]:
     for i, (n, axes) in enumerate(zip(type.shape, sharding.dims(type.rank), strict=True)):
         count, along = sharding.parts(i), ", ".join(axes)
         how = (
-            f" in {count} parts of {local[i]} along {along}{_last(n, count)}" if axes else ", whole"
+            f" in {count} parts of {local[i]} along {along}{_show_last(n, count)}"
+            if axes
+            else ", whole"
         )
         made.append(f"  dimension {i}: {n}{how}")
     used = {a for axes in sharding.spec.dims for a in axes}
@@ -82,7 +86,7 @@ def _show_dimensions(type: Type) -> list[str]:
     return [*made, f"  copies along {', '.join(rest)}"] if rest else made
 
 
-def _last(n: int, count: int) -> str:
+def _show_last(n: int, count: int) -> str:
     """The sizes of the last shards, if the dimension does not divide evenly."""
     part = -(-n // count)
     if part * count == n:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.arguments import shown
 from pullback.graph.interned import Interned
 from pullback.sharding.mesh import DeviceMesh
 
@@ -32,18 +33,18 @@ class P(metaclass=Interned):
             self.dims = self.dims[:-1]
         whole = (replicated,) if isinstance(replicated, str) else replicated
         if not (isinstance(whole, Iterable) and all(isinstance(a, str) for a in whole)):
-            _refuse(f"replicated must be an axis name or several, got {replicated!r}")
+            _refuse_spec(f"replicated must be an axis name or several, got {replicated!r}")
         self.replicated = tuple(sorted(whole))
         each = isinstance(priority, (tuple, list))
         given: tuple = tuple(priority) if each else (priority,) * max(1, len(self.dims))  # type: ignore[arg-type]
         if not all(type(n) is int for n in given):
-            _refuse(f"priority must be an integer, or one per dimension, got {priority!r}")
+            _refuse_spec(f"priority must be an integer, or one per dimension, got {priority!r}")
         self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
         seen: set[str] = set(self.replicated)
         for a in [a for axes in self.dims for a in axes]:
             if a in seen:
                 what = "is named twice" if a not in self.replicated else "is split and replicated"
-                _refuse(f"axis {a!r} {what} in {self}")
+                _refuse_spec(f"axis {a!r} {what} in {self}")
             seen.add(a)
 
     def parameters(self) -> tuple:
@@ -83,10 +84,12 @@ def _spec_axes(entry: Any) -> tuple[str, ...]:
         return (entry,)
     if isinstance(entry, (tuple, list)):
         return tuple([a for e in entry for a in _spec_axes(e)])
-    return _refuse(f"a dimension must be None, an axis name or a tuple of names, got {entry!r}")
+    return _refuse_spec(
+        f"a dimension must be None, an axis name or a tuple of names, got {entry!r}"
+    )
 
 
-def _refuse(what: str) -> Any:
+def _refuse_spec(what: str) -> Any:
     raise ArgumentError(what, op="P")
 
 
@@ -100,6 +103,10 @@ class Sharding(metaclass=Interned):
     equal_is_same = True
 
     def __init__(self, mesh: DeviceMesh, spec: P) -> None:
+        for value, kind, what in ((mesh, DeviceMesh, "mesh"), (spec, P, "spec")):
+            if not isinstance(value, kind):
+                message = f"{what} must be a {kind.__name__}, got {shown(value)}"
+                raise ArgumentError(message, op="Sharding")
         self.mesh, self.spec = mesh, spec
 
     def parameters(self) -> tuple:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pullback.graph.graph import Graph
 
 
-def _graph_text(graph: Graph, provenance: bool = False) -> str:
+def _static_graph_text(graph: Graph, provenance: bool = False) -> str:
     """Return the program as the text of a module.
 
     With `provenance`, each instruction is followed by the user's line, the op that was written
@@ -17,4 +17,4 @@ def _graph_text(graph: Graph, provenance: bool = False) -> str:
 
 
 # Graphs are below this folder and do not import it.
-Graph.text = Graph.__str__ = _graph_text  # type: ignore[method-assign, assignment]
+Graph.text = Graph.__str__ = _static_graph_text  # type: ignore[method-assign, assignment]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pullback import errors
+from pullback.graph.arguments import integer, sequence, text
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -100,11 +101,16 @@ def autodiff(
         what = f"autodiff: seed must be True or a name, got {seed!r}"
         hint = "Pass the value of the cotangent when the module is run."
         raise errors.ArgumentError(what, hint=hint)
+    if output is not None:
+        output = integer("autodiff", output, "output")
     if isinstance(wrt, (int, str)):
         wrt = [wrt]
+    targets = None if wrt is None else sequence("autodiff", wrt, "wrt")
+    if profile is not None:
+        profile = text("autodiff", profile, "profile")
     if profile is not None and profile != module.profile:
         module = Module(module.instructions, module.outputs, profile)
-    return _Autodiff(module, options).gradient(wrt, output, seed)
+    return _Autodiff(module, options).gradient(targets, output, seed)
 
 
 class _Autodiff:

@@ -25,7 +25,7 @@ from pullback.static.flatten import flatten_graph
 from pullback.static.gradients import gradients_without_guards
 from pullback.static.literals import literal_text
 from pullback.static.profiles import CORE, EXTENDED, PROFILES
-from pullback.static.text import Writer
+from pullback.static.text import TextWriter
 from pullback.transforms.reverse import derive, reach
 
 INFIX = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
@@ -57,7 +57,10 @@ def extensions() -> list[Extension]:
     """
     classes = [cls for _, cls in sorted(TABLE.items()) if cls.text.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
-    return [Extension(c.name, c.text.profile, _summary(c), described_derivative(c)) for c in own]
+    return [
+        Extension(c.name, c.text.profile, _describe_summary(c), described_derivative(c))
+        for c in own
+    ]
 
 
 def described_derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
@@ -80,7 +83,7 @@ def described_derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] |
 
 
 def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
-    xs, made, ys = _applied_to(op, arrays)
+    xs, made, ys = _describe_applied_to(op, arrays)
     names = ["g"] if len(ys) == 1 else [f"g{i}" for i in range(len(ys))]
     pairs = zip(names, ys, strict=True)
     seeds = [placeholder(name, y.type) if y.type.inexact else None for name, y in pairs]
@@ -96,12 +99,12 @@ def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -
     return [_describe_formula(g, known) for g in made_by_rules]
 
 
-def _summary(cls: Any) -> str:
+def _describe_summary(cls: Any) -> str:
     words = (cls.__doc__ or "").strip().split("\n\n")[0]
     return " ".join(words.split())
 
 
-def _applied_to(op: Any, arrays: Sequence[Any]) -> tuple[list[Node], Node, Sequence[Node]]:
+def _describe_applied_to(op: Any, arrays: Sequence[Any]) -> tuple[list[Node], Node, Sequence[Node]]:
     """The operands, the node and the results of an op on placeholders for arrays."""
     types = [Type(a.shape, dtype(a.dtype)) for a in map(np.asarray, arrays)]
     names = "xyzuvw" if len(types) <= 6 else [f"x{i}" for i in range(len(types))]
@@ -192,19 +195,21 @@ def _describe_entry(cls: Any, profile: str) -> InstructionEntry:
     chosen = max(samples, key=lambda s: sum(np.ndim(x) for x in s[1]), default=None)
     example, types = _describe_example(*chosen) if chosen else (f"{cls.name}(...)", "")
     formulas = described_derivative(cls, profile)
-    return InstructionEntry(cls.name, cls.text.profile, _summary(cls), example, types, formulas)
+    return InstructionEntry(
+        cls.name, cls.text.profile, _describe_summary(cls), example, types, formulas
+    )
 
 
 def _describe_example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
     """The text of an application with types instead of operands, and the accepted dtypes."""
-    xs, _, ys = _applied_to(op, arrays)
+    xs, _, ys = _describe_applied_to(op, arrays)
     types = [x.type for x in xs]
     line = flatten_graph(Graph(xs, ys))[0].instructions[-1]
     operands = re.sub(r"%([0-9]+)", lambda m: str(types[int(m[1])]), _Short().application(line))
     return f"{operands} : {', '.join(map(str, line.types))}", _describe_dtypes(op, types)
 
 
-class _Short(Writer):
+class _Short(TextWriter):
     """Leaves out the contents of inner graphs."""
 
     def inner(self, lines: list[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.static.flatten import Flattener
-from pullback.static.text import Writer
+from pullback.static.text import TextWriter
 
 
 def fingerprint(graph: Graph) -> str:
@@ -28,7 +28,7 @@ class _Anonymous(Flattener):
         return [str(i) for i in range(len(graph.inputs))]
 
 
-class _Compact(Writer):
+class _Compact(TextWriter):
     """Keeps fingerprints independent of the printed layout, which may change."""
 
     def inner(self, lines: list[str]) -> str:

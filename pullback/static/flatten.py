@@ -15,7 +15,7 @@ from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
 from pullback.static.instructions import Instruction, InstructionList, constant_name
 from pullback.static.literals import has_literal
-from pullback.static.parameters import without_defaults
+from pullback.static.parameters import parameters_without_defaults
 from pullback.static.profiles import EXTENDED, PROFILES, Profile
 
 _SOURCES = (Leaf, Scalar, Const, Input)
@@ -108,7 +108,9 @@ class Exact(Flattener):
 
 def _flatten_written(node: Node) -> dict[str, Any]:
     op = node.op
-    return without_defaults(type(op), op.text.written(op, tuple([x.type for x in node.inputs])))
+    return parameters_without_defaults(
+        type(op), op.text.written(op, tuple([x.type for x in node.inputs]))
+    )
 
 
 def _flatten_array(node: Node) -> np.ndarray:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pullback.api.recording import deliver
+from pullback.api.recording import deliver_recorded
 from pullback.api.trace import Trace
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
@@ -22,6 +23,7 @@ _KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 ca
 
 
 @catalogued
+@validated
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
     """The program that `f` records on these arguments, as a module.
 
@@ -92,7 +94,7 @@ def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     graph = require_module("to_function", module).graph
 
     def function(*args: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
-        made = apply_module_function(graph, bind("module", graph, args, named))
+        made = apply_module_function(graph, bind_function_inputs("module", graph, args, named))
         return made[0] if len(made) == 1 else tuple(made)
 
     function.__name__ = function.__qualname__ = "module"
@@ -102,10 +104,12 @@ def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
 
 def apply_module_function(graph: Graph, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The outputs of a program for tensors that have the types of its inputs."""
-    return [deliver(y) for y in graph(*map(node_of, tensors))]
+    return [deliver_recorded(y) for y in graph(*map(node_of, tensors))]
 
 
-def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any]) -> list[Tensor]:
+def bind_function_inputs(
+    name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any]
+) -> list[Tensor]:
     """The arguments in the order of the inputs, converted to their types."""
     if len(args) > len(graph.names):
         raise ArgumentError(f"{name}: takes {len(graph.names)} inputs, got {len(args)}")

@@ -24,24 +24,24 @@ def literal_text(value: Any) -> str:
     if value is None or isinstance(value, (bool, np.bool_)):
         return WORDS[None if value is None else bool(value)]
     if isinstance(value, enum.Enum):
-        return quoted(value.name)
+        return quoted_literal(value.name)
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, (float, complex, np.generic)):
         return array_text(np.asarray(value))
     if isinstance(value, str):
-        return quoted(value)
+        return quoted_literal(value)
     if isinstance(value, bytes):
-        return quoted(value.hex())
+        return quoted_literal(value.hex())
     if isinstance(value, (tuple, list)):
-        return bracketed(map(literal_text, value))
+        return bracketed_literal(map(literal_text, value))
     if isinstance(value, (set, frozenset)):
-        return bracketed(sorted(map(literal_text, value)))
+        return bracketed_literal(sorted(map(literal_text, value)))
     if isinstance(value, DType):
         return value.name
     if isinstance(value, Type):
         return type_text(value)
-    return _symbol_literal(value) or quoted(_literal_stable_name(value))
+    return _symbol_literal(value) or quoted_literal(_literal_stable_name(value))
 
 
 def _symbol_literal(value: Any) -> str:
@@ -55,14 +55,16 @@ def _symbol_literal(value: Any) -> str:
     if isinstance(value, Pair):
         return f"({literal_text(value.real)}, {literal_text(value.imag)})"
     if isinstance(value, Applied):
-        return applied(value.name, map(literal_text, value.arguments), value.keys, literal_text)
+        return applied_literal(
+            value.name, map(literal_text, value.arguments), value.keys, literal_text
+        )
     if hasattr(value, "type_of") and has_literal(value):  # an op
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return applied(value.name, (), fields, literal_text)
+        return applied_literal(value.name, (), fields, literal_text)
     return ""
 
 
-def applied(name: str, arguments: Any, keys: Any, write: Any) -> str:
+def applied_literal(name: str, arguments: Any, keys: Any, write: Any) -> str:
     """`Op(arguments) {key: value}`."""
     pairs = ", ".join([f"{k}: {write(v)}" for k, v in keys.items()])
     return f"{name}({', '.join(arguments)})" + (f" {{{pairs}}}" if pairs else "")
@@ -89,11 +91,11 @@ def _literal_stable_name(value: Any) -> str:
     return type(value).__qualname__ if plain else repr(value)
 
 
-def quoted(text: str) -> str:
+def quoted_literal(text: str) -> str:
     return f'"{text.translate(ESCAPES)}"'
 
 
-def bracketed(items: Any) -> str:
+def bracketed_literal(items: Any) -> str:
     return f"[{', '.join(items)}]"
 
 
@@ -101,7 +103,7 @@ def type_text(type: Type) -> str:
     """`Tensor<f32, [8, 4]>`, with the sharding and the varying axes if there are any."""
     more = {} if type.sharding is None else type.sharding.short
     more |= {"varying": tuple(type.varying)} if type.varying else {}
-    shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
+    shape = bracketed_literal(["?" if n == -1 else str(n) for n in type.shape])
     fields = "".join([f", {name}: {literal_text(value)}" for name, value in more.items()])
     return f"Tensor<{type.dtype.name}, {shape}{fields}>"
 
@@ -112,7 +114,7 @@ def array_text(array: np.ndarray) -> str:
     items = [number_literal(x, kind) for x in array.reshape(-1)]
     for axis in reversed(range(array.ndim)):
         n, rows = array.shape[axis], math.prod(array.shape[:axis])
-        items = [bracketed(items[k * n : (k + 1) * n]) for k in range(rows)]
+        items = [bracketed_literal(items[k * n : (k + 1) * n]) for k in range(rows)]
     return items[0]
 
 

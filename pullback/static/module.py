@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -107,6 +108,7 @@ def verify(module: Module | Graph) -> None:
 def canonicalise(module: Module, with_map: Literal[False] = False) -> Module: ...
 @overload
 def canonicalise(module: Module, with_map: Literal[True]) -> tuple[Module, dict[int, int]]: ...
+@validated
 def canonicalise(module: Module, with_map: bool = False) -> Module | tuple[Module, dict[int, int]]:
     """The canonical form: no copies, dead code or repeated work, dense numbers, sorted operands.
 

@@ -66,10 +66,10 @@ def bind_parameters(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> d
     order = [*cls.text.positional, *(n for n in known if n not in cls.text.positional)]
     if cls.text.spellings:
         keys = {cls.text.spellings.get(name, name): value for name, value in keys.items()}
-    return without_defaults(cls, _bound(known, order, arguments, keys))
+    return parameters_without_defaults(cls, _bound_parameters(known, order, arguments, keys))
 
 
-def _bound(
+def _bound_parameters(
     known: dict[str, Parameter], order: Sequence[str], arguments: Sequence, keys: Mapping[str, Any]
 ) -> dict[str, Any]:
     if len(arguments) > len(order):
@@ -93,7 +93,7 @@ def _bound(
     return made
 
 
-def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters to write: positional ones that are set, others unless they are defaults."""
     known = parameters_of(cls)
     made = {}
@@ -181,5 +181,7 @@ def _plain_parameter(value: Any) -> Any:
         return _MISSING if odd else complex(value.real, value.imag)
     if type(value) is Applied and value.name in TABLE:
         fields = parameter_fields(TABLE[value.name])
-        return TABLE[value.name](**_bound(fields, list(fields), value.arguments, value.keys))
+        return TABLE[value.name](
+            **_bound_parameters(fields, list(fields), value.arguments, value.keys)
+        )
     return value

@@ -23,7 +23,7 @@ from pullback.ops.reduce.reductions import Any_
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
 from pullback.static.catalogue import catalogued
-from pullback.static.functions import apply_module_function, bind
+from pullback.static.functions import apply_module_function, bind_function_inputs
 from pullback.static.module import Module, require_module
 
 ENGINES = ("xla", "reference")
@@ -50,11 +50,12 @@ def run(
     graph = require_module("run", module).graph
     if checks not in (None, "finite"):
         raise errors.ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
-    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+    number = isinstance(timeout, (int, float))
+    if timeout is not None and not (number and 0 < timeout <= threading.TIMEOUT_MAX):
         message = f"run: timeout must be a positive number of seconds, got {timeout!r}"
         raise errors.ArgumentError(message)
     with _run_on_engine(engine):
-        tensors = bind("run", graph, (), {} if inputs is None else inputs)
+        tensors = bind_function_inputs("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
 
         def work() -> list[np.ndarray]:

@@ -11,7 +11,14 @@ from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.static.flatten import Flattener, smallest_profile
 from pullback.static.instructions import BINARY, Instruction, InstructionList
-from pullback.static.literals import applied, array_text, bracketed, literal_text, quoted, type_text
+from pullback.static.literals import (
+    applied_literal,
+    array_text,
+    bracketed_literal,
+    literal_text,
+    quoted_literal,
+    type_text,
+)
 from pullback.static.profiles import CORE
 
 _type_text = lru_cache(maxsize=4096)(type_text)
@@ -19,7 +26,7 @@ _type_text = lru_cache(maxsize=4096)(type_text)
 
 def print_graph(graph: Graph, provenance: bool = False) -> str:
     """The graph as text; with `provenance`, each instruction has the user's line as a comment."""
-    return "\n".join(Writer().lines(Flattener(provenance).flatten(graph)))
+    return "\n".join(TextWriter().lines(Flattener(provenance).flatten(graph)))
 
 
 def graph_text(graph: Graph, provenance: bool = False) -> str:
@@ -30,10 +37,10 @@ def graph_text(graph: Graph, provenance: bool = False) -> str:
 def module_text(module: InstructionList) -> str:
     """A module as text; its first line names the profile unless that is `core-v1`."""
     first = [] if module.profile == CORE else [f"profile: {module.profile}"]
-    return "\n".join([*first, *Writer().lines(module)])
+    return "\n".join([*first, *TextWriter().lines(module)])
 
 
-class Writer:
+class TextWriter:
     """Writes instructions; override `inner` for another layout of inner graphs."""
 
     def lines(self, module: InstructionList) -> list[str]:
@@ -53,7 +60,7 @@ class Writer:
         if i.op == "Copy":
             return ", ".join(xs)
         if i.op == "Input" and not i.problem:
-            return f"Input() {{name: {quoted(i.name)}}}"
+            return f"Input() {{name: {quoted_literal(i.name)}}}"
         if i.literal is not None:
             written = array_text(i.literal) if isinstance(i.literal, np.ndarray) else None
             return f"{i.op}({', '.join([*xs, written or self.value(i.literal)])})"
@@ -64,14 +71,14 @@ class Writer:
         if not i.problem and i.op in TABLE:
             positional = [k for k in TABLE[i.op].text.positional if k in keys]
         xs += [self.value(keys.pop(k)) for k in positional]
-        return applied("BinOp" if i.op in BINARY else i.op, xs, keys, self.value)
+        return applied_literal("BinOp" if i.op in BINARY else i.op, xs, keys, self.value)
 
     def value(self, value: Any) -> str:
         """A parameter; a graph is written out in place."""
         if isinstance(value, InstructionList):
             return self.inner(self.lines(value))
         if isinstance(value, tuple):
-            return bracketed(map(self.value, value))
+            return bracketed_literal(map(self.value, value))
         return literal_text(value)
 
     def inner(self, lines: list[str]) -> str:

@@ -32,7 +32,9 @@ def verify(graph: Graph) -> None:
         if not (known and defined.issuperset(xs)):
             _verify_operands(i, node, defined)
             if isinstance(op, Input) and node not in inputs:
-                _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
+                _fail_verification(
+                    i, node, "E4001", "it is used, but it is not an input of the graph"
+                )
             _verify_type(i, node)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
@@ -51,32 +53,32 @@ def _verify_inputs(graph: Graph) -> None:
     seen: set[Node] = set()
     for i, (x, name) in enumerate(zip(graph.inputs, graph.names, strict=True)):
         if x in seen:
-            _fail(i, x, "E4002", "it is declared as an input twice")
+            _fail_verification(i, x, "E4002", "it is declared as an input twice")
         if not isinstance(x.op, Input):
-            _fail(i, x, "E4004", "an input of a graph must be an Input instruction")
+            _fail_verification(i, x, "E4004", "an input of a graph must be an Input instruction")
         if not isinstance(name, str) or not name:
-            _fail(i, x, "E4004", f"an input needs a name, got {name!r}")
+            _fail_verification(i, x, "E4004", f"an input needs a name, got {name!r}")
         seen.add(x)
 
 
 def _verify_operands(i: int, node: Node, defined: set[Node]) -> None:
     if problem := verify_count(type(node.op), len(node.inputs)):
-        _fail(i, node, "E2007", problem)
+        _fail_verification(i, node, "E2007", problem)
     for k, x in enumerate(node.inputs):
         if x not in defined:
-            _fail(i, node, "E4001", f"operand {k} is used before it is defined")
+            _fail_verification(i, node, "E4001", f"operand {k} is used before it is defined")
         if isinstance(x.type, tuple) and not isinstance(node.op, Result):
             what = f"operand {k} must be one value; {x.op.name} has several: select a result"
-            _fail(i, node, "E2001", what)
+            _fail_verification(i, node, "E2001", what)
 
 
 def _verify_type(i: int, node: Node) -> None:
     declared = node.type if isinstance(node.type, tuple) else (node.type,)
     for t in declared:
         if not isinstance(t, Type):
-            _fail(i, node, "E2001", f"the declared type must be a Type, got {t!r}")
+            _fail_verification(i, node, "E2001", f"the declared type must be a Type, got {t!r}")
         if any(n < 0 for n in t.shape):
-            _fail(i, node, "E3006", f"dimensions must not be negative, got {t}")
+            _fail_verification(i, node, "E3006", f"dimensions must not be negative, got {t}")
     if isinstance(node.op, _DATA):
         return
     if isinstance(node.op, Result):
@@ -85,9 +87,9 @@ def _verify_type(i: int, node: Node) -> None:
         xs: Any = [x.type.plain if isinstance(x.type, Type) else x.type for x in node.inputs]
         inferred = node.op.infer(*xs)
     except PullbackError as error:
-        _fail(i, node, error.code, error.message, **error.values)
+        _fail_verification(i, node, error.code, error.message, **error.values)
     if verify_shape_and_dtype(inferred) != verify_shape_and_dtype(node.type):
-        _fail(
+        _fail_verification(
             i, node, "E2001",
             f"declared type is {show(node.type)}, its operands give {show(inferred)}",
             declared=node.type, inferred=inferred,
@@ -97,9 +99,13 @@ def _verify_type(i: int, node: Node) -> None:
 def _verify_result(i: int, node: Node, index: int) -> None:
     types = node.inputs[0].type
     if not isinstance(types, tuple):
-        _fail(i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select")
+        _fail_verification(
+            i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select"
+        )
     if not 0 <= index < len(types):
-        _fail(i, node, "E4001", f"result {index} does not exist, there are {len(types)}")
+        _fail_verification(
+            i, node, "E4001", f"result {index} does not exist, there are {len(types)}"
+        )
 
 
 def verify_shape_and_dtype(types: Any) -> Any:
@@ -109,7 +115,7 @@ def verify_shape_and_dtype(types: Any) -> Any:
     return types.shape, types.dtype
 
 
-def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
+def _fail_verification(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
     values["instruction"] = i
     message = f"instruction {i} ({node.op.name}): {what}"
     raise VerificationError(message, code=code, where=node.where, **values)

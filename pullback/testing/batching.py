@@ -27,7 +27,9 @@ def _check_batch(
     op: Op, arrays: Arrays, mapped: Sequence[bool], engine: AnyEngine, size: int = 3
 ) -> None:
     graph = graph_of(op, arrays)
-    stacked = [_examples(a, size) if has else a for a, has in zip(arrays, mapped, strict=True)]
+    stacked = [
+        _batching_examples(a, size) if has else a for a, has in zip(arrays, mapped, strict=True)
+    ]
     wide, flags = batched_graph(graph, Axis(size), mapped)
     got = run(wide, stacked, engine)
     for y, value, has in zip(graph.outputs, got, flags, strict=True):
@@ -41,7 +43,7 @@ def _check_batch(
             assert_close(value[i] if has else value, rows[i][k], scale=10)
 
 
-def _examples(a: np.ndarray, size: int) -> np.ndarray:
+def _batching_examples(a: np.ndarray, size: int) -> np.ndarray:
     """Make different examples from the elements of an operand, so that they stay valid. Rows are
     rotated; a single element becomes smaller."""
     a = np.asarray(a)

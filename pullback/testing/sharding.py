@@ -13,7 +13,7 @@ from pullback.ops.sources import Input
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.partition.simulate import simulate_devices
-from pullback.sharding.parts import join, part_places
+from pullback.sharding.parts import join_parts_of_array, part_places
 from pullback.sharding.spec import P, Sharding
 from pullback.testing.programs import Arrays, Function, assert_close, graph_of, run, several
 
@@ -56,7 +56,7 @@ def run_sharded(
     for stack, y in zip(run(program, stacks), graph.outputs, strict=True):
         parts = stack.reshape(mesh.size, *stack.shape[len(mesh.shape) :])
         sharding = y.type.sharding or Sharding(mesh, P())
-        results.append(join(dict(enumerate(parts)), sharding, y.type.shape))
+        results.append(join_parts_of_array(dict(enumerate(parts)), sharding, y.type.shape))
     return results
 
 

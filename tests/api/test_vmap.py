@@ -413,5 +413,5 @@ def test_errors_count_axes_as_one_example_does(name, engine):
 
 
 def test_vmap_of_something_that_is_not_a_function_raises_at_once():
-    with told(ArgumentError, ValueError, "vmap: needs a function, got int"):
+    with told(ArgumentError, ValueError, "vmap: f must be a function, got int 3"):
         pb.vmap(3)

@@ -121,7 +121,7 @@ def test_as_decorator_with_and_without_options(x):
         "Doubles.",
         "<compiled scaled>",
     )
-    with told(ArgumentError, TypeError, "needs a function"):
+    with told(ArgumentError, TypeError, "must be a function"):
         pb.compile(3)
 
 
@@ -896,7 +896,7 @@ def test_two_functions_traced_at_once_in_two_threads_do_not_wait_for_each_other(
 
 def test_leaves_are_read_in_the_order_of_the_tree(x):
     """The fast path of a call flattens known trees itself, in the order of `tree.flatten`."""
-    from pullback.compiled.flatten_fast import make_flatten_reader
+    from pullback.compiled.flatten_fast import make_fast_reader
 
     trees = [
         (x, {"b": [x, None], "a": (x,)}, ()),
@@ -907,7 +907,7 @@ def test_leaves_are_read_in_the_order_of_the_tree(x):
     ]
     for t in trees:
         leaves, structure = pb.tree.flatten(t)
-        read = make_flatten_reader(structure)
+        read = make_fast_reader(structure)
         found: list[Any] = []
         assert read(t, found)
         assert all(a is b for a, b in zip(found, leaves, strict=True))
@@ -916,7 +916,7 @@ def test_leaves_are_read_in_the_order_of_the_tree(x):
             got: list[Any] = []
             if read(other, got) and not same:  # a container where a leaf was: seen by the caller
                 assert any(isinstance(v, (list, tuple, dict)) or v is None for v in got)
-    assert make_flatten_reader(pb.tree.flatten(OrderedDict(a=x))[1]) is None
+    assert make_fast_reader(pb.tree.flatten(OrderedDict(a=x))[1]) is None
 
 
 def test_a_container_is_not_taken_for_a_leaf(x):

@@ -18,6 +18,7 @@ from helpers import told
 from paths import ROOT
 
 import pullback as pb
+from pullback import tree_nodes
 from pullback.compiled.save import MAGIC, SavedProgramError
 from pullback.errors import ArgumentError, DonatedError, EngineError, IndexOutOfRange, UnsupportedOp
 
@@ -252,7 +253,7 @@ def test_files_that_are_not_programs_are_refused(tmp_path, x):
 def test_a_class_that_is_not_registered_here_is_named(tmp_path, x, monkeypatch):
     path = tmp_path / "f.pullback"
     pb.compile(lambda x: Box([x], "label")).lower(x).save(path)
-    monkeypatch.setattr(pb.tree, "_registered", {})
+    monkeypatch.setattr(tree_nodes, "_named", {})
     with told(ArgumentError, ValueError, "Box is not registered here", "pb.tree.register"):
         pb.load_compiled(path)
 

@@ -16,7 +16,7 @@ import pullback as pb
 from pullback import testing
 from pullback.compiled.save import MAGIC, VERSION, SavedProgramError
 from pullback.engines.xla.builder import Builder, build_module
-from pullback.engines.xla.emitted import EMITTED, read_emitted, written_again
+from pullback.engines.xla.emitted import EMITTED, emitted_again, read_emitted
 from pullback.errors import ArgumentError, DTypeError, EngineError, OutOfMemory
 from pullback.graph.table import TABLE
 from pullback.ops.collective.reduce import Collective
@@ -235,8 +235,8 @@ def test_programs_of_ops_can_be_loaded():
         builder.guards = True
         text = build_module(graph, builder)
         types = [x.type for x in graph.inputs], [y.type for y in builder.results]
-        once = written_again(text.encode(), *types, (), 0)
-        assert written_again(once.encode(), *types, (), 0) == once
+        once = emitted_again(text.encode(), *types, (), 0)
+        assert emitted_again(once.encode(), *types, (), 0) == once
         assert _plain(once) == _plain(text)
 
 

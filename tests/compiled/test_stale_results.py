@@ -328,8 +328,8 @@ def test_signs_of_zero_as_an_argument():
 # -- frozen values, as listed in docs/compile.md --------------------------------------------------
 
 FROZEN = {
-    "contents of an array of NumPy's": (
-        "import numpy as np\na = np.array([1.0, 2.0, 3.0], np.float32)\ndef f(x): return x * a",
+    "contents of a large array of NumPy's": (
+        "import numpy as np\na = np.ones(2000, np.float32)\ndef f(x): return x * a[:3]",
         "a[0] = 5.0"),
     "entries of a very large container": (
         "d = list(range(2000))\ndef f(x): return x + d[7]", "d[7] = 5000"),
@@ -339,8 +339,9 @@ FROZEN = {
     "what an iterator hides": (
         "import itertools\nd = {'k': 2.0}\nit = itertools.repeat(d)\n"
         "def f(x): return x * next(it)['k']", "d['k'] = 3.0"),
-    "contents of an array of Python's": (
-        "import array\na = array.array('d', [2.0])\ndef f(x): return x * a[0]", "a[0] = 5.0"),
+    "contents of a large array of Python's": (
+        "import array\na = array.array('d', [2.0] * 2000)\ndef f(x): return x * a[0]",
+        "a[0] = 5.0"),
     "how an object prints": (
         "class C:\n    def __str__(self): return self.k\nc = C()\nc.k = '2'\n"
         "def f(x): return x * float(str(c))", "c.k = '3'"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.debug.ulp import distance, unit
+from pullback.debug.ulp import ulp_distance, ulp_unit
 from pullback.ops.elementwise.exponential import Exp
 
 audit = pb.debug.audit
@@ -57,22 +57,22 @@ def test_the_reference_is_exact() -> None:
 
 def test_distances() -> None:
     one = np.array([1.0, -1.0, 0.0], np.float32)
-    assert distance(one, one) == 0
-    assert distance(np.nextafter(one, np.float32(9)), one) == 1
-    assert distance(np.array([0.0, -0.0]), np.array([-0.0, 0.0])) == 0
-    assert distance(np.array([np.nan, 1.0]), np.array([np.nan, 1.0])) == 0
-    assert distance(np.array([np.nan]), np.array([1.0])) == math.inf
-    assert distance(np.array([1, 5]), np.array([1, 3])) == 2
-    assert distance(np.array([True]), np.array([False])) == 1
-    assert distance(np.array([1 + 2j]), np.array([1 + 2j])) == 0
+    assert ulp_distance(one, one) == 0
+    assert ulp_distance(np.nextafter(one, np.float32(9)), one) == 1
+    assert ulp_distance(np.array([0.0, -0.0]), np.array([-0.0, 0.0])) == 0
+    assert ulp_distance(np.array([np.nan, 1.0]), np.array([np.nan, 1.0])) == 0
+    assert ulp_distance(np.array([np.nan]), np.array([1.0])) == math.inf
+    assert ulp_distance(np.array([1, 5]), np.array([1, 3])) == 2
+    assert ulp_distance(np.array([True]), np.array([False])) == 1
+    assert ulp_distance(np.array([1 + 2j]), np.array([1 + 2j])) == 0
     short = np.array([1.0], ml_dtypes.bfloat16)
-    assert distance(short + short, short) == 128
-    assert distance(np.array([5e-324]), np.array([-5e-324])) == 2
-    assert distance(np.zeros(0), np.zeros(0)) == 0
-    assert distance(np.array([np.inf, 0.0]), np.array([np.inf, 2.0]), 1.0) == 2**53
-    assert distance(np.array([np.inf]), np.array([1.0]), 1.0) == math.inf
-    assert [unit(1.5, np.dtype(d)) for d in ("f2", "f4", "f8")] == [2**-10, 2**-23, 2**-52]
-    assert unit(0.0, np.dtype("f4")) == 2**-149
+    assert ulp_distance(short + short, short) == 128
+    assert ulp_distance(np.array([5e-324]), np.array([-5e-324])) == 2
+    assert ulp_distance(np.zeros(0), np.zeros(0)) == 0
+    assert ulp_distance(np.array([np.inf, 0.0]), np.array([np.inf, 2.0]), 1.0) == 2**53
+    assert ulp_distance(np.array([np.inf]), np.array([1.0]), 1.0) == math.inf
+    assert [ulp_unit(1.5, np.dtype(d)) for d in ("f2", "f4", "f8")] == [2**-10, 2**-23, 2**-52]
+    assert ulp_unit(0.0, np.dtype("f4")) == 2**-149
 
 
 def test_terms_that_cancel_are_no_divergence() -> None:

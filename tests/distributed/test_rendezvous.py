@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pullback.distributed import handshake
-from pullback.distributed.gate import Gate, one_address
-from pullback.distributed.handshake import MEET, WORK, respond
+from pullback.distributed.gate import Gate, one_gate_address
+from pullback.distributed.handshake import MEET, WORK, handshake_respond
 from pullback.distributed.launcher import free_port
 from pullback.distributed.rendezvous import Rendezvous, join_rendezvous, rendezvous_introduction
 from pullback.errors import ArgumentError, EngineError
@@ -69,7 +69,7 @@ def test_processes_that_never_come():
 def test_a_process_that_leaves_again_is_awaited_again():
     with waiting(2) as (first, port), ThreadPoolExecutor() as pool:
         with socket.create_connection((HERE, port)) as connection:
-            respond(connection, SECRET, MEET)
+            handshake_respond(connection, SECRET, MEET)
             connection.sendall(message(rendezvous_introduction(2, 1)))
             while first._missing:
                 time.sleep(0.01)
@@ -150,7 +150,7 @@ def refused(port, data, secret=None, purpose=MEET):
     """Send something to process 0, and return when it has closed the connection."""
     with socket.create_connection((HERE, port), timeout=20) as connection:
         if secret is not None:
-            respond(connection, secret, purpose)
+            handshake_respond(connection, secret, purpose)
         with contextlib.suppress(OSError):
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
@@ -238,8 +238,8 @@ def test_a_port_that_is_taken():
 def test_process_0_listens_at_one_address_only():
     for host in ("0.0.0.0", "::"):
         with pytest.raises(ArgumentError, match=f"must listen at one address, got {host}"):
-            one_address(host)
-    assert one_address("train-1.example") == "train-1.example"
+            one_gate_address(host)
+    assert one_gate_address("train-1.example") == "train-1.example"
     with (
         pytest.raises(EngineError, match=r"cannot listen at 203.0.113.1:\d+ .*"),
         free_port() as port,

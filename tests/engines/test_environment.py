@@ -8,7 +8,7 @@ import pytest
 from paths import ROOT
 from processes import ended_python
 
-from pullback.engines.environment import VARIABLES, check_all, variable
+from pullback.engines.environment import VARIABLES, check_environment, environment_variable
 from pullback.errors import ArgumentError
 
 MEANINGLESS = {
@@ -44,9 +44,9 @@ def test_values_without_a_meaning_are_refused(name, monkeypatch):
     for text in MEANINGLESS[name]:
         monkeypatch.setenv(name, text)
         with pytest.raises(ArgumentError, match=f"{name} must be .*, got {text!r}"):
-            variable(name, None)
+            environment_variable(name, None)
         with pytest.raises(ArgumentError, match=name):
-            check_all()
+            check_environment()
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_values_without_a_meaning_are_refused(name, monkeypatch):
 )  # fmt: skip
 def test_values_that_are_read(name, text, value, monkeypatch):
     monkeypatch.setenv(name, text)
-    assert variable(name, None) == value
-    check_all()
+    assert environment_variable(name, None) == value
+    check_environment()
 
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_an_empty_variable_is_not_set(name, monkeypatch):
     monkeypatch.setenv(name, " ")
-    assert variable(name, "default") == "default"
+    assert environment_variable(name, "default") == "default"
 
 
 def test_every_variable_in_the_source_is_in_the_table_and_documented():

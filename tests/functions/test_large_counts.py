@@ -61,9 +61,9 @@ def test_an_object_is_read_as_far_as_its_length():
 
 
 def test_something_else_than_a_sequence():
-    with pytest.raises(ArgumentError, match="stack: needs a sequence of tensors, got int"):
+    with pytest.raises(ArgumentError, match="stack: arrays must be a sequence of tensors, got int"):
         pb.stack(3)
-    with pytest.raises(ArgumentError, match="concat: needs at least one"):
+    with pytest.raises(ArgumentError, match="concat: arrays must contain at least one"):
         pb.concat([])
 
 
@@ -71,7 +71,8 @@ def test_something_else_than_a_sequence():
 def test_windows_are_bounded(window):
     x = pb.ones((1, 8, 1))
     for pool in (pb.max_pool, pb.avg_pool):
-        with pytest.raises(ShapeError, match=r"_pool: .*fewer than 2\*\*31.*test_large_counts"):
+        must = r"_pool: .*(fewer than 2\*\*31|fit into 64 bits).*test_large_counts"
+        with pytest.raises((ShapeError, ArgumentError), match=must):
             pool(x, window, padding="SAME")
     assert (x * 2).sum().item() == 16.0
 

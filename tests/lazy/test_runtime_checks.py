@@ -76,7 +76,7 @@ def test_reading_a_value_computed_from_it_raises(table):
 def _pace(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the result of a check is ready when the next program starts."""
     if request.param == "examined when read":
-        monkeypatch.setattr(runtime_checks.Run, "ready", lambda self: False)
+        monkeypatch.setattr(runtime_checks.CheckedRun, "ready", lambda self: False)
 
 
 @pytest.mark.usefixtures("_pace")
@@ -169,10 +169,10 @@ def test_examining_is_linear_in_the_number_of_runs():
     class Program:
         input_masks: list[int] = []  # noqa: RUF012
 
-    run = runtime_checks.Run(Program(), None, [], [], [])
+    run = runtime_checks.CheckedRun(Program(), None, [], [], [])
     for _ in range(60):
-        run = runtime_checks.Run(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
+        run = runtime_checks.CheckedRun(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
     node = pb.tensor(1.0)._node
     runtime_checks._unchecked[node] = (run, 0)
-    runtime_checks.examine(node)
+    runtime_checks.examine_runtime_checks(node)
     assert run.errors == {}

@@ -21,7 +21,7 @@ from pullback.ops.sources import placeholder
 from pullback.sharding.cost import Machine
 from pullback.sharding.partition import routes
 from pullback.sharding.parts import part_places
-from pullback.sharding.rounds import balanced, components, rounds
+from pullback.sharding.rounds import balanced_rounds, round_components, rounds
 
 PLANE = pb.DeviceMesh((2, 4), ("a", "b"))
 SPACE = pb.DeviceMesh((2, 2, 2), ("a", "b", "c"))
@@ -242,11 +242,11 @@ def test_rounds_are_permutations_and_as_few_as_possible(seed):
 
 
 def test_items_are_spread_over_their_owners():
-    chosen = balanced([[0], [0, 1], [0, 1, 2]])
+    chosen = balanced_rounds([[0], [0, 1], [0, 1, 2]])
     assert chosen == [0, 1, 2]
-    assert max(Counter(balanced([[0, 1]] * 6)).values()) == 3
-    assert balanced([]) == []
-    assert components([(0, 2), (3, 1)], 5) == [[0, 2], [1, 3], [4]]
+    assert max(Counter(balanced_rounds([[0, 1]] * 6)).values()) == 3
+    assert balanced_rounds([]) == []
+    assert round_components([(0, 2), (3, 1)], 5) == [[0, 2], [1, 3], [4]]
 
 
 # -- partial sums --------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_C2_counts_equal_a_recount_from_the_edges(seed):
 @pytest.mark.parametrize("seed", DAGS)
 def test_C3_leaves_are_never_processed(seed, monkeypatch):
     inputs, out = random_dag(seed, MIXED)
-    calls = count_calls(monkeypatch, reverse, "pull")
+    calls = count_calls(monkeypatch, reverse, "pull_back")
     gradient(out, *inputs)
     assert not {"Input", "Leaf"} & set(pb.debug.rules_applied())
     assert calls and all(node.inputs for node, *_ in calls)
@@ -230,7 +230,7 @@ def test_C6_rules_are_pure_and_read_no_grad():
 
 def test_C7_fresh_leaves_get_exactly_one_gradient(monkeypatch):
     module = importlib.import_module("pullback.lazy.backward")
-    deposits = count_calls(monkeypatch, module, "_deposit")
+    deposits = count_calls(monkeypatch, module, "_deposit_gradient")
     a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (a * b + a * a).sum().backward()
     assert len(deposits) == 2
@@ -301,7 +301,7 @@ def test_C10_counts_end_at_zero(seed, monkeypatch):
 @pytest.mark.parametrize("seed", DAGS)
 def test_C11_every_processed_node_has_a_gradient(seed, monkeypatch):
     inputs, out = random_dag(seed, MIXED)
-    calls = count_calls(monkeypatch, reverse, "pull")
+    calls = count_calls(monkeypatch, reverse, "pull_back")
     gradient(out, *inputs)
     assert len(calls) == len({node for node, *_ in calls})
     for node, contributions, _ in calls:

@@ -104,7 +104,7 @@ def test_N22_a_map_from_each_input_to_its_gradient():
 
 @pytest.mark.usefixtures("no_templates")
 def test_N22_everything_ends_in_the_one_reverse_pass(monkeypatch):
-    calls = count_calls(monkeypatch, reverse, "pull")
+    calls = count_calls(monkeypatch, reverse, "pull_back")
     x = f64(A)
 
     def f(a: Any) -> Any:
@@ -402,7 +402,6 @@ class Pair(NamedTuple):
     second: Any
 
 
-@pb.tree.register
 @dataclasses.dataclass
 class Layer:
     weight: Any

@@ -36,7 +36,8 @@ def whole(a: Any, pool: list) -> Any:
     if is_bool(a):
         return pb.astype(a, "int32")
     if not is_float(a):
-        return pb.clip(a, -9, 9)
+        unsigned = pb.isdtype(a.dtype, "unsigned integer")
+        return pb.clip(pb.astype(a, "int64") if unsigned else a, -9, 9)
     return pb.astype(pb.clip(pb.where(pb.isfinite(a), a, 0.0), -3.0, 3.0) * 3.0, "int64")
 
 

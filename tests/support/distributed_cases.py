@@ -167,7 +167,7 @@ def faults():
     mend()
     attempt(program, x)
     program, x, mend = failing(apart[1], short, 1)
-    heard = processes.current().heartbeat._failures
+    heard = processes.current_processes().heartbeat._failures
     while k == 0 and not list(heard(engine("xla").group(apart[1]))):  # of it, before it starts
         time.sleep(0.01)
     attempt(program, x)

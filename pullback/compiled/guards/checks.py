@@ -16,86 +16,66 @@ ABSENT: Any = object()  # stands for a value that is not there
 _DEFAULT_LOOKUP = object.__getattribute__
 
 
-class Checks:
+class GuardChecks:
     """All checks of one function, which run at every call."""
 
-    __slots__ = ("_cells", "_functions", "_names", "_others", "_sizes", "bases")
+    __slots__ = ("_each", "_equal", "_names", "_same")
 
     def __init__(self) -> None:
-        self._functions: list[tuple] = []  # function, its code and its defaults
-        self._cells: list[tuple] = []  # closure cell and contents
         self._names: list[tuple] = []  # lookup function, name and value
-        self.bases: list[tuple[type, tuple]] = []  # class and its `__mro__`
-        self._sizes: list[tuple] = []  # container and number of entries
-        self._others: list[tuple] = []  # function, argument and expected tuple
+        # function, argument and result: which is the same, equal, or a tuple of the same objects
+        self._same: list[tuple] = []
+        self._equal: list[tuple] = []
+        self._each: list[tuple] = []
 
-    def same(self) -> bool:
+    def hold(self) -> bool:
         """Whether every place holds what it held when its check was added."""
         try:
-            for f, code, defaults, named in self._functions:
-                if (
-                    f.__code__ is not code
-                    or f.__defaults__ is not defaults
-                    or f.__kwdefaults__ is not named
-                ):
-                    return False
-            for cell, value in self._cells:
-                if cell.cell_contents is not value:
-                    return False
-            for cls, bases in self.bases:
-                if cls.__mro__ is not bases:
-                    return False
-            for items, count in self._sizes:
-                if len(items) != count:
-                    return False
             for get, name, value in self._names:
                 if get(name, ABSENT) is not value:
                     return False
-            for fetch, place, expected in self._others:
-                now = fetch(place)
+            for fetch, x, value in self._same:
+                if fetch(x) is not value:
+                    return False
+            for fetch, x, value in self._equal:
+                if fetch(x) != value:
+                    return False
+            for fetch, x, expected in self._each:
+                now = fetch(x)
                 if len(now) != len(expected) or not all(map(is_, now, expected)):
                     return False
         except (AttributeError, LookupError, ValueError):
             return False  # a name is gone, a cell is empty, an object is dead
         return True
 
-    def function(self, f: Any) -> None:
-        self._functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
-        self.size(f.__dict__)
-
-    def cell(self, cell: Any) -> None:
-        value = content(cell)
-        if value is ABSENT:
-            self.fetched(lambda c: (content(c),), cell)
-        else:
-            self._cells.append((cell, value))
-
-    def names(self, mapping: Any, names: Iterable[str]) -> None:
+    def names(self, get: Callable[[str, Any], Any], names: Iterable[str]) -> None:
         """Check names in a mapping; one that is absent must stay absent."""
-        get = mapping.get
         self._names += [(get, name, get(name, ABSENT)) for name in names]
 
-    def size(self, items: Any) -> None:
-        """Check the number of entries: names may be added."""
-        self._sizes.append((items, len(items)))
+    def same(self, fetch: Callable[[Any], Any], x: Any) -> None:
+        """Check that `fetch(x)` returns the same object."""
+        self._same.append((fetch, x, fetch(x)))
 
-    def instance(
-        self, x: Any, names: tuple[str, ...], slots: tuple[str, ...], absent: Any, whole: bool
-    ) -> None:
+    def equal(self, fetch: Callable[[Any], Any], x: Any) -> None:
+        """Check that `fetch(x)` returns an equal value."""
+        self._equal.append((fetch, x, fetch(x)))
+
+    def each(self, fetch: Callable[[Any], tuple], x: Any) -> None:
+        """Check that `fetch(x)` returns a tuple of the same objects."""
+        self._each.append((fetch, x, fetch(x)))
+
+    def attributes(self, x: Any, read: Iterable[str], slots: Iterable[str], whole: bool) -> None:
         """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""
-        place: Any = _weak(x)
-        own = own_attributes(x)
+        own, slots = own_attributes(x), tuple([name for name in slots if name in read])
         if own is None:
-            self.fetched(lambda ref: (type(ref()),), place)
+            self.same(lambda get: type(get()), weak(x))
         else:
-            get = getter(itemgetter, names)
-            self.fetched(_instance, (place, get, frozenset(absent), len(own) if whole else -1))
+            names = [name for name in read if name in own]
+            absent = frozenset(read).difference(names, slots)
+            get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
+            self.each(_attributes, (weak(x), get, absent, len(own) if whole else -1))
         if slots:
-            self.fetched(_slots, (place, slots))
-
-    def fetched(self, fetch: Callable[[Any], tuple], place: Any) -> None:
-        """Check that `fetch(place)` returns a tuple of the same objects."""
-        self._others.append((fetch, place, tuple(fetch(place))))
+            self.each(_slots, (weak(x), slots))
 
 
 def content(cell: Any) -> Any:
@@ -111,11 +91,6 @@ def entries(items: Any) -> tuple:
     return (*items, *items.values()) if isinstance(items, dict) else tuple(items)
 
 
-def getter(make: Callable, names: tuple[str, ...]) -> Callable[[Any], tuple]:
-    """An `itemgetter` or `attrgetter` that returns a tuple for any number of names."""
-    return make(*names, *names[: len(names) == 1]) if names else lambda x: ()
-
-
 def own_attributes(x: Any) -> Any:
     """The `__dict__` of an object, whatever its class makes of `x.__dict__`; or None."""
     try:
@@ -124,7 +99,7 @@ def own_attributes(x: Any) -> Any:
         return x.__dict__ if isinstance(x, threading.local) else None
 
 
-def _instance(place: Any) -> tuple:
+def _attributes(place: Any) -> tuple:
     ref, get, absent, count = place
     x = ref()
     own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_attributes(x)
@@ -138,7 +113,7 @@ def _slots(place: Any) -> tuple:
     return tuple([getattr(x, name, ABSENT) for name in names])
 
 
-def _weak(x: Any) -> Callable[[], Any]:
+def weak(x: Any) -> Callable[[], Any]:
     """A function that returns the object, or None once it is gone."""
     try:
         return weakref.ref(x)
@@ -152,7 +127,7 @@ class Ref:
     __slots__ = ("_get", "_hash")
 
     def __init__(self, x: Any) -> None:
-        self._get, self._hash = _weak(x), id(x)
+        self._get, self._hash = weak(x), id(x)
 
     def __hash__(self) -> int:
         return self._hash

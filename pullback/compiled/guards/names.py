@@ -16,7 +16,7 @@ _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 _LONGEST = 40  # a longer string is hardly the name of an attribute
 # Code with one of these names reads attributes by computed names, or all attributes there are.
 _COMPUTING = {"getattr", "hasattr", "attrgetter", "methodcaller", "__match_args__"}
-_REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields"}
+_REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields", "dir", "getmembers"}
 
 
 @dataclass

@@ -3,120 +3,83 @@
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass, field
-from itertools import chain
-from operator import attrgetter
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.guards.checks import ABSENT, Checks, Ref, getter, own_attributes
+from pullback.compiled.guards.checks import ABSENT, GuardChecks, Ref, own_attributes
 from pullback.compiled.guards.values import is_read_unseen, is_trusted
-from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
-    from pullback.compiled.guards.walk import Walk
+    from pullback.compiled.guards.walk import GuardWalk
 
 
-@dataclass(eq=False)
 class Namespace:
-    """The mapping of names of a module, class or function.
+    """The names of a module, function or class, or of an object (then with its `slots`).
 
-    Of a `strict` one, only names asked of it count, not every attribute that code reads. Functions
-    of a `trusted` one are not examined. A name that a class lacks may be added later, and then
-    hides that of a base class.
+    Of a `strict` one, only names `asked` of it count, not every attribute that code reads.
+    Functions of a `trusted` one are not examined. A name that a class or object (the `owner`)
+    lacks may be added later, and then hides that of a base class: it is checked too.
     """
 
-    prefix: str
-    mapping: Any
-    strict: bool = False
-    trusted: bool = False
-    cls: type | None = None
-    whole: bool = False  # whether all names count, as for `vars`
-    at: int = 0  # how many names of the walk were looked up
-    asked: dict[str, Any] = field(default_factory=dict)
-    _read: dict[str, None] = field(default_factory=dict)
+    whole = False  # whether all names count, as for `vars`
+    at = 0  # how many names of the walk were looked up
 
-    def __post_init__(self) -> None:
-        self.owner = self.mapping if self.cls is None else self.cls
-        # whether absent names are checked one by one
-        self.complete = self.strict or self.cls is not None
+    def __init__(
+        self, prefix: str, mapping: Mapping[str, Any], owner: Any = None, *,
+        slots: dict[str, None] | None = None, strict: bool = False, trusted: bool = False,
+    ) -> None:  # fmt: skip
+        self.prefix, self.mapping, self.slots = prefix, mapping, slots
+        self.strict, self.trusted = strict, trusted
+        self.owner = mapping if owner is None else owner
+        self.complete = strict or owner is not None  # whether absent names are checked one by one
+        self.asked: dict[str, Any] = {}
+        self.get: Callable[[str, Any], Any] = mapping.get
+        self._read: dict[str, None] = {}
 
-    def read(self, walk: Walk) -> None:
+    def read(self, walk: GuardWalk) -> None:
         """Visit the values of names that were not read yet."""
         names = [*self.asked.items(), *([] if self.strict else walk.unread(self))]
-        if walk.reflects and not self.strict and not self.trusted:
+        if self.whole or (walk.reflects and not self.strict and not self.trusted):
             self.whole = True
-            names += [(name, None) for name in self.mapping if not name.startswith("__")]
+            hidden = "__" if self.slots is None else ()  # such as `__builtins__`
+            names += [(name, None) for name in self.mapping if not name.startswith(hidden)]
+            names += [(name, None) for name in self.slots or ()]
         for name, line in names:
-            if name in self._read or not (self.complete or name in self.mapping):
+            if name in self._read:
                 continue
-            value = self.mapping.get(name, ABSENT)
-            if not walk.place(self.owner, name, value):
+            value = self._value(name)
+            if value is ABSENT and not self.complete:
+                continue
+            # what is made anew at each access, as a class method, is left out
+            if value is not self._value(name) or not walk.place(self.owner, name, value):
                 continue
             self._read[name] = None
-            if self.trusted and callable(value) and is_trusted(value):
+            known = self.trusted and callable(value) and is_trusted(value)
+            if known and not isinstance(value, ABCMeta):
                 walk.note(f"{self.prefix}{name}", line, Ref(value), name)
             elif value is not ABSENT:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
-    def add_checks(self, checks: Checks) -> None:
-        checks.names(self.mapping, self._read)
+    def _value(self, name: str) -> Any:
+        if self.slots and name in self.slots:
+            return getattr(self.owner, name, ABSENT)
+        return self.get(name, ABSENT)
+
+    def add_checks(self, checks: GuardChecks) -> None:
+        if self.slots is not None:
+            checks.attributes(self.owner, self._read, self.slots, self.whole)
+            return
+        checks.names(self.get, self._read)
         if (self.whole or not self.complete) and not self.trusted:
-            checks.size(self.mapping)
+            checks.equal(len, self.mapping)
 
 
-class TensorNamespace:
-    """The methods and properties of tensors that code reads."""
-
-    def __init__(self) -> None:
-        self.at = 0
-        self._read: dict[str, None] = {}
-
-    def read(self, walk: Walk) -> None:
-        for name, line in walk.unread(self):
-            value = getattr(Tensor, name, ABSENT)
-            # `__dict__`, `mro` and the like are new objects at each access
-            if value is not ABSENT and value is getattr(Tensor, name):
-                self._read[name] = None
-                if callable(value) and not is_trusted(value):  # added by a user
-                    walk.visit(f"Tensor.{name}", line, value)
-                else:
-                    walk.note(f"Tensor.{name}", line, Ref(value), name)
-
-    def add_checks(self, checks: Checks) -> None:
-        if self._read:
-            checks.fetched(getter(attrgetter, tuple(self._read)), Tensor)
-
-
-class InstanceNamespace:
-    """The attributes of an object that code reads, or all of them."""
-
-    def __init__(self, prefix: str, x: Any) -> None:
-        self.prefix, self.x, self.at = prefix, x, 0
-        self.whole = is_read_unseen(type(x))
-        self._own: dict[str, None] = {}
-        self._slots: dict[str, None] = {}
-        self._absent: dict[str, None] = {}
-
-    def read(self, walk: Walk) -> None:
-        own = own_attributes(self.x) or {}
-        self.whole = self.whole or walk.reflects
-        names = list(walk.unread(self))
-        if self.whole:
-            slots = [base.__dict__.get("__slots__", ()) for base in type(self.x).__mro__]
-            named = [(s,) if isinstance(s, str) else s for s in slots]
-            names += [(name, None) for name in [*own, *chain(*named)]]
-        for name, line in names:
-            if name in self._own or name in self._slots or name in self._absent:
-                continue
-            found = getattr(type(self.x), name, None)
-            is_slot = isinstance(found, types.MemberDescriptorType)
-            value = getattr(self.x, name, ABSENT) if is_slot else own.get(name, ABSENT)
-            if isinstance(found, property) or not walk.place(self.x, name, value):
-                continue
-            kept = self._slots if is_slot else self._absent if value is ABSENT else self._own
-            kept[name] = None
-            if value is not ABSENT:
-                walk.visit(f"{self.prefix}{name}", line, value)
-
-    def add_checks(self, checks: Checks) -> None:
-        checks.instance(self.x, tuple(self._own), tuple(self._slots), self._absent, self.whole)
+def attributes(prefix: str, x: Any) -> Namespace:
+    """Return the namespace of an object."""
+    kinds = [vars(base).items() for base in type(x).__mro__]
+    member = types.MemberDescriptorType
+    slots = {name: None for kind in kinds for name, d in kind if isinstance(d, member)}
+    space = Namespace(prefix, own_attributes(x) or {}, x, slots=slots)
+    space.whole = is_read_unseen(type(x))
+    return space

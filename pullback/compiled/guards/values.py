@@ -5,23 +5,22 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import gc
 import inspect
+import math
 import os
 import sys
 import types
-import weakref
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from pullback import tree
 from pullback.graph.dtypes import DType
 from pullback.graph.interned import exact_key
 from pullback.graph.types import Type
 from pullback.graph.where import is_internal_file
+from pullback.tree_nodes import is_node
 
 # Values of these types never change and are compared by type and bits.
 PLAIN = (
@@ -36,7 +35,7 @@ _TRUSTED = frozenset(
 # Methods that say how an object is shown or stored, not what it computes.
 _IGNORED = frozenset(
     ("__repr__", "__str__", "__format__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__",
-     "__setstate__", "__copy__", "__deepcopy__", "__sizeof__", "__dir__", "__init_subclass__",
+     "__setstate__", "__copy__", "__deepcopy__", "__sizeof__", "__init_subclass__",
      "__class_getitem__", "__set_name__", "__hash__")
 )  # fmt: skip
 _STANDARD = sys.stdlib_module_names - {"test"}
@@ -60,16 +59,24 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, PLAIN) and is_trusted(type(value))
 
 
-def plain_key(value: Any) -> Any:
-    """Return a plain value to compare and hash: 0.0 is not -0.0, 1 not True, NaN equals NaN."""
-    if isinstance(value, slice):
-        return (slice, exact_key((value.start, value.stop, value.step)))
-    return exact_key(value)
-
-
 def same_plain(x: Any, y: Any) -> bool:
     """Whether two values are plain and the same."""
-    return type(x) is type(y) and is_plain(x) and plain_key(x) == plain_key(y)
+    return type(x) is type(y) and is_plain(x) and exact_key(x) == exact_key(y)
+
+
+def contents(x: Any, most: float = math.inf) -> tuple | None:
+    """Return the type and bytes of an array, `ctypes` value or other buffer; otherwise None.
+
+    The bytes are left out if there are more than `most` elements.
+    """
+    if isinstance(x, np.ndarray):
+        return (x.dtype, x.shape, x.tobytes() if x.size <= most else b"")
+    try:
+        view = memoryview(x)
+    except TypeError:
+        return None
+    count = view.nbytes // (view.itemsize or 1)
+    return (view.format, view.shape, view.tobytes() if count <= most else b"")
 
 
 def is_installed(x: Any) -> bool:
@@ -112,7 +119,7 @@ def is_read_unseen(cls: type) -> bool:
     This holds for what pullback calls, for nodes of trees, and for containers that keep their
     contents in attributes, as `UserDict` does.
     """
-    if tree.registered_name(cls) is not None or is_called(cls):
+    if is_node(cls) or is_called(cls):
         return True
     kept = [b for b in cls.__mro__ if issubclass(b, Collection) and not inspect.isabstract(b)]
     return any(is_trusted(b) and not issubclass(b, _BUILTIN) for b in kept)
@@ -135,33 +142,3 @@ def executes(cls: type, name: str, named: bool) -> bool:
     if generated and name in _GENERATED:
         return False
     return named or name not in _CONSTRUCTION
-
-
-Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
-
-
-_PARTS: tuple[tuple[Any, Callable[[Any], Parts | None]], ...] = (
-    (types.MethodType, lambda x: [("", x.__func__), (".self", x.__self__)]),
-    ((functools.partial, functools.partialmethod),
-     lambda x: [(".func", x.func), (".args", x.args), (".keywords", x.keywords)]),
-    ((staticmethod, classmethod), lambda x: [("", x.__func__)]),
-    (property, lambda x: [] if x.fget is None else [("", x.fget)]),
-    (functools.cached_property, lambda x: [("", x.func)]),
-    (type(functools.lru_cache(len)), lambda x: [("", x.__wrapped__)]),
-    (functools.singledispatchmethod, lambda x: [("", x.func), (".dispatcher", x.dispatcher)]),
-    ((types.BuiltinMethodType, types.MethodWrapperType),
-     lambda x: None if x.__self__ is None or isinstance(x.__self__, types.ModuleType)
-     else [(".__name__", x.__name__), (".self", x.__self__)]),
-    (types.MappingProxyType, lambda x: [("", part) for part in gc.get_referents(x)]),
-    (weakref.ref, lambda x: [("()", x())]),
-    (weakref.ProxyTypes, lambda x: [("", x.__init__.__self__)]),
-)  # fmt: skip
-
-
-def parts_of(value: Any) -> Parts | None:
-    """Return the parts of a method, partial function, reference and the like, or None."""
-    for kind, parts in _PARTS:
-        if isinstance(value, kind):
-            return parts(value)
-    own = getattr(type(value), "guarded_parts", None)  # what pullback makes of functions
-    return None if own is None else own(value)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 
 # XLA's results depend on the number of its threads, by default the cores that the process may use.
 # It is set to the cores of the machine, so that a process confined to some of them gets the same
 # bits; PULLBACK_THREADS sets another number.
 _NPROC = os.environ.get("NPROC", "")
 _CORES = int(_NPROC) if _NPROC.isdecimal() and int(_NPROC) else os.cpu_count() or 1
-THREADS: int = variable("PULLBACK_THREADS", _CORES)
+THREADS: int = environment_variable("PULLBACK_THREADS", _CORES)
 # Loading machine code, XLA logs false errors about features of the processor. Real errors are
 # raised as well, so only fatal ones are printed.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

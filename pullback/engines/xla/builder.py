@@ -16,7 +16,7 @@ from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.types import Type, show_apart
+from pullback.graph.types import Type, show_types_apart
 from pullback.ops.sources import Result
 
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
@@ -228,7 +228,7 @@ class Builder(ControlFlow, Collectives):
             wanted = "a value made by the builder, or a tuple of values for several results"
             problem = f"hlo must return {wanted}, got {made!r}"
         elif (got := tuple(v.type for v in made) if values is made else made.type) != out:
-            inferred, engine = show_apart(node.type, got)
+            inferred, engine = show_types_apart(node.type, got)
             problem = f"inferred type {inferred} differs from the engine's {engine}"
         if problem is not None:
             raise EngineError(problem, op=node.op.title, where=node.where)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import fork, processes
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
@@ -50,8 +50,8 @@ class Client:
     """XLA's devices: GPUs, or the CPU; values that are not sharded are on the first, `device`."""
 
     def __init__(self, platform: str | None = None) -> None:
-        self._cluster = processes.current().cluster
-        chosen = platform or variable("PULLBACK_PLATFORM", None)
+        self._cluster = processes.current_processes().cluster
+        chosen = platform or environment_variable("PULLBACK_PLATFORM", None)
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
@@ -89,7 +89,7 @@ class Client:
     ) -> Any:
         """Transfer arrays of one type, each to its device, as one array of jaxlib."""
         if fork.lost_xla:
-            fork.refuse("storing a value")
+            fork.refuse_after_fork("storing a value")
         jax_config = sys.modules.get("jax._src.config")
         try:
             if jax_config is None or type.dtype.bits < 64:
@@ -106,7 +106,7 @@ class Client:
     def get(self, buffer: Any) -> np.ndarray:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
         if fork.lost_xla and (self.platform != "cpu" or not buffer.is_ready()):
-            fork.refuse("reading a value that was not ready when the process was forked")
+            fork.refuse_after_fork("reading a value that was not ready when the process was forked")
         try:
             # A program that lacked memory has left buffers without memory. Reading one ends the
             # process, or gives an array of objects; waiting for it raises.
@@ -122,7 +122,7 @@ class Client:
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer on a group of devices has been computed."""
         if fork.lost_xla and not buffer.is_ready():
-            fork.refuse("reading a value that was not ready when the process was forked")
+            fork.refuse_after_fork("reading a value that was not ready when the process was forked")
         if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
@@ -148,7 +148,7 @@ class Client:
     def copy(self, buffer: Any) -> Any:
         """Return a new buffer with the same values."""
         if fork.lost_xla:
-            fork.refuse("copying a value")
+            fork.refuse_after_fork("copying a value")
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
         places = [self._devices], [self.place], [always]
         try:
@@ -175,7 +175,7 @@ class Client:
     ) -> Any:
         """Compile a program, which calls Python functions by their numbers."""
         if fork.lost_xla:
-            fork.refuse("compiling a program")
+            fork.refuse_after_fork("compiling a program")
         try:
             if functions:
                 from pullback.engines.xla import mlir  # heavy
@@ -188,7 +188,7 @@ class Client:
 
     def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
         if fork.lost_xla:
-            fork.refuse("loading a program")
+            fork.refuse_after_fork("loading a program")
         try:
             return self._client.deserialize_executable(code, devices, options)
         except Exception:
@@ -205,7 +205,11 @@ class Client:
         if self.platform == "cpu" and len(self._client.local_devices()) > 1:
             # XLA then has at least one thread for each device
             facts.append(len(self._client.local_devices()))
-        parts = [repr(facts).encode(), self._options.SerializeAsString(), machine.processor()]
+        parts = [
+            repr(facts).encode(),
+            self._options.SerializeAsString(),
+            machine.machine_processor(),
+        ]
         parts.append(machine.machine_library(_LIBRARY))
         if self.platform == "cuda":
             parts += machine.machine_driver(), machine.machine_library(_cuda_plugin() or "")

@@ -18,19 +18,19 @@ _ALIAS = re.compile(r"^[#!]([\w.$-]+) *= *(.*)$", re.MULTILINE)
 _USED = re.compile(r"[#!]([\w.$-]+)")
 
 
-def limit(text: str) -> None:
+def limit_depth(text: str) -> None:
     """Raise if a text is nested deeper than any program needs."""
     plain = _QUOTED.sub(b"", text.encode(errors="replace"))
     steps = _STEP[np.frombuffer(plain, np.uint8)]
     levels = int(np.cumsum(steps[steps != 0], dtype=np.int64).max(initial=0))
-    if levels > DEEPEST or _SIGNS.search(plain) or _aliases(text) > DEEPEST:
+    if levels > DEEPEST or _SIGNS.search(plain) or _depth_aliases(text) > DEEPEST:
         raise VerificationError(
             f"the StableHLO program cannot be read: it is nested deeper than {DEEPEST} levels",
             code="E6003",
         )
 
 
-def _aliases(text: str) -> int:
+def _depth_aliases(text: str) -> int:
     """Return the length of the longest chain of aliases, each defined by an earlier one."""
     known: dict[str, int] = {}
     for found in _ALIAS.finditer(text):

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 
 FORMAT = 1
 _MAGIC = b"PULLBACK"
@@ -212,12 +212,12 @@ def _unwrapped_disk_entry(key: bytes, content: bytes) -> bytes | None:
 
 
 def _disk_cache_from_environment() -> DiskCache:
-    if not variable("PULLBACK_CACHE", True):
+    if not environment_variable("PULLBACK_CACHE", True):
         return DiskCache(None)
-    limit = variable("PULLBACK_CACHE_SIZE", _SIZE)
+    limit = environment_variable("PULLBACK_CACHE_SIZE", _SIZE)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     default = os.path.join(base, "pullback") if os.path.isabs(base) else None  # there is no home
-    return DiskCache(variable("PULLBACK_CACHE_DIR", default), limit)
+    return DiskCache(environment_variable("PULLBACK_CACHE_DIR", default), limit)
 
 
 _current: DiskCache | None = None

@@ -36,14 +36,14 @@ def read_emitted(data: bytes) -> Block:
     if not data.startswith(b"module"):
         raise VerificationError("it is not a module in text form")
     main = mlir.read_mlir(data)
-    for i in _instructions(main):
+    for i in _emitted_instructions(main):
         if i.name not in EMITTED or any("." in name for name in i.attributes):
             raise VerificationError(f"it contains a {i.mnemonic} that pullback does not write")
         refuse_types(i.types)
     return main
 
 
-def written_again(
+def emitted_again(
     data: bytes, inputs: Sequence[Type], outs: Sequence[Type], donated: Sequence[int], replicas: int
 ) -> str:
     """Return a program, read and written again as one that pullback could have emitted.
@@ -59,7 +59,7 @@ def written_again(
             shown = f"{show(tuple(found))}, where its header says {show(tuple(wanted))}"
             raise VerificationError(f"its {what} are {shown}")
     marks = [_DONOR if i in donated else "" for i in range(len(inputs))]
-    _rename(main)
+    _rename_emitted(main)
     count = f" attributes {{mhlo.num_replicas = {replicas} : i32}}" if replicas else ""
     return print_module(main, marks, count)
 
@@ -67,14 +67,14 @@ def written_again(
 _DONOR = " {jax.buffer_donor = true}"
 
 
-def _instructions(block: Block) -> Iterator[HloInstruction]:
+def _emitted_instructions(block: Block) -> Iterator[HloInstruction]:
     for i in block.instructions:
         yield i
         for region in i.regions:
-            yield from _instructions(region)
+            yield from _emitted_instructions(region)
 
 
-def _rename(block: Block, first: int = 0) -> int:
+def _rename_emitted(block: Block, first: int = 0) -> int:
     """Give every value a number, as the names of a file may occur twice."""
     values: list[HloValue] = [*block.arguments]
     for i in block.instructions:
@@ -84,5 +84,5 @@ def _rename(block: Block, first: int = 0) -> int:
     first += len(values)
     for i in block.instructions:
         for region in i.regions:
-            first = _rename(region, first)
+            first = _rename_emitted(region, first)
     return first

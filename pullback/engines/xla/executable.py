@@ -28,7 +28,7 @@ class Executable:
         self._execute = loaded.execute_sharded
         self._handlers = [result_handler(t, sharding) for t in outs]
         self.loaded = loaded
-        self._awaited = on_host and _is_large(self.memory())
+        self._awaited = on_host and _is_large_executable(self.memory())
 
     def serialise(self) -> bytes | None:
         """Return the machine code, for `Client.load`; None if XLA cannot write it.
@@ -43,7 +43,7 @@ class Executable:
     def run(self, args: list[Any]) -> list[Any]:
         """Start the program; the device may still be computing the buffers that it returns."""
         if fork.lost_xla:
-            fork.refuse("running a program")
+            fork.refuse_after_fork("running a program")
         try:
             results = self._execute(args).consume_with_handlers(self._handlers)
             if self._awaited:
@@ -78,7 +78,7 @@ class Executable:
         return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
 
 
-def _is_large(needs: MemoryUse) -> bool:
+def _is_large_executable(needs: MemoryUse) -> bool:
     return needs.results + needs.temporaries > physical_memory() // 16
 
 

@@ -96,14 +96,14 @@ class Block:
         return tuple([x.type for x in self.arguments])
 
 
-def captured(i: HloInstruction) -> list[HloValue]:
+def captured_instructions(i: HloInstruction) -> list[HloValue]:
     """The values from outside that an instruction's regions use, in the order of use."""
-    return list(dict.fromkeys([x for region in i.regions for x in _free(region)]))
+    return list(dict.fromkeys([x for region in i.regions for x in _free_in_instructions(region)]))
 
 
-def _free(block: Block) -> list[HloValue]:
+def _free_in_instructions(block: Block) -> list[HloValue]:
     inside = {*block.arguments, *[r for i in block.instructions for r in i.results]}
-    used = [x for i in block.instructions for x in (*i.operands, *captured(i))]
+    used = [x for i in block.instructions for x in (*i.operands, *captured_instructions(i))]
     return [x for x in dict.fromkeys([*used, *block.results]) if x not in inside]
 
 

@@ -12,7 +12,7 @@ _SAMPLE = 64 * 1024
 _CPU_LINES = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags", b"Features", b"CPU ")
 
 
-def processor() -> bytes:
+def machine_processor() -> bytes:
     """Return the processor's model and instruction sets, on which code and rounding depend."""
     try:
         # The first core is enough: the kernel generates this text for each core that is read.

@@ -14,7 +14,12 @@ from itertools import groupby
 from typing import Any
 
 from pullback.engines.xla.builder import Builder, lower
-from pullback.engines.xla.instructions import HloInstruction, HloValue, captured, instruction_key
+from pullback.engines.xla.instructions import (
+    HloInstruction,
+    HloValue,
+    captured_instructions,
+    instruction_key,
+)
 from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -61,12 +66,12 @@ class Footprint:
     """The buffers of a program, with sizes in bytes; with a mesh, those of one device."""
 
     def __init__(self, graph: Graph, mesh: Any = None) -> None:
-        builder = _Recorder(mesh)
+        builder = _MemoryRecorder(mesh)
         main = lower(graph, builder)
         outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
         self.arguments = sum(x.type.nbytes for x in main.arguments)
         self.results = sum(y.type.nbytes for y in outputs)
-        flow = _Flow(main.instructions, main.arguments, outputs, builder.origins)
+        flow = _MemoryFlow(main.instructions, main.arguments, outputs, builder.origins)
         # A program that repeats itself runs in pieces: values passed between them are written.
         for k, segment in enumerate(split_into_segments(graph)):
             flow.handed.update(flow.root(builder.values[y]) for y in segment.gives)
@@ -82,7 +87,7 @@ class Footprint:
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
 
 
-class _Recorder(Builder):
+class _MemoryRecorder(Builder):
     """Remembers which node an instruction was written for, and the value of each node."""
 
     def __init__(self, mesh: Any) -> None:
@@ -137,7 +142,7 @@ class _Loop:
     moves: bool = False
 
 
-class _Flow:
+class _MemoryFlow:
     """The values of a program that exist in memory, and the steps that read and write them."""
 
     def __init__(
@@ -176,7 +181,7 @@ class _Flow:
         found: dict[Any, HloInstruction] = {}
         for i in instructions:
             operands = list(map(self.root, i.operands))
-            outer = {x: self.root(x) for x in captured(i)}
+            outer = {x: self.root(x) for x in captured_instructions(i)}
             barrier = i.name == "optimization_barrier"
             first = found.setdefault(i if barrier else instruction_key(i, operands, outer), i)
             if first is not i:
@@ -186,7 +191,7 @@ class _Flow:
                 self.reads[i] = [*operands, *inner]
         return list(self.reads)
 
-    def work_out(self) -> _Flow:
+    def work_out(self) -> _MemoryFlow:
         self.steps = list(self._steps())
         for step in self.steps:
             for x in step.reads:
@@ -294,13 +299,13 @@ def _memory_inside(i: HloInstruction) -> int:
 def _memory_of_body(i: HloInstruction) -> int:
     """Bytes that the regions of a loop or conditional need."""
     body = [j for region in i.regions for j in region.instructions]
-    read = {x for j in body for x in (*j.operands, *captured(j))}
+    read = {x for j in body for x in (*j.operands, *captured_instructions(j))}
     last = [y for j in body for y in j.results if y not in read]
-    flow = _Flow(body, [], last, {}).work_out()
+    flow = _MemoryFlow(body, [], last, {}).work_out()
     return _simulate_memory(flow, flow.steps)[0] if flow.steps else 0
 
 
-def _simulate_memory(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
+def _simulate_memory(flow: _MemoryFlow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
     """The largest number of bytes of temporaries that exist at once, and those temporaries."""
     waiting = _waiting_memory(flow)
     live: dict[HloValue, int] = {}
@@ -341,7 +346,7 @@ def _reused_memory(step: _Step, written: dict[HloValue, int], dying: list[int]) 
     return total
 
 
-def _frugal_memory_order(flow: _Flow) -> list[_Step]:
+def _frugal_memory_order(flow: _MemoryFlow) -> list[_Step]:
     """The steps, ordered greedily by how little each grows the memory in use."""
     waiting = _waiting_memory(flow)
     writer = {y: step for step in flow.steps for y in step.writes}
@@ -374,6 +379,6 @@ def _frugal_memory_order(flow: _Flow) -> list[_Step]:
     return order
 
 
-def _waiting_memory(flow: _Flow) -> Counter[HloValue]:
+def _waiting_memory(flow: _MemoryFlow) -> Counter[HloValue]:
     """The number of steps that read each value."""
     return Counter(x for step in flow.steps for x in step.reads)

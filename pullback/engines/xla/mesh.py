@@ -47,8 +47,8 @@ class XlaMesh(MeshEngine):
         self.xla, self.group = xla, xla.group(mesh)
         if not self.group.here:
             raise EngineError(
-                f"process {processes.current().index} has no device of {mesh}: they belong to "
-                f"{processes.show(self.group.processes)}",
+                f"process {processes.current_processes().index} has no device of {mesh}: they "
+                f"belong to {processes.show(self.group.processes)}",
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size
@@ -139,7 +139,7 @@ class XlaMeshProgram(MeshProgram):
     def run(self, args: list[Spread]) -> list[Any]:
         if self._compares:
             # This also starts them together: Gloo waits 30 s for a first connection.
-            processes.current().agree_on_launch(self._shared, args, self._always)
+            processes.current_processes().agree_on_launch(self._shared, args, self._always)
             self._compares = self._always
         results = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         return self.engine.spread(results, self.types)

@@ -45,7 +45,7 @@ def read_mlir(program: str | bytes) -> Block:
     module = _mlir_module(program)
     if b"chlo." in (program if isinstance(program, bytes) else program.encode()):
         _expand_mlir(module, program)
-    return _Reader(module).main()
+    return _MlirReader(module).main()
 
 
 def _expand_mlir(module: Any, program: str | bytes) -> None:
@@ -98,7 +98,7 @@ def _mlir_module(program: str | bytes) -> Any:
             return _stablehlo.deserialize_portable_artifact(context, program)
         if isinstance(program, bytes):
             program = program.decode()
-        depth.limit(program)
+        depth.limit_depth(program)
         return ir.Module.parse(program, context)
     except PullbackError:
         raise
@@ -122,7 +122,7 @@ def _unreadable_mlir(error: Exception, program: str | bytes) -> PullbackError:
     )  # fmt: skip
 
 
-class _Reader:
+class _MlirReader:
     """Reads a module's `main`; the bodies of functions are inlined where they are called."""
 
     def __init__(self, module: Any) -> None:
@@ -133,7 +133,7 @@ class _Reader:
         for op in module.body.operations:
             f = op.operation
             if f.name != "func.func" or not f.regions[0].blocks:
-                raise unsupported_mlir(f.name, _where(f.location))
+                raise unsupported_mlir(f.name, _mlir_location(f.location))
             self.functions[str(f.attributes["sym_name"]).strip('"')] = f
 
     def main(self) -> Block:
@@ -160,7 +160,9 @@ class _Reader:
     def called(self, op: Any) -> list[HloInstruction]:
         name = str(op.attributes["callee"]).removeprefix("@").strip('"')
         if name in self.open or len(self.open) == DEPTH:
-            raise unsupported_mlir("func.call", _where(op.location), "It is recursive or too deep.")
+            raise unsupported_mlir(
+                "func.call", _mlir_location(op.location), "It is recursive or too deep."
+            )
         (body,) = self.functions[name].regions[0].blocks
         self.values.update(zip(body.arguments, self.known(op.operands), strict=True))
         self.open.append(name)
@@ -170,7 +172,7 @@ class _Reader:
         return made
 
     def instruction(self, op: Any) -> HloInstruction:
-        where = _where(op.location)
+        where = _mlir_location(op.location)
         self.count += 1
         if self.count > MOST and len(self.open) > 1:
             raise unsupported_mlir("func.call", where, f"Inlined, there are more than {MOST:,}.")
@@ -228,7 +230,7 @@ def _mlir_name(location: Any) -> str | None:
     return plain.decode()
 
 
-def _where(location: Any) -> str:
+def _mlir_location(location: Any) -> str:
     found = re.search(r'"[^"]*":(\d+):(\d+)', str(location))
     return f"line {found[1]}, column {found[2]}" if found else str(location)
 

@@ -22,7 +22,9 @@ def print_module(
     follows every operation; without one, MLIR takes an operation's place in the text.
     """
     marks = marks or [""] * len(main.arguments)
-    header = ", ".join([f"{_typed(a)}{m}" for a, m in zip(main.arguments, marks, strict=True)])
+    header = ", ".join(
+        [f"{_print_typed(a)}{m}" for a, m in zip(main.arguments, marks, strict=True)]
+    )
     kinds = ", ".join([print_type(y.type) for y in main.results])
     lines = [_print_line(i, location) for i in main.instructions]
     lines.append(f"return {_printed_names(main.results)} : {kinds}" if kinds else "return")
@@ -49,7 +51,7 @@ def _print_line(i: HloInstruction, location: str) -> str:
 
 
 def _print_region(block: Block, location: str) -> str:
-    header = ", ".join([f"{_typed(a)}{location}" for a in block.arguments])
+    header = ", ".join([f"{_print_typed(a)}{location}" for a in block.arguments])
     kinds = ", ".join([print_type(y.type) for y in block.results])
     lines = [_print_line(i, location) for i in block.instructions]
     end = f'"stablehlo.return"({_printed_names(block.results)}) : ({kinds}) -> (){location}'
@@ -60,7 +62,7 @@ def _printed_names(values: Sequence[HloValue]) -> str:
     return ", ".join([v.name for v in values])
 
 
-def _typed(value: HloValue) -> str:
+def _print_typed(value: HloValue) -> str:
     return f"{value.name}: {print_type(value.type)}"
 
 
@@ -96,7 +98,7 @@ def _print_nested(array: np.ndarray) -> str:
     return f"[{', '.join([_print_nested(row) for row in array])}]"
 
 
-def quoted(name: str) -> str:
+def print_quoted(name: str) -> str:
     """A string literal of MLIR: special bytes are written as two hexadecimal digits."""
     plain = [chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in name.encode()]
     return f'"{"".join(plain)}"'

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.engines.environment import variable
-from pullback.engines.xla.sharded import DeviceGroup, Shards, checksum
+from pullback.engines.environment import environment_variable
+from pullback.engines.xla.sharded import DeviceGroup, Shards, sharded_checksum
 from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def check_replicas() -> bool:
     """Whether processes compare what they share at each launch, not only at a program's first."""
-    return variable("PULLBACK_CHECK_REPLICAS", False)
+    return environment_variable("PULLBACK_CHECK_REPLICAS", False)
 
 
 class SharedProgram:
@@ -46,19 +46,19 @@ class SharedProgram:
         self, value: Any, sharding: Sharding, shape: tuple[int, ...]
     ) -> dict[str, int]:
         if isinstance(value, np.ndarray):
-            return {"": checksum(value)}
+            return {"": sharded_checksum(value)}
         shards: Shards = value.shards
         if shards.checksum is not None:
             return {"": shards.checksum}
-        shared = _shared_parts(self.devices, sharding, shape)
+        shared = _replicated_parts(self.devices, sharding, shape)
         if not shared:
             return {}
         shards.wait()
         buffers, get = shards.buffers(), self.devices.client.get
-        return {key: checksum(get(buffers[k])) for key, k in shared.items()}
+        return {key: sharded_checksum(get(buffers[k])) for key, k in shared.items()}
 
 
-def _shared_parts(
+def _replicated_parts(
     devices: DeviceGroup, sharding: Sharding, shape: tuple[int, ...]
 ) -> dict[str, int]:
     """Return the parts here that other processes have, too, each with a position that has it."""

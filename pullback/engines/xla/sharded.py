@@ -91,7 +91,9 @@ class DeviceGroup:
         given: list[Any] = [parts[k] for k in self.here]
         array = self.client.transfer(given, type, self.sharding, self.local)
         alone = len(self.processes) == 1
-        return Shards(self, type, array, None if alone or whole is None else checksum(whole))
+        return Shards(
+            self, type, array, None if alone or whole is None else sharded_checksum(whole)
+        )
 
     def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
         """Transfer an array: position k gets a copy of `array[slices[k]]`."""
@@ -132,7 +134,7 @@ class DeviceGroup:
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
-def checksum(array: np.ndarray) -> int:
+def sharded_checksum(array: np.ndarray) -> int:
     """Return a number that differs if a bit of an array does."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 

@@ -14,10 +14,10 @@ _RULES = ("compare", "convert", "iota", "select")
 
 def rewrite_foreign(block: Block) -> Block:
     """The same program, made of the instructions that the ops are lowered to."""
-    return _Rewriter().block(block)
+    return _ForeignRewriter().block(block)
 
 
-class _Rewriter:
+class _ForeignRewriter:
     def __init__(self) -> None:
         self.same: dict[HloValue, HloValue] = {}  # values that were replaced by others
 

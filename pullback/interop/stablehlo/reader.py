@@ -50,7 +50,7 @@ def read_stablehlo_graph(program: str | bytes) -> Graph:
     block = instructions.normal_instructions(rewrite_foreign(mlir.read_mlir(program)))
     names = _distinct_argument_names(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
-    return Graph(inputs, _Scope(block, inputs).results(), names)
+    return Graph(inputs, _ReaderScope(block, inputs).results(), names)
 
 
 def _distinct_argument_names(given: Sequence[str | None]) -> list[str]:
@@ -61,7 +61,7 @@ def _distinct_argument_names(given: Sequence[str | None]) -> list[str]:
     return made
 
 
-class _Scope:
+class _ReaderScope:
     """Makes nodes of the instructions of a block; `outer` has the nodes around it."""
 
     def __init__(
@@ -82,7 +82,7 @@ class _Scope:
         if i.array is not None:
             (kind,) = i.types
             return Const(kind.dtype, kind.shape, i.array.tobytes())()
-        outer = instructions.captured(i)
+        outer = instructions.captured_instructions(i)
         values = [self.nodes[x] for x in outer]
         graphs = tuple([_region_graph(r, outer, values) for r in i.regions])
         op = self.find_op(replace(i, graphs=graphs), outer)
@@ -121,7 +121,7 @@ def _region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Nod
     types = [*region.types, *[v.type for v in values]]
     inputs = [Input(f"x{n}", t.shape, t.dtype)() for n, t in enumerate(types)]
     own, others = inputs[: len(region.types)], inputs[len(region.types) :]
-    outputs = _Scope(region, own, zip(outer, others, strict=True)).results()
+    outputs = _ReaderScope(region, own, zip(outer, others, strict=True)).results()
     return Graph(inputs, outputs)
 
 

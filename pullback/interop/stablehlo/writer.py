@@ -9,7 +9,8 @@ from typing import Any, Literal, overload
 from pullback.engines.xla import mlir
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.instructions import Block, HloValue, normal_instructions
-from pullback.engines.xla.printer import print_module, print_type, quoted
+from pullback.engines.xla.printer import print_module, print_quoted, print_type
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.static.module import Module, require_module
 
@@ -31,6 +32,7 @@ def to_stablehlo(program: Module | Graph, portable: Literal[False] = False) -> s
 def to_stablehlo(program: Module | Graph, portable: Literal[True]) -> bytes: ...
 @overload
 def to_stablehlo(program: Module | Graph, portable: bool) -> str | bytes: ...
+@validated
 def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes:
     """A module or graph as a StableHLO program with one function, `main`.
 
@@ -53,7 +55,7 @@ def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes
         program = require_module("to_stablehlo", program).graph
     main = lowered_to_stablehlo(program, Unchecked())
     # Portable bytes hold locations: names for arguments, and nothing that depends on the text.
-    names = [f" loc({'unknown' if n is None else quoted(n)})" for n in main.names]
+    names = [f" loc({'unknown' if n is None else print_quoted(n)})" for n in main.names]
     text = print_module(main, names, location=" loc(unknown)")
     return (
         mlir.portable_mlir(text)
@@ -73,6 +75,8 @@ def lowered_to_stablehlo(graph: Graph, builder: Unchecked) -> Block:
 def _write_argument_names(text: str, main: Block) -> str:
     """Add the names of the arguments to MLIR's text, which omits all locations."""
     plain = [f"%arg{i}: {print_type(t)}" for i, t in enumerate(main.types)]
-    named = [f"{a} loc({quoted(n or f'x{i}')})" for i, (a, n) in enumerate(zip(plain, main.names))]
+    named = [
+        f"{a} loc({print_quoted(n or f'x{i}')})" for i, (a, n) in enumerate(zip(plain, main.names))
+    ]
     head = "func.func public @main("
     return text.replace(head + ", ".join(plain), head + ", ".join(named), 1)

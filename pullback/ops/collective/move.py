@@ -13,7 +13,12 @@ from typing import Any, ClassVar
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
-from pullback.ops.collective.reduce import Exchange, require_varying, total, without
+from pullback.ops.collective.reduce import (
+    Exchange,
+    collective_total,
+    require_varying,
+    without_reduced,
+)
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, spread
@@ -63,10 +68,10 @@ class AllGather(Rows):
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return without(super().varies(axes), self.axis)
+        return without_reduced(super().varies(axes), self.axis)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [PSlice(self.axis, self.size, self.dim)(total(g, (self.axis,)))]
+        return [PSlice(self.axis, self.size, self.dim)(collective_total(g, (self.axis,)))]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         row = b.reshape(x, (*x.shape[: self.dim], 1, *x.shape[self.dim :]))

@@ -95,10 +95,10 @@ class PVary(Exchange):
         return x
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [total(g, without(self.axes, *xs[0].type.varying))]
+        return [collective_total(g, without_reduced(self.axes, *xs[0].type.varying))]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return vary_over(x, without(self.axes, axis.name))
+        return vary_over(x, without_reduced(self.axes, axis.name))
 
 
 class OverAxes(Collective, abstract=True):
@@ -118,7 +118,7 @@ class OverAxes(Collective, abstract=True):
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying(self.axes, axes)
-        return without(axes, *self.axes)
+        return without_reduced(axes, *self.axes)
 
 
 class Sharing(OverAxes, Exchange, abstract=True):
@@ -132,7 +132,7 @@ class Sharing(OverAxes, Exchange, abstract=True):
         return x
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        rest = without(self.axes, axis.name)
+        rest = without_reduced(self.axes, axis.name)
         y = TABLE[self.reduction]((0,), False)(x) if mapped else self.reduce_equal(axis, x)
         return type(self)(rest)(y) if rest else y
 
@@ -154,7 +154,7 @@ class PSum(Sharing):
         return x * axis.size
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [vary_over(total(g, self.axes), xs[0].type.varying)]
+        return [vary_over(collective_total(g, self.axes), xs[0].type.varying)]
 
 
 class AllReduce(OverAxes):
@@ -171,7 +171,10 @@ class AllReduce(OverAxes):
         return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [vary_over(total(c, self.axes), x.type.varying) for c, x in zip(g, xs, strict=True)]
+        return [
+            vary_over(collective_total(c, self.axes), x.type.varying)
+            for c, x in zip(g, xs, strict=True)
+        ]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> tuple[Node, ...]:
         pairs = zip(xs, mapped, strict=True)
@@ -190,7 +193,7 @@ class _Extreme(Sharing, abstract=True):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         wins, count = self._winners(out, xs[0])
-        return [where(wins, total(g, self.axes) / count, 0)]
+        return [where(wins, collective_total(g, self.axes) / count, 0)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[0] is None:
@@ -233,7 +236,7 @@ class AxisIndex(Collective):
         return TABLE["Iota"]((axis.size,), 0, int64)()
 
 
-def total(g: Node, axes: tuple[str, ...]) -> Node:
+def collective_total(g: Node, axes: tuple[str, ...]) -> Node:
     """Return the sum along `axes` of the cotangents of a value that examples share."""
     along = tuple([a for a in axes if a in g.type.varying])
     return PSum(along)(g) if along else g
@@ -245,5 +248,5 @@ def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
             raise ArgumentError(f"the operand must vary along axis {a!r}")
 
 
-def without(axes: Sequence[str], *names: str | None) -> tuple[str, ...]:
+def without_reduced(axes: Sequence[str], *names: str | None) -> tuple[str, ...]:
     return tuple([a for a in axes if a not in names])

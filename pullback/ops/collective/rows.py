@@ -24,7 +24,7 @@ from pullback.ops.elementwise.functions import where
 from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, jvp_in_first
 from pullback.ops.samples import real
-from pullback.sharding.rounds import components, rounds
+from pullback.sharding.rounds import round_components, rounds
 
 
 class Message(NamedTuple):
@@ -67,14 +67,16 @@ class MoveRows(Exchange):
     def infer(self, x: Type) -> Type:
         if not x.rank or x.shape[0] != self.rows:
             raise ShapeError(f"the first dimension must have size {self.rows}, got {x}")
-        _check_sources(self.sources, self.devices * self.rows)
+        _check_row_sources(self.sources, self.devices * self.rows)
         return x.with_shape((self.count, *x.shape[1:]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The result varies along an axis if what a device gets depends on its place there."""
         keys = self._keys(axes)
         kept = [a for a in axes if a not in self.axes]
-        return tuple(sorted([*kept, *[a for k, a in enumerate(self.axes) if _depends(keys, k)]]))
+        return tuple(
+            sorted([*kept, *[a for k, a in enumerate(self.axes) if _rows_depend(keys, k)]])
+        )
 
     def _keys(self, varying: Sequence[str]) -> np.ndarray:
         """Return the rows that each device gets, as numbers among the rows of the devices along
@@ -104,7 +106,7 @@ class MoveRows(Exchange):
     @cached_property
     def exchange(self) -> list[list[int]]:
         """The groups in which all devices send each other equally many rows, if there are such."""
-        groups = components([m[:2] for m in self.messages], self.devices)
+        groups = round_components([m[:2] for m in self.messages], self.devices)
         size = len(groups[0])
         if size == 1 or self.count % size or any(len(g) != size for g in groups):
             return []
@@ -155,7 +157,7 @@ class MoveRows(Exchange):
         return RowsLowering(self, b, out, x).result()
 
     def batch_apart(self, x: Node) -> Node:
-        return _swapped(self(_swapped(x)))
+        return _rows_swapped(self(_rows_swapped(x)))
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         """Gather the rows of all devices, and take those that are needed."""
@@ -171,7 +173,7 @@ class MoveRows(Exchange):
 
     def _taken(self, axis: Axis, x: Node, mapped: bool, keys: np.ndarray) -> Node:
         """Take the rows with the given keys, on each device its own."""
-        needed = [a for k, a in enumerate(self.axes) if _depends(keys, k)]
+        needed = [a for k, a in enumerate(self.axes) if _rows_depend(keys, k)]
         keys = keys[tuple([slice(None) if a in needed else 0 for a in self.axes])]
         index, given = constant(np.maximum(keys, 0), int64), constant(keys != NOTHING, bool_)
         chosen = False
@@ -190,17 +192,17 @@ class MoveRows(Exchange):
         return where(TABLE["Reshape"]((*lead, *given.type.shape, *ones))(given), made, 0)
 
 
-def _depends(keys: np.ndarray, k: int) -> bool:
+def _rows_depend(keys: np.ndarray, k: int) -> bool:
     return bool((keys != keys.take([0], k)).any())
 
 
-def _check_sources(sources: Sequence[int], rows: int) -> None:
+def _check_row_sources(sources: Sequence[int], rows: int) -> None:
     if not all(NOTHING <= s < rows for s in sources):
         what = f"sources must be rows, numbered from 0 to {rows - 1}, or {NOTHING} for zeros"
         raise ArgumentError(f"{what}, got {list(sources)}")
 
 
-def _swapped(x: Node) -> Node:
+def _rows_swapped(x: Node) -> Node:
     """Exchange the first two dimensions."""
     return TABLE["Transpose"]((1, 0, *range(2, x.type.rank)))(x)
 
@@ -218,7 +220,7 @@ class PermuteRows(Composite):
     def infer(self, x: Type) -> Type:
         if not x.rank or x.shape[0] != len(self.sources):
             raise ShapeError(f"the first dimension must have size {len(self.sources)}, got {x}")
-        _check_sources(self.sources, len(self.sources))
+        _check_row_sources(self.sources, len(self.sources))
         if len({s for s in self.sources if s >= 0}) < sum([s >= 0 for s in self.sources]):
             raise ArgumentError(f"a row must not be taken twice, got {list(self.sources)}")
         return x
@@ -262,7 +264,7 @@ class PermuteRows(Composite):
     jvp = jvp_in_first  # type: ignore[assignment]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:  # type: ignore[override]
-        return _swapped(self(_swapped(xs[0])))
+        return _rows_swapped(self(_rows_swapped(xs[0])))
 
     @classmethod
     def samples(cls) -> Any:

@@ -11,7 +11,13 @@ from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerDevice
 from pullback.graph.node import vary_over
 from pullback.ops.control.dependence import dependence_positions
-from pullback.ops.control.holder import Holder, at_positions, derivative, held_captured_values, hold
+from pullback.ops.control.holder import (
+    Holder,
+    derivative,
+    held_at_positions,
+    held_captured_values,
+    hold,
+)
 from pullback.ops.control.varying import Axes, axes_of, graph_varying_over, varying_union
 from pullback.ops.prelude import TABLE, Axis, Node, Type, results
 from pullback.ops.sources import placeholder
@@ -117,7 +123,7 @@ class ShardMap(Holder, PerDevice):
         key = ("vjp", tuple(live), tuple(needed))
         op, reached, extra = self.derived(key, lambda: self._pulled(live, needed, gradients))
         made = results(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
-        return at_positions(len(xs), reached, made)
+        return held_at_positions(len(xs), reached, made)
 
     def _pulled(self, live: list[int], needed: list[int], gradients: Callable) -> Transformed:
         """Return the op from operands and cotangents of results to cotangents of operands. It
@@ -137,7 +143,7 @@ class ShardMap(Holder, PerDevice):
         key = ("jvp", tuple(active))
         op, moving, extra = self.derived(key, lambda: self._pushed(active, tangents))
         made = results(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
-        return tuple(at_positions(len(out), moving, made))
+        return tuple(held_at_positions(len(out), moving, made))
 
     def _pushed(self, active: list[int], tangents: Callable) -> Transformed:
         inputs = [self.body.inputs[i] for i in active]

@@ -15,7 +15,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import cond_rules, partition
-from pullback.ops.control.holder import Holder, canonical, held_positions_among, hold, run_held
+from pullback.ops.control.holder import Holder, canonical_held, held_positions_among, hold, run_held
 from pullback.ops.control.varying import Axes, axes_of, unify_branches, varying_union
 from pullback.ops.elementwise.functions import equal, less, negated
 from pullback.ops.factor_rules import fixed_factor_rule
@@ -27,7 +27,7 @@ from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.spec import layout, on_mesh
 
 
-class Choice(Holder, abstract=True):
+class CondChoice(Holder, abstract=True):
     """A conditional: the first operand selects a branch, which runs on the other operands."""
 
     branches: tuple[Graph, ...]
@@ -60,8 +60,8 @@ class Choice(Holder, abstract=True):
         op, operands = Holder.conform(op, xs[1:])  # type: ignore[arg-type]
         return op, (xs[0], *operands)
 
-    def over(self, axes: Sequence[Axes], index: Axes = ()) -> Choice:
-        return type(self)(tuple(map(canonical, unify_branches(self.branches, axes, index))))
+    def over(self, axes: Sequence[Axes], index: Axes = ()) -> CondChoice:
+        return type(self)(tuple(map(canonical_held, unify_branches(self.branches, axes, index))))
 
     @abstractmethod
     def check_index(self, index: Type) -> None:
@@ -126,7 +126,7 @@ class Choice(Holder, abstract=True):
         return [min(positions) for positions in common]
 
 
-class Cond(Choice):
+class Cond(CondChoice):
     """Runs the second branch if a bool is true, else the first."""
 
     def check_index(self, index: Type) -> None:
@@ -153,7 +153,7 @@ class Cond(Choice):
         yield cls((constant, hold((x,), (x,)))), (np.bool_(True), real(3))
 
 
-class Switch(Choice):
+class Switch(CondChoice):
     """Runs the branch whose number is given; running it fails if there is none."""
 
     fallible: ClassVar[bool] = True

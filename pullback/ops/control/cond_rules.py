@@ -16,7 +16,13 @@ from pullback.ops.control.dependence import (
     dependence_positions,
     derivative_dependence,
 )
-from pullback.ops.control.holder import at_positions, canonical, hold, pull_held, push_held
+from pullback.ops.control.holder import (
+    canonical_held,
+    held_at_positions,
+    hold,
+    pull_held,
+    push_held,
+)
 from pullback.ops.control.masked import detach_inactive, replace_inactive, select_examples
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.varying import axes_of, unify_branches
@@ -24,7 +30,7 @@ from pullback.ops.prelude import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.sources import placeholder
 
 if TYPE_CHECKING:
-    from pullback.ops.control.cond import Choice
+    from pullback.ops.control.cond import CondChoice
 
 
 class CondBackward(NamedTuple):
@@ -33,14 +39,14 @@ class CondBackward(NamedTuple):
 
     live: list[int]
     wanted: list[int]
-    forward: Choice
+    forward: CondChoice
     used: list[int]  # operands that the backward branches need
-    backward: Choice
+    backward: CondChoice
     extra: list[Node]  # the last operands of both: values that rules captured
 
 
 def cond_vjp(
-    op: Choice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
+    op: CondChoice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     index, *operands = xs
     live = tuple([ct is not None for ct in g])
@@ -53,7 +59,7 @@ def cond_vjp(
     seeds = [g[i] for i in plan.live]
     used = [operands[i] for i in plan.used]
     cotangents = results(plan.backward(index, *seeds, *kept, *used, *plan.extra))
-    return [None, *at_positions(len(operands), plan.wanted, cotangents)]
+    return [None, *held_at_positions(len(operands), plan.wanted, cotangents)]
 
 
 class _BranchGradient(NamedTuple):
@@ -81,7 +87,7 @@ class _BranchGradient(NamedTuple):
 
 
 def _plan_cond(
-    op: Choice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
+    op: CondChoice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> CondBackward | None:
     asked = bits(need)
     arriving, reached = 0, 0
@@ -133,19 +139,19 @@ def _captured_by_branches(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]
 
 
 def cond_jvp(
-    op: Choice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
+    op: CondChoice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one conditional."""
     given = tuple([t is not None for t in ts[1:]])
     moving, choice, extra = op.derived(("jvp", given), lambda: _cond_forward(op, given, tangents))
     count = len(op.branches[0].outputs)
     made = results(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
-    return tuple(at_positions(count, moving, made[count:]))
+    return tuple(held_at_positions(count, moving, made[count:]))
 
 
 def _cond_forward(
-    op: Choice, given: Sequence[bool], tangents: Callable
-) -> tuple[list[int], Choice, list[Node]]:
+    op: CondChoice, given: Sequence[bool], tangents: Callable
+) -> tuple[list[int], CondChoice, list[Node]]:
     mask, reached = bits(given), 0
     for branch in op.branches:
         reached |= bits(on & mask for on in derivative_dependence(branch))
@@ -160,7 +166,7 @@ def _cond_forward(
 
 
 def batch_cond(
-    op: Choice, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
+    op: CondChoice, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
 ) -> tuple[Node, ...]:
     """Run one branch for all examples or, if indices are mapped, all branches, and select."""
     key = ("batch", axis, tuple(mapped))
@@ -185,7 +191,7 @@ def batch_cond(
 
 
 def _batched_branches(
-    op: Choice, axis: Axis, mapped: Sequence[bool], every: bool, batched_graph: Callable
+    op: CondChoice, axis: Axis, mapped: Sequence[bool], every: bool, batched_graph: Callable
 ) -> list[Graph]:
     """Return batched branches; a result that is mapped in one (or `every`) is mapped in all."""
     asked = [every] * len(op.branches[0].outputs)
@@ -193,7 +199,7 @@ def _batched_branches(
         flags = batched_graph(branch, axis, mapped[1:], asked)[1]
         asked = [a or b for a, b in zip(asked, flags, strict=True)]
     graphs = [batched_graph(branch, axis, mapped[1:], asked)[0] for branch in op.branches]
-    return [canonical(graph) for graph in unify_branches(graphs, axes_of(graphs[0].inputs))]
+    return [canonical_held(graph) for graph in unify_branches(graphs, axes_of(graphs[0].inputs))]
 
 
 def _run_branch_for(
@@ -212,7 +218,7 @@ def _run_branch_for(
     return results(TABLE["Cond"]((nothing, branch))(any_active, *given))
 
 
-def refuse_collectives(op: Choice, axes: Sequence[str]) -> None:
+def refuse_collectives(op: CondChoice, axes: Sequence[str]) -> None:
     """Raise if a branch communicates along an axis on which examples take different branches."""
     for a in axes:
         if a in op.communicates():

@@ -102,7 +102,7 @@ def hold(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     return canonicalise(Graph(inputs, outputs, [f"x{i}" for i in range(len(inputs))]), True)
 
 
-def canonical(graph: Graph) -> Graph:
+def canonical_held(graph: Graph) -> Graph:
     """Return a graph in the canonical form that ops hold."""
     return hold(graph.inputs, graph.outputs)
 
@@ -151,7 +151,7 @@ def run_held(
         raise error.at(None, None if node is None else node.where) from None
 
 
-def interleave(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> list[Node]:
+def interleave_held(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> list[Node]:
     """Return values group by group, each group followed by its tangents; `ends` separate groups."""
     made: list[Node] = []
     start = 0
@@ -162,7 +162,9 @@ def interleave(values: Sequence[Node], tangents: dict[int, Node], *ends: int) ->
     return made
 
 
-def at_positions(count: int, positions: Sequence[int], values: Sequence[Node]) -> list[Node | None]:
+def held_at_positions(
+    count: int, positions: Sequence[int], values: Sequence[Node]
+) -> list[Node | None]:
     """Return a list of `count` entries with values at the given positions and None elsewhere."""
     made: list[Node | None] = [None] * count
     for i, value in zip(positions, values, strict=True):

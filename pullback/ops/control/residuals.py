@@ -21,13 +21,19 @@ def residuals(
     backward pass is what depends on a seed. Forward values that it uses are kept, or recomputed
     from others where that is cheap: a minimum cut of the graph, by `cost`, decides which."""
     available = set(known)
-    needed = [x for x in _used_by_backward(outputs, set(seeds)) if not _available(x, available)]
+    needed = [
+        x
+        for x in _residuals_used_by_backward(outputs, set(seeds))
+        if not _available_residuals(x, available)
+    ]
     kept = [x for x in needed if not _recomputable_residuals(x)]
     rest = [x for x in needed if _recomputable_residuals(x)]
-    return sorted([*kept, *_Network(rest, available.union(kept), cost).cut()], key=by_number)
+    return sorted(
+        [*kept, *_ResidualNetwork(rest, available.union(kept), cost).cut()], key=by_number
+    )
 
 
-def _used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
+def _residuals_used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
     backward: set[Node] = set()
     needed: dict[Node, None] = {}
     nodes = ancestors(outputs)
@@ -41,7 +47,7 @@ def _used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
     return list(needed)
 
 
-class _Network:
+class _ResidualNetwork:
     """A flow network from values that can only be kept to those needed, through cheap ops. Each
     value is two vertices, joined by an edge with its cost as capacity. Of the minimum cuts, the one
     nearest to the sink recomputes the least."""
@@ -61,7 +67,7 @@ class _Network:
                 self._connect(_SOURCE, vertex)
                 continue
             for x in node.inputs:
-                if not _available(x, known):
+                if not _available_residuals(x, known):
                     self._connect(self._vertex(x) + 1, vertex)
                     if x not in entered:
                         entered.add(x)
@@ -103,7 +109,7 @@ class _Network:
         return following
 
 
-def _available(node: Node, known: set[Node]) -> bool:
+def _available_residuals(node: Node, known: set[Node]) -> bool:
     return node in known or (not node.inputs and not isinstance(node.op, Distinct))
 
 

@@ -13,7 +13,14 @@ from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import holder, partition, scan_rules
-from pullback.ops.control.holder import Holder, canonical, hold, row, run_held, stacked_held_type
+from pullback.ops.control.holder import (
+    Holder,
+    canonical_held,
+    hold,
+    row,
+    run_held,
+    stacked_held_type,
+)
 from pullback.ops.control.varying import Axes, varying_scan_body
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Node, Type
@@ -53,7 +60,7 @@ class Scan(Holder):
         return (*state, *[stacked_held_type(t, self.length) for t in outs[self.carries :]])
 
     def over(self, axes: Sequence[Axes]) -> Scan:
-        body = canonical(varying_scan_body(self.body, axes, self.carries))
+        body = canonical_held(varying_scan_body(self.body, axes, self.carries))
         return self.with_body(body, self.carries, self.scanned)
 
     def split(self, xs: Sequence) -> tuple[list, list, list]:

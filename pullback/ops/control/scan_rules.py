@@ -20,11 +20,11 @@ from pullback.ops.control.dependence import (
     live_outputs,
 )
 from pullback.ops.control.holder import (
-    at_positions,
-    canonical,
+    canonical_held,
+    held_at_positions,
     held_captured_values,
     hold,
-    interleave,
+    interleave_held,
     pull_held,
     push_held,
 )
@@ -72,7 +72,7 @@ def scan_vjp(
         *hoisted,
     ]
     wanted = [*plan.state, *plan.constants, *plan.rows]
-    return at_positions(len(xs), wanted, results(plan.backward(*operands)))
+    return held_at_positions(len(xs), wanted, results(plan.backward(*operands)))
 
 
 def _plan_scan(
@@ -141,11 +141,12 @@ def scan_jvp(
     forward = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
     active, moving, loop, extra = forward
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-    made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned), *extra))
+    both = interleave_held(xs, pushed, op.carries, op.carries + op.scanned)
+    made = results(loop(*both, *extra))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
     n, count = op.carries, len(op.body.outputs)
     found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
-    return tuple(at_positions(count, moving, found))
+    return tuple(held_at_positions(count, moving, found))
 
 
 def _scan_forward(
@@ -162,7 +163,8 @@ def _scan_forward(
     ts, made = push_held(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
-    inputs, outputs = interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n)
+    inputs = interleave_held(body.inputs, ts, n, m)
+    outputs = interleave_held(body.outputs, made, n)
     extra = held_captured_values(outputs, inputs)
     both = hold([*inputs, *extra], outputs)
     return active, moving, op.with_body(both, carries, scanned), extra
@@ -193,7 +195,7 @@ def _batched_scan(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = canonical(varying_stable_body(graph, axes_of(graph.inputs), n))
+            body = canonical_held(varying_stable_body(graph, axes_of(graph.inputs), n))
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 

@@ -23,7 +23,7 @@ from pullback.ops.control.dependence import (
     dependence_members,
     derivative_dependence,
 )
-from pullback.ops.control.holder import Holder, canonical, hold, run_held
+from pullback.ops.control.holder import Holder, canonical_held, hold, run_held
 from pullback.ops.control.masked import replace_inactive, select_examples
 from pullback.ops.control.varying import Axes, axes_of, while_graphs
 from pullback.ops.elementwise.functions import both, greater, less
@@ -83,7 +83,7 @@ class While(Holder):
 
     def over(self, axes: Sequence[Axes]) -> While:
         condition, body = while_graphs(self.condition, self.body, axes, self.carries)
-        return While(canonical(condition), canonical(body), self.carries)
+        return While(canonical_held(condition), canonical_held(body), self.carries)
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         state, constants = xs[: self.carries], xs[self.carries :]
@@ -157,8 +157,8 @@ class While(Holder):
         active, loop, extra = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
         n = self.carries
         pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-        made = results(loop(*holder.interleave(xs, pushed, n), *extra))
-        return tuple(holder.at_positions(n, [i for i in active if i < n], made[n:]))
+        made = results(loop(*holder.interleave_held(xs, pushed, n), *extra))
+        return tuple(holder.held_at_positions(n, [i for i in active if i < n], made[n:]))
 
     def _pushed(
         self, given: Sequence[bool], tangents: Callable
@@ -168,9 +168,10 @@ class While(Holder):
         body, n = self.body, self.carries
         active = dependence_members(active_inputs(derivative_dependence(body), n, bits(given)))
         ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
-        inputs, outputs = holder.interleave(body.inputs, ts, n), [*body.outputs, *made.values()]
+        inputs = holder.interleave_held(body.inputs, ts, n)
+        outputs = [*body.outputs, *made.values()]
         extra = holder.held_captured_values(outputs, inputs)
-        tested = [*holder.interleave(self.condition.inputs, ts, n), *extra]
+        tested = [*holder.interleave_held(self.condition.inputs, ts, n), *extra]
         condition = hold(tested, self.condition.outputs)
         return active, While(condition, hold([*inputs, *extra], outputs), n + len(made)), extra
 
@@ -199,11 +200,13 @@ class While(Holder):
             if asked == flags[:n]:
                 break
             flags[:n] = asked
-        condition, body = map(canonical, while_graphs(condition, body, axes_of(body.inputs), n))
+        condition, body = map(
+            canonical_held, while_graphs(condition, body, axes_of(body.inputs), n)
+        )
         if not differs:
             return While(condition, body, n), None, flags
         self._refuse_collectives(() if axis.name is None else (axis.name,))
-        return _until_all_end(condition, body, n, flags), condition, flags
+        return _while_any_runs(condition, body, n, flags), condition, flags
 
     def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must have this initial state and these constants among its own."""
@@ -235,7 +238,7 @@ class While(Holder):
         yield cls(large, hold((x, w), (x * w,)), 1), (real(3), real(3, low=0.3, high=0.8))
 
 
-def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]) -> While:
+def _while_any_runs(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]) -> While:
     """Return a loop that runs while any example continues; finished ones keep their state. Which
     examples continue is part of the state. If the body may fail, finished examples run it on the
     state of one that continues."""
@@ -253,4 +256,4 @@ def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]
     any_going = Graph(ordered, (TABLE["Any"]((0,), False)(going),))
     step = Graph(ordered, (*new, still))
     any_going, step = while_graphs(any_going, step, axes_of(ordered), n + 1)
-    return While(canonical(any_going), canonical(step), n + 1)
+    return While(canonical_held(any_going), canonical_held(step), n + 1)

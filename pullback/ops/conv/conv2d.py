@@ -8,7 +8,13 @@ from typing import Any, ClassVar
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.kinds import SumOfProducts
 from pullback.ops.conv.convolution import Convolution
-from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles, batch_one, example_types
+from pullback.ops.conv.geometry import (
+    Convolving,
+    Shape,
+    ThreeRoles,
+    batch_one_convolving,
+    geometry_example_types,
+)
 from pullback.ops.conv.windows import Padding, resolve_window_padding, window_pairs
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Composite, Imported, Node, Op, Type
@@ -84,7 +90,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
         return self.general(x.type, y.type)(x, y)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self.general(*example_types(xs, mapped)).batch(axis, xs, mapped)
+        return self.general(*geometry_example_types(xs, mapped)).batch(axis, xs, mapped)
 
 
 class Conv2d(ImageProduct):
@@ -111,10 +117,10 @@ class Conv2d(ImageProduct):
         return cls(found.strides, found.padding)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        general = self.general(*example_types(xs, mapped))
+        general = self.general(*geometry_example_types(xs, mapped))
         if all(mapped) or not axis.size:
             return general.batch(axis, xs, mapped)
-        return batch_one(self, general, axis, xs, mapped)
+        return batch_one_convolving(self, general, axis, xs, mapped)
 
     @classmethod
     def samples(cls) -> Any:

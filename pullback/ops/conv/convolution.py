@@ -11,7 +11,7 @@ from pullback.ops.conv.geometry import Convolving, Shape
 from pullback.ops.conv.lowering import convolve, lower_convolution_filter
 from pullback.ops.conv.windows import Motion, padded, transposed_padding
 from pullback.ops.prelude import Imported, Type
-from pullback.ops.reduce.reductions import widened
+from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.samples import complexes, real
 
 
@@ -37,8 +37,8 @@ class Convolution(Convolving):
         full = self.bordered(x)
         out = np.zeros(self.shape(x.shape, w.shape), full.dtype)
         for tap, at in self.taps(w.shape[:-2], out.shape[1:-1]):
-            filters = convolution_by_group(widened(w[tap]), self.groups)
-            out += ungroup_convolution(
+            filters = convolution_by_group(widened_for_reduction(w[tap]), self.groups)
+            out += ungroup_convolved(
                 convolution_by_group(full[at], self.groups) @ filters, out.shape
             )
         return out.astype(x.dtype)
@@ -69,10 +69,12 @@ class ConvolutionBackwardInput(Convolving):
         if not g.size:
             return zeros
         full = self.bordered(zeros)
-        results = convolution_by_group(widened(g), self.groups)
+        results = convolution_by_group(widened_for_reduction(g), self.groups)
         for tap, at in self.taps(w.shape[:-2], g.shape[1:-1]):
-            filters = convolution_by_group(widened(w[tap]), self.groups).swapaxes(-1, -2)
-            full[at] += ungroup_convolution(results @ filters, full[at].shape)
+            filters = convolution_by_group(widened_for_reduction(w[tap]), self.groups).swapaxes(
+                -1, -2
+            )
+            full[at] += ungroup_convolved(results @ filters, full[at].shape)
         border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
         inner = padded(full, border, (1,) * g.ndim, 0)
         return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
@@ -105,11 +107,14 @@ class ConvolutionBackwardFilter(Convolving):
         return (*self.extents, x[-1] // self.groups, g[-1])
 
     def numpy(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-        full, results = self.bordered(x), convolution_by_group(widened(g), self.groups)
+        full, results = (
+            self.bordered(x),
+            convolution_by_group(widened_for_reduction(g), self.groups),
+        )
         out = np.zeros(self.shape(x.shape, g.shape), full.dtype)
         for tap, at in self.taps(self.extents, g.shape[1:-1]):
             rows = convolution_by_group(full[at], self.groups)
-            out[tap] = ungroup_convolution(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
+            out[tap] = ungroup_convolved(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
@@ -143,5 +148,5 @@ def convolution_by_group(x: np.ndarray, groups: int) -> np.ndarray:
     return x.reshape(rows, groups, x.shape[-1] // groups).swapaxes(0, 1)
 
 
-def ungroup_convolution(x: np.ndarray, shape: Shape) -> np.ndarray:
+def ungroup_convolved(x: np.ndarray, shape: Shape) -> np.ndarray:
     return x.swapaxes(0, 1).reshape(shape)

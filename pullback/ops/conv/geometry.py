@@ -24,7 +24,7 @@ from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype, zeros
-from pullback.ops.reduce.reductions import widened
+from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.movement import Reshape, move_dimension
 
@@ -140,7 +140,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
 
     def counts(self, sizes: Sequence[int], window: Sequence[int]) -> Shape:
         """The result's spatial sizes."""
-        apart = map(windows.dilated, sizes, self.lhs_dilation)
+        apart = map(windows.dilated_window, sizes, self.lhs_dilation)
         return tuple(map(windows.window_count, apart, window, self.strides, self.padding,
                          self.rhs_dilation))  # fmt: skip
 
@@ -169,10 +169,10 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not axis.size:
-            out = self.type_of(*example_types(xs, mapped))
+            out = self.type_of(*geometry_example_types(xs, mapped))
             return zeros(out.with_shape((0, *out.shape)))
         if not all(mapped):
-            return batch_one(self, self, axis, xs, mapped)
+            return batch_one_convolving(self, self, axis, xs, mapped)
         # Each example gets channel groups of its own.
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
         return unfold_dimension(apart(*[fold_dimension(x, -1, 1) for x in xs]), -1, 1, axis.size)
@@ -186,10 +186,10 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
     def bordered(self, x: np.ndarray) -> np.ndarray:
         """The input with its padding and dilation."""
         border = ((0, 0), *self.padding, (0, 0))
-        return padded(widened(x), border, (1, *self.lhs_dilation, 1), 0)
+        return padded(widened_for_reduction(x), border, (1, *self.lhs_dilation, 1), 0)
 
 
-def batch_one(
+def batch_one_convolving(
     op: Op, like: Convolving, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
 ) -> Node:
     """Batch `op`, a convolution with the geometry of `like`, where one operand is mapped."""
@@ -200,7 +200,7 @@ def batch_one(
     return unfold_dimension(op(*operands), target, like.groups if target == -1 else 1, axis.size)
 
 
-def example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
+def geometry_example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
     """The operands' types without the mapped axis."""
     types = [x.type for x in xs]
     return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ops.conv.windows import UNROLLED, Motion, Taps, dilated, pad
+from pullback.ops.conv.windows import UNROLLED, Motion, Taps, dilated_window, pad
 from pullback.ops.instructions import sliced, stacked_instruction
 from pullback.ops.linalg.contraction import dot_general, precision
 from pullback.ops.prelude import Type
@@ -30,7 +30,7 @@ def lower_convolution_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> An
         return (_lower_depthwise_filter if depthwise else _lower_grouped_filter)(b, out, x, g, m)
     sides = zip(x.shape[1:-1], g.shape[1:-1], window, *m[:-1], strict=True)
     padding = tuple(
-        (low, dilated(k, d) - 1 + dilated(count, s) - dilated(n, a) - low)
+        (low, dilated_window(k, d) - 1 + dilated_window(count, s) - dilated_window(n, a) - low)
         for n, count, k, s, (low, _), a, d in sides
     )
     if m.groups > 1:  # the sum over examples stays within a group: they are its features

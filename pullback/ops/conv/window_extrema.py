@@ -10,16 +10,16 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype, int32
-from pullback.ops.conv.window_reduce import Windowed
+from pullback.ops.conv.window_reduce import WindowReduction
 from pullback.ops.conv.windows import UNROLLED, computed_once, pad
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, jvp_in_first
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
-from pullback.ops.reduce.reductions import accumulator, widened
+from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
 from pullback.ops.samples import integers, real
 
 
-class WindowIndex(Windowed):
+class WindowIndex(WindowReduction):
     """The tap of each window's greatest (or least) element: the first NaN, or the first of equal
     elements."""
 
@@ -66,7 +66,7 @@ class WindowIndex(Windowed):
         yield cls((3,), (1,), ((1, 1),), (), False), (ties,)
 
 
-class ByTap(Windowed, abstract=True):
+class ByTap(WindowReduction, abstract=True):
     """Linear in its first operand; the second is the number of a tap for each window."""
 
     kinds = "fc"
@@ -123,7 +123,7 @@ class WindowPut(ByTap):
         return WindowPut(*self.geometry, out.shape)
 
     def numpy(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        out = np.zeros(self.shape, widened(x).dtype)
+        out = np.zeros(self.shape, widened_for_reduction(x).dtype)
         taps = np.unravel_index(index, self.window)
         at, inside = [], np.ones(x.shape, bool)
         for axis, (tap, n) in enumerate(zip(taps, self.shape, strict=True)):
@@ -162,7 +162,7 @@ class WindowPut(ByTap):
             yield cls(*op.geometry, x.shape), (real(*index.shape), index)
 
 
-class WindowExtremum(Windowed, abstract=True):
+class WindowExtremum(WindowReduction, abstract=True):
     """The greatest or least element of each window; its derivative is 1 at the first such."""
 
     of: ClassVar[Extremum]
@@ -195,7 +195,7 @@ class WindowMin(WindowExtremum):
     of = MINIMUM
 
 
-def _window_extrema_taps(op: Windowed, shape: tuple[int, ...]) -> np.ndarray:
+def _window_extrema_taps(op: WindowReduction, shape: tuple[int, ...]) -> np.ndarray:
     """For samples: the number of a tap for each window over an operand of this shape."""
     return integers(*op.counts(shape), high=math.prod(op.window)).astype(np.int32)
 

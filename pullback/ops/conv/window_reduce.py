@@ -14,13 +14,13 @@ from pullback.ops.conv.windows import Padding, Taps, pad, padded, window_pairs
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
-from pullback.ops.reduce.reductions import accumulator, widened
+from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
 from pullback.ops.samples import complexes, real
 
 Numbers = tuple[int, ...]
 
 
-class Windowed(Op, abstract=True):
+class WindowReduction(Op, abstract=True):
     """A window with a size, stride, padding and dilation for every dimension. An empty dilation is
     1 everywhere."""
 
@@ -67,7 +67,7 @@ class Windowed(Op, abstract=True):
         if 0 in counts:
             return np.empty((*counts, math.prod(self.window)), x.dtype)
         x = padded(x, self.padding, (1,) * x.ndim, value)
-        reach = tuple(map(windows.dilated, self.window, self.window_dilation))
+        reach = tuple(map(windows.dilated_window, self.window, self.window_dilation))
         view = np.lib.stride_tricks.sliding_window_view(x, reach)
         steps = (*self.strides, *self.window_dilation)
         return view[tuple(slice(None, None, s) for s in steps)].reshape(*counts, -1)
@@ -106,7 +106,7 @@ class Windowed(Op, abstract=True):
         return ()
 
     @classmethod
-    def samples(cls) -> Iterator[tuple[Windowed, tuple]]:
+    def samples(cls) -> Iterator[tuple[WindowReduction, tuple]]:
         yield cls((2, 2), (2, 2), ((0, 0), (0, 0))), (real(4, 6),)
         yield cls((1, 3, 2, 1), (1, 2, 1, 1), ((0, 0), (1, 1), (0, 1), (0, 0))), (real(2, 6, 4, 2),)
         yield cls((3,), (2,), ((2, 0),), (2,)), (real(9),)
@@ -116,7 +116,7 @@ class Windowed(Op, abstract=True):
         yield cls((3,), (1,), ((0, 0),)), (real(2),)
 
 
-class WindowSum(Windowed):
+class WindowSum(WindowReduction):
     """The sum of each window; `base_dilation` first inserts gaps between the elements."""
 
     base_dilation: tuple[int, ...] = ()
@@ -133,7 +133,7 @@ class WindowSum(Windowed):
             raise ShapeError(f"base_dilation must be positive, got {self.base_dilation}")
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return super().counts(tuple(map(windows.dilated, shape, self.base_dilation)))
+        return super().counts(tuple(map(windows.dilated_window, shape, self.base_dilation)))
 
     def more(self, axis: Axis) -> tuple:
         return ((1, *self.base_dilation),)
@@ -142,7 +142,7 @@ class WindowSum(Windowed):
         return [one and n == 1 for one, n in zip(super().still(), self.base_dilation, strict=True)]
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        apart = padded(widened(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
+        apart = padded(widened_for_reduction(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
         plain = WindowSum(*self.geometry)
         return plain.seen(apart, 0).sum(-1, dtype=apart.dtype).astype(x.dtype)
 

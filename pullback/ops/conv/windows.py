@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,14 +34,14 @@ class Motion(NamedTuple):
     groups: int
 
 
-def dilated(n: int, dilation: int) -> int:
+def dilated_window(n: int, dilation: int) -> int:
     """The size of `n` elements that are `dilation` apart."""
     return (n - 1) * dilation + 1 if n else 0
 
 
 def window_count(n: int, window: int, stride: int, padding: tuple[int, int], dilation: int) -> int:
     """The number of windows that fit into `n` elements and their padding."""
-    return max(0, (n + sum(padding) - dilated(window, dilation)) // stride + 1)
+    return max(0, (n + sum(padding) - dilated_window(window, dilation)) // stride + 1)
 
 
 def resolve_window_padding(
@@ -51,16 +52,21 @@ def resolve_window_padding(
     if not isinstance(padding, str):
         return window_pairs(padding)
     if padding.upper() not in ("VALID", "SAME"):
-        raise ArgumentError(f"padding must be VALID, SAME or pairs of numbers, got {padding!r}")
+        raise ArgumentError(f"padding must be VALID, SAME or pairs of integers, got {padding!r}")
     if padding.upper() == "VALID":
         return ((0, 0),) * len(sizes)
     sides = zip(sizes, window, strides, dilation, strict=True)
-    totals = [max((-(-n // s) - 1) * s + dilated(k, d) - n, 0) for n, k, s, d in sides]
+    totals = [max((-(-n // s) - 1) * s + dilated_window(k, d) - n, 0) for n, k, s, d in sides]
     return tuple([(total // 2, total - total // 2) for total in totals])
 
 
 def window_pairs(padding: Any) -> Padding:
-    return tuple((int(low), int(high)) for low, high in padding)
+    """Return padding as a tuple of pairs of ints."""
+    try:
+        return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    except (TypeError, ValueError):
+        what = f"padding must be VALID, SAME or pairs of integers, got {padding!r}"
+        raise ArgumentError(what) from None
 
 
 def transposed_padding(
@@ -69,13 +75,15 @@ def transposed_padding(
 ) -> tuple[int, int]:  # fmt: skip
     """The padding of the transposed windows, from `count` results `stride` apart to the `n`
     elements that they were computed from; negative where elements are cropped."""
-    low = dilated(window, dilation) - 1 - padding[0]
-    return low, dilated(n, base_dilation) + padding[0] - dilated(count, stride)
+    low = dilated_window(window, dilation) - 1 - padding[0]
+    return low, dilated_window(n, base_dilation) + padding[0] - dilated_window(count, stride)
 
 
 def padded(x: np.ndarray, padding: Padding, dilation: Sequence[int], value: Any) -> np.ndarray:
     """`x` with its elements `dilation` apart and a border; a negative border crops."""
-    apart = np.full([dilated(n, a) for n, a in zip(x.shape, dilation, strict=True)], value, x.dtype)
+    apart = np.full(
+        [dilated_window(n, a) for n, a in zip(x.shape, dilation, strict=True)], value, x.dtype
+    )
     apart[tuple(slice(None, None, a) for a in dilation)] = x
     wider = np.pad(apart, [(max(p, 0), max(q, 0)) for p, q in padding], constant_values=value)
     return wider[tuple(slice(max(-p, 0), max(n + min(q, 0), 0))
@@ -87,7 +95,7 @@ def window_tap_slices(
 ) -> tuple[slice, ...]:
     """The elements of the padded operand that one tap of all windows meets."""
     starts = [j * d for j, d in zip(tap, dilation, strict=True)]
-    return tuple(slice(start, start + dilated(m, s), s)
+    return tuple(slice(start, start + dilated_window(m, s), s)
                  for start, m, s in zip(starts, counts, strides, strict=True))  # fmt: skip
 
 
@@ -95,7 +103,9 @@ def pad(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -
     """The same as `padded`, in StableHLO."""
     if not any(map(any, padding)) and all(a == 1 for a in dilation):
         return x
-    shape = [max(dilated(n, a) + p + q, 0) for n, a, (p, q) in zip(x.shape, dilation, padding)]
+    shape = [
+        max(dilated_window(n, a) + p + q, 0) for n, a, (p, q) in zip(x.shape, dilation, padding)
+    ]
     if 0 in x.shape or 0 in shape:
         return b.full(Type(tuple(shape), x.dtype), value)
     low, high = zip(*padding, strict=True)
@@ -123,7 +133,7 @@ class Taps:
     ) -> None:  # fmt: skip
         self.b, self.window, self.counts = b, tuple(window), tuple(counts)
         self.strides, self.dilation = tuple(strides), tuple(dilation)
-        self.reach = tuple(map(dilated, counts, strides))
+        self.reach = tuple(map(dilated_window, counts, strides))
 
     @property
     def few(self) -> bool:

@@ -15,7 +15,7 @@ from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.factor_rules import alike
 from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
-from pullback.ops.reduce.reductions import accumulator, widened
+from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.concat_pad import pad_previous
@@ -38,7 +38,7 @@ class Cumulative(Op, abstract=True):
         return x
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened(x)
+        wide = widened_for_reduction(x)
         return self.along(lambda v: self.ufunc.accumulate(v, dtype=v.dtype), wide).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
@@ -114,7 +114,9 @@ class LinearRecurrence(Cumulative):
         return super().infer(a)
 
     def numpy(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.along(_cumulative_recurrence, widened(a), widened(b)).astype(b.dtype)
+        return self.along(
+            _cumulative_recurrence, widened_for_reduction(a), widened_for_reduction(b)
+        ).astype(b.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         def combine(p: Sequence, q: Sequence) -> list:

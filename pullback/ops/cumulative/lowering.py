@@ -41,13 +41,13 @@ def scan(
     shape = xs[0].shape
     n = shape[axis]
     if n <= BLOCK:
-        return _windows(b, combine, identities, xs, axis)
+        return _lower_by_windows(b, combine, identities, xs, axis)
     blocks = -(-n // BLOCK)
     outer, inner = shape[:axis], shape[axis + 1 :]
     split, whole = (*outer, blocks, BLOCK, *inner), (*outer, blocks * BLOCK, *inner)
-    padded = [_padded(b, x, axis, 0, blocks * BLOCK - n, i) for x, i in zip(xs, identities)]
+    padded = [_lower_padded(b, x, axis, 0, blocks * BLOCK - n, i) for x, i in zip(xs, identities)]
     parts = [b.reshape(x, split) for x in padded]
-    parts = _windows(b, combine, identities, parts, axis + 1)
+    parts = _lower_by_windows(b, combine, identities, parts, axis + 1)
     totals = [_prefixes_sliced(b, p, axis + 1, BLOCK - 1, BLOCK) for p in parts]
     totals = [b.reshape(t, (*outer, blocks, *inner)) for t in totals]
     totals = scan(b, combine, identities, totals, axis)
@@ -56,7 +56,9 @@ def scan(
     return [_prefixes_sliced(b, b.reshape(y, whole), axis, 0, n) for y in combine(before, parts)]
 
 
-def _windows(b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int) -> list:
+def _lower_by_windows(
+    b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int
+) -> list:
     """Prefixes along a short axis, each computed from all of its elements."""
     shape = xs[0].shape
     rank, n, k = len(shape), shape[axis], len(xs)
@@ -84,7 +86,7 @@ def _prefixes_sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
     return sliced(b, x, starts, stops)
 
 
-def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
+def _lower_padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
     """`x` with more elements along an axis; negative counts crop."""
     rank = len(x.shape)
     border = tuple([(low, high) if i == axis else (0, 0) for i in range(rank)])
@@ -93,4 +95,8 @@ def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
 
 def shifted_prefixes(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
     """`x` shifted by one in the direction of a scan, which starts with `first`."""
-    return _padded(b, x, axis, -1, 1, first) if reverse else _padded(b, x, axis, 1, -1, first)
+    return (
+        _lower_padded(b, x, axis, -1, 1, first)
+        if reverse
+        else _lower_padded(b, x, axis, 1, -1, first)
+    )

@@ -111,7 +111,9 @@ class Elementwise(Op, PerElement, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         rank = max([len(x.type.shape) - has for x, has in zip(xs, mapped, strict=True)])
-        return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
+        return self(
+            *[align_elementwise(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)]
+        )
 
     def factors(self, *xs: Type) -> str:
         return ", ".join(["..."] * len(xs)) + " -> ..."
@@ -232,7 +234,7 @@ def check_elementwise_kind(dtype: DType, kinds: str) -> None:
         raise DTypeError(what, code="E2005", dtype=dtype.name)
 
 
-def align(x: Node, rank: int) -> Node:
+def align_elementwise(x: Node, rank: int) -> Node:
     """Insert dimensions of size 1 after a mapped one, so that the operand broadcasts as before."""
     first, *rest = x.type.shape
     missing = rank - len(rest)

@@ -89,7 +89,7 @@ class FloorDiv(Binary):
         kind, rest = x.type.dtype.kind, Rem()(x, y)
         if kind == "u":
             return x / y
-        below = signs_differ(rest, y)
+        below = division_signs_differ(rest, y)
         if kind == "i":
             quotient = x / y
             return where(both(below, not_equal(y, 0)), quotient - 1, quotient)
@@ -114,14 +114,14 @@ class Mod(Binary):
         kind, rest = x.type.dtype.kind, Rem()(x, y)
         if kind == "u":
             return rest
-        made = where(signs_differ(rest, y), rest + y, rest)
+        made = where(division_signs_differ(rest, y), rest + y, rest)
         return where(equal(made, 0), with_sign(made, y), made) if kind == "f" else made
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, lambda: -FloorDiv()(x, y))
 
 
-def signs_differ(rest: Node, y: Node) -> Node:
+def division_signs_differ(rest: Node, y: Node) -> Node:
     """Return where the remainder of truncated division must be corrected by one divisor."""
     return both(not_equal(rest, 0), differ(less(rest, 0), less(y, 0)))
 

@@ -62,7 +62,9 @@ TAIL = (
 TAIL_START, TAIL_END = math.sqrt(5), 6.02
 
 
-def by_element(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
+def error_function_by_element(
+    function: Callable[[float], float],
+) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function of arrays from one of Python floats."""
     vectorized = np.vectorize(function, otypes=[np.float64])
     return lambda x: vectorized(x.astype(np.float64)).astype(x.dtype)
@@ -87,7 +89,7 @@ def inverse_erf(y: float) -> float:
 class Erf(Transcendental):
     """The error function: the integral of 2/sqrt(pi) exp(-t**2) from 0 to x."""
 
-    ufunc = by_element(math.erf)
+    ufunc = error_function_by_element(math.erf)
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype is float64:
@@ -106,7 +108,7 @@ class Erf(Transcendental):
 class Erfc(Transcendental):
     """1 - erf(x), accurate also where it is small."""
 
-    ufunc = by_element(math.erfc)
+    ufunc = error_function_by_element(math.erfc)
 
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 40)
@@ -124,7 +126,7 @@ class Erfc(Transcendental):
 class NormalCdf(Transcendental):
     """The distribution function of the standard normal distribution, accurate in both tails."""
 
-    ufunc = by_element(lambda x: math.erfc(x * -ROOT_HALF) / 2)
+    ufunc = error_function_by_element(lambda x: math.erfc(x * -ROOT_HALF) / 2)
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype is float64:
@@ -144,7 +146,7 @@ class ErfInv(Transcendental):
 
     domain = (-0.95, 0.95)
     singular = True
-    ufunc = by_element(inverse_erf)
+    ufunc = error_function_by_element(inverse_erf)
 
     def expand(self, x: Node) -> Node:
         size = absolute(x)

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
 from pullback.ops.elementwise.base import Transcendental
-from pullback.ops.elementwise.error_functions import by_element, horner_series
+from pullback.ops.elementwise.error_functions import error_function_by_element, horner_series
 from pullback.ops.elementwise.functions import both, either, equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Text, Type, op_functions
@@ -50,7 +50,7 @@ def log_gamma(x: float) -> float:
 class Lgamma(GammaFamily):
     """log |gamma(x)|."""
 
-    ufunc = by_element(log_gamma)
+    ufunc = error_function_by_element(log_gamma)
 
     def expand(self, x: Node) -> Node:
         left, z = reflected_for_gamma(x)

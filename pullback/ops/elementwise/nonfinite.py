@@ -43,14 +43,14 @@ def with_nonfinite(b: Any, op: Unary, x: Any, value: Any) -> Any:
     finite = [b.op("stablehlo.is_finite", p, out=part.with_dtype(bool_)) for p in parts]
     both = b.op("stablehlo.and", *finite, out=part.with_dtype(bool_))
     turning = [op.turns == name for name in ("real", "imag")]
-    row, column = (classify(b, p, turns) for p, turns in zip(parts, turning, strict=True))
+    row, column = (classify_nonfinite(b, p, turns) for p, turns in zip(parts, turning, strict=True))
     start = b.op("stablehlo.multiply", row, b.full(row.type, len(CLASSES)), out=row.type)
     index = b.op("stablehlo.add", start, column, out=row.type)
-    listed = b.constant(table(op, x.dtype.numpy).reshape(-1), value.dtype)
+    listed = b.constant(nonfinite_table(op, x.dtype.numpy).reshape(-1), value.dtype)
     return b.select(both, value, looked_up(b, listed, index))
 
 
-def table(op: Unary, kind: np.dtype) -> np.ndarray:
+def nonfinite_table(op: Unary, kind: np.dtype) -> np.ndarray:
     """Return the values for all pairs of classes: those of the real part in rows."""
     operands = np.empty((len(CLASSES), len(CLASSES)), kind)
     operands.real, operands.imag = np.array(CLASSES)[:, None], CLASSES
@@ -58,7 +58,7 @@ def table(op: Unary, kind: np.dtype) -> np.ndarray:
         return op.numpy(operands)
 
 
-def classify(b: Any, x: Any, turns: bool) -> Any:
+def classify_nonfinite(b: Any, x: Any, turns: bool) -> Any:
     """Return each element's index into `CLASSES`."""
     out = x.type.with_dtype(int32)
 

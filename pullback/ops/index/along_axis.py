@@ -17,7 +17,7 @@ from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.lowering import gather_dims, scatter_dims
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along, jvp_in_first
-from pullback.ops.reduce.reductions import accumulator, widened
+from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Reshape
@@ -107,7 +107,7 @@ class PutAlongAxisAdd(Op):
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         shape = self.target(x.shape)
         (indices,) = in_range([indices], [self.axis], shape, self.examples)
-        wide = widened(x)
+        wide = widened_for_reduction(x)
         out = np.zeros(shape, wide.dtype)
         positions: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
         positions[self.axis] = indices

@@ -22,7 +22,7 @@ def index_vectors(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any
     return stacked_instruction(b, lower_same_integers(b, indices, shape), len(indices[0].shape))
 
 
-def _window_dims(rank: int, count: int, batched: int, before: int) -> list[int]:
+def _lower_window_dims(rank: int, count: int, batched: int, before: int) -> list[int]:
     """The dimensions of the selected elements that do not belong to the index arrays."""
     own = range(batched + before, before + count)
     return [i for i in range(batched, rank) if i not in own]
@@ -33,7 +33,7 @@ def gather(
     before: int = 0, sizes: Sequence[int] = (),
 ) -> Any:  # fmt: skip
     """Read single elements along `dims`, or blocks of `sizes` if given; indices are unchecked."""
-    window = _window_dims(out.rank, len(indices[0].shape), batched, before)
+    window = _lower_window_dims(out.rank, len(indices[0].shape), batched, before)
     return gather_dims(b, out, x, indices, dims, range(batched), window, sizes)
 
 
@@ -64,7 +64,7 @@ def scatter(
     """Write to single elements along `dims`, or blocks; an index out of range writes nothing. The
     binary instruction `mnemonic` combines old and new elements. "set" replaces them: no position
     may be selected twice."""
-    window = _window_dims(len(updates.shape), len(indices[0].shape), batched, before)
+    window = _lower_window_dims(len(updates.shape), len(indices[0].shape), batched, before)
     inserted = [] if blocks else dims
     return scatter_dims(b, x, updates, indices, dims, mnemonic, range(batched), window, inserted)
 

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.graph.dtypes import DType
 from pullback.graph.kinds import SumOfProducts
 from pullback.ops.prelude import Imported, Node, Op, Parts, Type, conjugate
-from pullback.ops.reduce.reductions import widened
+from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.shape.movement import Reshape, Transpose
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
@@ -50,7 +50,7 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """NumPy's matrix product. A single term is the sum itself, also if it is -0.0."""
     if x.shape[-1] == 1 and min(x.ndim, y.ndim) >= 2:
         return np.multiply(x, y)
-    return np.matmul(widened(x), widened(y)).astype(x.dtype)
+    return np.matmul(widened_for_reduction(x), widened_for_reduction(y)).astype(x.dtype)
 
 
 def precision(dtype: DType) -> str:

@@ -70,7 +70,11 @@ class DotGeneral(Contraction):
         return matmul(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        if len(self.contract[0]) > 1 and not self.batched[0] and all(map(_adjacent, self.contract)):
+        if (
+            len(self.contract[0]) > 1
+            and not self.batched[0]
+            and all(map(_adjacent_dot_dims, self.contract))
+        ):
             # Merge adjacent dimensions into one: XLA would transpose for several.
             first = tuple([(dims[0],) for dims in self.contract])
             pairs = zip((x, y), self.contract, strict=True)
@@ -100,7 +104,10 @@ class DotGeneral(Contraction):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         own = [self.free(side, x.type.rank - has) for side, (x, has) in enumerate(zip(xs, mapped))]
-        contract, batched = _behind(self.contract, mapped), _behind(self.batched, mapped)
+        contract, batched = (
+            _dot_dims_behind(self.contract, mapped),
+            _dot_dims_behind(self.batched, mapped),
+        )
         if all(mapped):
             return DotGeneral(contract, ((0, *batched[0]), (0, *batched[1])))(*xs)
         # A mapped axis that only one operand has is the first of that operand's free dimensions.
@@ -132,7 +139,7 @@ def _dot_rule(contract: Pair, batched: Pair, ranks: tuple[int, int]) -> str:
     return factor_rule(sides, [[*[f"b{i}" for i in range(len(batched[0]))], *out]])
 
 
-def _adjacent(dims: tuple[int, ...]) -> bool:
+def _adjacent_dot_dims(dims: tuple[int, ...]) -> bool:
     """Whether each dimension follows the one before."""
     return dims == tuple(range(dims[0], dims[0] + len(dims)))
 
@@ -143,7 +150,7 @@ def _merged_dot_dims(shape: Sequence[int], dims: tuple[int, ...]) -> tuple[int, 
     return (*shape[:first], math.prod(shape[first:last]), *shape[last:])
 
 
-def _behind(pair: Pair, mapped: Sequence[bool]) -> Pair:
+def _dot_dims_behind(pair: Pair, mapped: Sequence[bool]) -> Pair:
     """The same dimensions of operands with a mapped axis in front."""
     left, right = [tuple([d + has for d in dims]) for dims, has in zip(pair, mapped, strict=True)]
     return left, right

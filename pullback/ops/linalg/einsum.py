@@ -72,7 +72,10 @@ def einsum(spec: str, *xs: Node) -> Node:
         what = f"{spec!r}: operands must have the same dtype, got {show(types)}"
         raise DTypeError(what, code="E2004")
     sizes = einsum_sizes(spec, terms, types)
-    work = [diagonals(without_ones(x, labels, sizes)) for x, labels in zip(xs, terms, strict=True)]
+    work = [
+        einsum_diagonals(einsum_without_ones(x, labels, sizes))
+        for x, labels in zip(xs, terms, strict=True)
+    ]
     while True:
         needed = Counter(output)
         for _, labels in work:
@@ -144,7 +147,7 @@ def einsum_sizes(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> d
     return sizes
 
 
-def without_ones(x: Node, labels: Labels, sizes: dict[str, int]) -> Term:
+def einsum_without_ones(x: Node, labels: Labels, sizes: dict[str, int]) -> Term:
     """Drop dimensions of size 1 that broadcast to a larger index."""
     keep = [i for i, n in enumerate(x.type.shape) if n == sizes[labels[i]]]
     if len(keep) == len(labels):
@@ -153,7 +156,7 @@ def without_ones(x: Node, labels: Labels, sizes: dict[str, int]) -> Term:
     return Reshape(shape)(x), tuple(labels[i] for i in keep)
 
 
-def diagonals(term: Term) -> Term:
+def einsum_diagonals(term: Term) -> Term:
     """Take the diagonal where an index is repeated."""
     x, labels = term
     for label, count in Counter(labels).items():

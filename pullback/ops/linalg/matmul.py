@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import align, check_elementwise_kind
+from pullback.ops.elementwise.base import align_elementwise, check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule, fixed_factor_rule
 from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot_general, matmul
 from pullback.ops.linalg.dot_general import DotGeneral
@@ -79,7 +79,9 @@ class MatMul(Contraction):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))
-        return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
+        return self(
+            *[align_elementwise(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)]
+        )
 
     @classmethod
     def samples(cls) -> Any:

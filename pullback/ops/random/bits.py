@@ -22,7 +22,13 @@ from pullback.ops.parts import Begin
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
 from pullback.ops.random import threefry
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import aligned_threefry, cipher, hlo_blocks, numpy_blocks, word
+from pullback.ops.random.threefry import (
+    aligned_threefry,
+    hlo_blocks,
+    numpy_blocks,
+    threefry_cipher,
+    threefry_word,
+)
 from pullback.ops.samples import integers
 
 NO_PART: tuple[int, ...] = ()
@@ -56,9 +62,9 @@ class PerKey(Op, abstract=True):
         """Return the results from both words of the cipher, as a formula of `stepwise`."""
 
     def infer(self, key: Type, *begin: Type) -> Type:
-        threefry.check_key(key)
-        threefry.check_part(key, begin, self.whole)
-        threefry.check_size(self.whole or self.shape)
+        threefry.check_threefry_key(key)
+        threefry.check_threefry_part(key, begin, self.whole)
+        threefry.check_threefry_size(self.whole or self.shape)
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
@@ -125,8 +131,8 @@ class SplitKey(Op):
     int_fields = ("shape",)
 
     def infer(self, key: Type) -> Type:
-        threefry.check_key(key)
-        threefry.check_size(self.shape)
+        threefry.check_threefry_key(key)
+        threefry.check_threefry_size(self.shape)
         return key.with_shape((*key.shape[:-1], *self.shape, 2))
 
     def numpy(self, key: np.ndarray) -> np.ndarray:
@@ -154,7 +160,7 @@ class FoldIn(Op):
     factors = fixed_factor_rule("... _, ... -> ... _")
 
     def infer(self, key: Type, data: Type) -> Type:
-        threefry.check_key(key)
+        threefry.check_threefry_key(key)
         if data.dtype is not uint64:
             raise DTypeError(f"data must be u64, got {data}", code="E2005")
         return key.with_shape((*broadcast_shapes(key.shape[:-1], data.shape), 2))
@@ -165,7 +171,9 @@ class FoldIn(Op):
         return np.stack(_bits_folded(NUMPY, *parts), -1)
 
     def hlo(self, b: Any, out: Type, key: Any, data: Any) -> Any:
-        parts = b.broadcast_all((word(b, key, 0), word(b, key, 1), data), out.shape[:-1])
+        parts = b.broadcast_all(
+            (threefry_word(b, key, 0), threefry_word(b, key, 1), data), out.shape[:-1]
+        )
         return stacked_instruction(b, lifted(b, _bits_folded, *parts), out.rank - 1)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -183,7 +191,7 @@ def _bits_folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     """Encrypt both halves of the integer, the second with the result of the first as key."""
     for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
         low = m.convert(half, uint32)
-        k0, k1 = cipher(k0, k1, (low ^ low) | (stream << threefry.STREAM_SHIFT), low)
+        k0, k1 = threefry_cipher(k0, k1, (low ^ low) | (stream << threefry.STREAM_SHIFT), low)
     return k0, k1
 
 

@@ -38,7 +38,13 @@ from pullback.ops.random.formulas import (
 )
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import check_key, check_part, check_size, hlo_blocks, numpy_blocks
+from pullback.ops.random.threefry import (
+    check_threefry_key,
+    check_threefry_part,
+    check_threefry_size,
+    hlo_blocks,
+    numpy_blocks,
+)
 from pullback.ops.samples import positive
 
 ROUNDS = 16  # all of them reject with a probability below 2**-64
@@ -60,11 +66,11 @@ class RandomGamma(Op):
     batch = batch_along
 
     def infer(self, key: Type, a: Type, *begin: Type) -> Type:
-        check_key(key)
-        check_part(key, begin, self.whole)
+        check_threefry_key(key)
+        check_threefry_part(key, begin, self.whole)
         check_elementwise_kind(a.dtype, self.kinds)
         outer = key.rank - 1
-        check_size(self.whole or a.shape[outer:])
+        check_threefry_size(self.whole or a.shape[outer:])
         if a.shape[:outer] != key.shape[:-1]:
             raise ShapeError(f"a must have shapes for each key, got {key} and {a}")
         return a
@@ -82,7 +88,7 @@ class RandomGamma(Op):
             made, done = _gamma_round(NUMPY, made, done, d, c, *words)
             if done.all():
                 break
-        made = _finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
+        made = _gamma_finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
         return Cast(dtype(a.dtype)).numpy(np.asarray(made))
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
@@ -106,7 +112,7 @@ class RandomGamma(Op):
 
         start = (b.constant(0, int32), d, b.full(out.with_dtype(bool_), False))
         made = b.loop(start, condition, body, stops=False)[1]
-        finished = partial(_finished, least=LEAST[out.dtype])
+        finished = partial(_gamma_finished, least=LEAST[out.dtype])
         made = lifted(b, finished, made, wide, *blocks(0))
         return b.convert(made, out.dtype)
 
@@ -135,7 +141,9 @@ class RandomGamma(Op):
 
 def _gamma_constants(m: Any, a: Any) -> tuple[Any, Any]:
     """Return d and c of Marsaglia and Tsang; a shape below 1 is first increased by 1."""
-    a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # `_finished` replaces invalid elements
+    a = m.where(
+        a > 0.0, m.where(a < HUGE, a, 1.0), 1.0
+    )  # `_gamma_finished` replaces invalid elements
     d = m.where(a < 1.0, a + 1.0, a) - 1 / 3
     return d, 1.0 / (m.sqrt(d) * 3.0)
 
@@ -156,7 +164,7 @@ def _gamma_round(
     return m.where(accepted & ~done, root * root * root * d, made), accepted | done
 
 
-def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
+def _gamma_finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
     """Return the numbers for the given shapes from those for the increased ones."""
     small = m.where(a < 1.0, m.where(a > 0.0, a, 1.0), 1.0)
     made = m.where(

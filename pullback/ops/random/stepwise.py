@@ -68,7 +68,7 @@ class Hlo:
         return Steps(self, self.b.op("stablehlo.sqrt", value, out=value.type), PRODUCT)
 
 
-def _integer(name: str) -> Callable[[Steps, Any], Steps]:
+def _stepwise_integer(name: str) -> Callable[[Steps, Any], Steps]:
     """Return an operator on integers, which are exact whatever a compiler does."""
 
     def apply(self: Steps, other: Any) -> Steps:
@@ -149,8 +149,12 @@ class Steps:
     def __invert__(self) -> Steps:
         return self.m.lift(self.m.b.op("stablehlo.not", self.value, out=self.value.type))
 
-    __and__, __or__, __xor__ = _integer("and"), _integer("or"), _integer("xor")
-    __lshift__ = _integer("shift_left")
+    __and__, __or__, __xor__ = (
+        _stepwise_integer("and"),
+        _stepwise_integer("or"),
+        _stepwise_integer("xor"),
+    )
+    __lshift__ = _stepwise_integer("shift_left")
 
     def __rshift__(self, other: Any) -> Steps:
         kind = "arithmetic" if self.value.dtype.kind == "i" else "logical"

@@ -15,7 +15,7 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import align
+from pullback.ops.elementwise.base import align_elementwise
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
@@ -28,7 +28,7 @@ POSITION_BITS = 48  # of a counter; the other 16 are the stream
 STREAM_SHIFT = POSITION_BITS - 32  # of the stream in the counter's high word
 
 
-def cipher(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+def threefry_cipher(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
     """Encrypt the counter (x0, x1) by Threefry-2x32 with 20 rounds (Salmon et al., 2011).
 
     The known answers of its authors' library:
@@ -62,7 +62,7 @@ class Threefry(Op):
     factors = fixed_factor_rule("... _, ..., ... -> ..., ...")
 
     def infer(self, key: Type, high: Type, low: Type) -> tuple[Type, Type]:
-        check_key(key)
+        check_threefry_key(key)
         for counter in (high, low):
             if counter.dtype is not uint32:
                 raise DTypeError(f"counters must be u32, got {counter}", code="E2005")
@@ -71,11 +71,11 @@ class Threefry(Op):
     def numpy(self, key: np.ndarray, high: np.ndarray, low: np.ndarray) -> tuple:
         shape = np.broadcast_shapes(key.shape[:-1], high.shape, low.shape)
         words = (key[..., 0], key[..., 1], high, low)
-        return cipher(*[np.broadcast_to(word, shape) for word in words])
+        return threefry_cipher(*[np.broadcast_to(word, shape) for word in words])
 
     def hlo(self, b: Any, out: Any, key: Any, high: Any, low: Any) -> tuple:
-        words = (word(b, key, 0), word(b, key, 1), high, low)
-        return lifted(b, lambda m, *xs: cipher(*xs), *b.broadcast_all(words, out[0].shape))
+        words = (threefry_word(b, key, 0), threefry_word(b, key, 1), high, low)
+        return lifted(b, lambda m, *xs: threefry_cipher(*xs), *b.broadcast_all(words, out[0].shape))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned_threefry(xs, mapped))
@@ -120,7 +120,7 @@ def hlo_blocks(
 ) -> tuple:
     """Return `numpy_blocks` as StableHLO; the stream may be a value u32[]."""
     out = (*key.shape[:-1], *shape)
-    keys = [word(b, key, i) for i in (0, 1)]
+    keys = [threefry_word(b, key, i) for i in (0, 1)]
     keys = [b.broadcast_in_dim(k, out, range(len(k.shape))) for k in keys]
     stream = b.constant(stream, uint32) if isinstance(stream, int) else stream
     size = math.prod(whole if begin else shape)
@@ -130,7 +130,9 @@ def hlo_blocks(
     else:
         position = b.reshape(b.iota((size,), word_type, 0), shape)
     counters = _threefry_counters(b, position, b.broadcast(stream, position.shape))
-    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, out) for c in counters])
+    return lifted(
+        b, lambda m, *xs: threefry_cipher(*xs), *keys, *[b.broadcast(c, out) for c in counters]
+    )
 
 
 def _threefry_positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -> Any:
@@ -138,7 +140,9 @@ def _threefry_positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -
     outer = range(out.rank - len(whole))
     position = b.full(out, 0)
     for i, step in enumerate(_threefry_strides(whole)):
-        start = b.broadcast_in_dim(b.convert(word(b, begin, i), out.dtype), out.shape, outer)
+        start = b.broadcast_in_dim(
+            b.convert(threefry_word(b, begin, i), out.dtype), out.shape, outer
+        )
         along = b.iota(out.shape, out.dtype, len(outer) + i)
         position = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, position, start, along)
     return position
@@ -156,7 +160,7 @@ def _threefry_counters(b: Any, position: Any, stream: Any) -> tuple:
     return lifted(b, split, stream, position)
 
 
-def word(b: Any, key: Any, i: int) -> Any:
+def threefry_word(b: Any, key: Any, i: int) -> Any:
     """Return word `i` of every key."""
     shape = key.shape[:-1]
     return b.reshape(sliced(b, key, (*(0 for _ in shape), i), (*shape, i + 1)), shape)
@@ -166,15 +170,15 @@ def aligned_threefry(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
     """Align mapped operands, of which the first are keys, so that they broadcast as before."""
     extra = [1] + [0] * (len(xs) - 1)  # the dimension of a key's words does not broadcast
     rank = max(x.type.rank - has - e for x, has, e in zip(xs, mapped, extra, strict=True))
-    return [align(x, rank + e) if has else x for x, has, e in zip(xs, mapped, extra)]
+    return [align_elementwise(x, rank + e) if has else x for x, has, e in zip(xs, mapped, extra)]
 
 
-def check_key(key: Type) -> None:
+def check_threefry_key(key: Type) -> None:
     if key.dtype is not uint32 or not key.rank or key.shape[-1] != 2:
         raise ShapeError(f"keys must be u32[2] or u32[...,2], got {key}")
 
 
-def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None:
+def check_threefry_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None:
     """Raise unless the last operand is the start of the part of `whole` to draw, for each key."""
     wanted = (Type((*key.shape[:-1], len(whole)), int64),) if whole else ()
     if begin != wanted:
@@ -182,7 +186,7 @@ def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None
         raise ShapeError(what)
 
 
-def check_size(shape: tuple[int, ...]) -> None:
+def check_threefry_size(shape: tuple[int, ...]) -> None:
     if math.prod(shape) > 1 << POSITION_BITS:
         what = f"one key can draw at most 2**{POSITION_BITS} numbers, got shape {list(shape)}"
         raise ShapeError(what)

@@ -14,7 +14,7 @@ from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.prelude import Expandable, Node, Parts, Type, batch_along, constant, zeros
-from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened
+from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened_for_reduction
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.iota import Iota
@@ -35,7 +35,9 @@ class Extremum:
 
     def index(self, x: np.ndarray, axis: int) -> np.ndarray:
         """The index of the extremum along an axis: of the first of equal ones."""
-        return np.asarray((np.argmax if self is MAXIMUM else np.argmin)(widened(x), axis))
+        return np.asarray(
+            (np.argmax if self is MAXIMUM else np.argmin)(widened_for_reduction(x), axis)
+        )
 
     def beats(self, b: Any, x: Any, y: Any) -> Any:
         """In StableHLO: where `x` is better than `y`, or the first NaN."""

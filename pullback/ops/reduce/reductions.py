@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
@@ -63,7 +64,7 @@ class Reduction(Op, abstract=True):
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
-        self.set("keepdims", bool(self.keepdims))
+        self.set("keepdims", flag(self.title, self.keepdims, "keepdims"))
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
@@ -71,7 +72,7 @@ class Reduction(Op, abstract=True):
         return Type(self.reduced(x.shape), x.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened(x)
+        wide = widened_for_reduction(x)
         out = self.ufunc.reduce(wide, axis=self.axes, dtype=wide.dtype, keepdims=self.keepdims)
         return np.asarray(out).astype(x.dtype)
 
@@ -145,7 +146,7 @@ class Mean(Reduction, Expandable):
         return cast(total / self.count(x.type.shape), x.type.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened(x)
+        wide = widened_for_reduction(x)
         total = np.sum(wide, self.axes, keepdims=self.keepdims)
         return np.divide(total, wide.dtype.type(self.count(x.shape))).astype(x.dtype)
 
@@ -235,6 +236,6 @@ def accumulator(dtype: DType) -> DType:
     return float32 if dtype in (float16, bfloat16) else dtype
 
 
-def widened(x: np.ndarray) -> np.ndarray:
+def widened_for_reduction(x: np.ndarray) -> np.ndarray:
     """The array in the dtype of its accumulator."""
     return x.astype(np.float32) if x.dtype in (float16.numpy, bfloat16.numpy) else np.asarray(x)

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import align
+from pullback.ops.elementwise.base import align_elementwise
 from pullback.ops.elementwise.functions import where
 from pullback.ops.factor_rules import alike, factor_rule, named_factors
 from pullback.ops.helpers import batch_along, same_dtype, zeros
@@ -126,7 +126,7 @@ class Pad(Op, Positioned):
             return behind(x, value)
         # Each example has its own value: select it where there is padding.
         padded = behind(x, constant(0, x.type.dtype))
-        return where(self._padding(shape), align(value, len(shape)), padded)
+        return where(self._padding(shape), align_elementwise(value, len(shape)), padded)
 
     @classmethod
     def samples(cls) -> Any:

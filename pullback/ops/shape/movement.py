@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import align
+from pullback.ops.elementwise.base import align_elementwise
 from pullback.ops.factor_rules import factor_rule, named_factors, reshape_factor_rule
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Text, Type, counted
 from pullback.ops.samples import real
@@ -120,7 +120,7 @@ class Broadcast(ToShape):
         return [g if g.type.shape == x.shape else Reshape(x.shape)(g)]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return Broadcast((axis.size, *self.shape))(align(xs[0], len(self.shape)))
+        return Broadcast((axis.size, *self.shape))(align_elementwise(xs[0], len(self.shape)))
 
 
 class _TransposeText(Text):

@@ -13,7 +13,7 @@ from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import alike
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.prelude import Composite, Node, Op, Type, batch_along, results
-from pullback.ops.reduce.reductions import widened
+from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.slicing import Slice
@@ -134,7 +134,7 @@ class TopK(Composite):
 
 def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """NumPy's stable argsort; equal elements keep their order also when descending."""
-    x = widened(x)
+    x = widened_for_reduction(x)
     if not descending:
         return np.argsort(x, axis, kind="stable").astype(np.int64)
     # Sort the flipped array and flip the result: equal elements are reversed twice.

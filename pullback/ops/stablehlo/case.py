@@ -9,7 +9,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
-from pullback.ops.control.cond import Choice
+from pullback.ops.control.cond import CondChoice
 from pullback.ops.control.holder import run_held
 from pullback.ops.elementwise.functions import either, equal, negated
 from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
@@ -17,7 +17,7 @@ from pullback.ops.samples import real
 from pullback.ops.sources import Input
 
 
-class Case(Choice):
+class Case(CondChoice):
     """Runs the branch with the given number (i32); the last one if there is no such branch."""
 
     imported = Imported(("case",))

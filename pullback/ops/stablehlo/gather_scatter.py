@@ -15,7 +15,13 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
-from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, elementwise, region
+from pullback.ops.stablehlo.reduce_sort import (
+    Combining,
+    check_reduce_body,
+    elementwise,
+    reduce_by_adding,
+    reduce_region,
+)
 
 Dims = tuple[int, ...]
 
@@ -201,7 +207,7 @@ class ScatterBlocks(Blocks):
         same_dtype(self.title, x, updates)
         self.check(x, indices)
         scalar = Type((), x.dtype)
-        check_body(self.body, [scalar, scalar], [scalar])
+        check_reduce_body(self.body, [scalar, scalar], [scalar])
         own = self.own(x.rank)
         inside = all(0 <= d < updates.rank for d in self.windows)
         if len(own) != len(self.windows) or not inside:
@@ -232,7 +238,7 @@ class ScatterBlocks(Blocks):
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any, updates: Any) -> Any:
         return b.op(
-            "stablehlo.scatter", x, indices, updates, out=out, regions=region(b, self.body),
+            "stablehlo.scatter", x, indices, updates, out=out, regions=reduce_region(b, self.body),
             scatter_dimension_numbers=f"#stablehlo.scatter<{self.numbers}>",
             indices_are_sorted=self.sorted_indices, unique_indices=self.unique,
         )  # fmt: skip
@@ -246,7 +252,7 @@ class ScatterBlocks(Blocks):
 
     @classmethod
     def samples(cls) -> Any:
-        body = added(float64)
+        body = reduce_by_adding(float64)
         rows = np.array([2, 0, 2, 9])
         op = cls((1,), (0,), (), (), (0,), 1, False, False, body)
         yield op, (real(4, 3), rows, real(4, 3, salt=1))

@@ -47,7 +47,7 @@ class Reduce(Combining):
         return cls(i["dimensions"], i.graphs[0])
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
-        tensors = check_combined(self.body, xs)
+        tensors = check_reduce_operands(self.body, xs)
         check_axes(self.axes, tensors[0].rank)
         shape = [n for i, n in enumerate(tensors[0].shape) if i not in self.axes]
         return tuple([x.with_shape(shape) for x in tensors])
@@ -65,7 +65,7 @@ class Reduce(Combining):
         return tuple(total)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
-        body = region(b, self.body)
+        body = reduce_region(b, self.body)
         return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
 
     def factors(self, *xs: Type) -> str:
@@ -107,7 +107,7 @@ class SortBy(Combining):
             raise ShapeError(f"operands must have the same shape, got {show(xs)}", code="E3001")
         check_axes((self.axis,), xs[0].rank)
         pairs = [Type((), x.dtype) for x in xs for _ in range(2)]
-        check_body(self.precedes, pairs, [Type((), bool_)])
+        check_reduce_body(self.precedes, pairs, [Type((), bool_)])
         return xs
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -126,7 +126,7 @@ class SortBy(Combining):
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         return b.op(
-            "stablehlo.sort", *xs, out=out, regions=region(b, self.precedes),
+            "stablehlo.sort", *xs, out=out, regions=reduce_region(b, self.precedes),
             dimension=self.axis, is_stable=self.stable,
         )  # fmt: skip
 
@@ -145,7 +145,7 @@ class SortBy(Combining):
         yield op, (np.zeros((2, 0)), np.zeros((2, 0), np.int64))
 
 
-def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
+def check_reduce_operands(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
     """Return the tensors among the operands of a reduction; raise if they do not fit `body`."""
     k = len(xs) // 2
     tensors, inits = tuple(xs[:k]), xs[k:]
@@ -156,11 +156,11 @@ def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
     scalars = [Type((), x.dtype) for x in tensors]
     if list(inits) != scalars:
         raise ShapeError(f"initial values must be {show(scalars)}, got {show(inits)}")
-    check_body(body, [*scalars, *scalars], scalars)
+    check_reduce_body(body, [*scalars, *scalars], scalars)
     return tensors
 
 
-def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> None:
+def check_reduce_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> None:
     """Raise if a program does not have these types."""
     got = [x.type for x in body.inputs], [y.type for y in body.outputs]
     if got != (list(inputs), list(outputs)):
@@ -168,7 +168,7 @@ def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> 
         raise ShapeError(f"{what}, got {show(got[0])} to {show(got[1])}", code="E2001")
 
 
-def region(b: Any, body: Graph) -> str:
+def reduce_region(b: Any, body: Graph) -> str:
     """Write `body` as a region of an instruction."""
     return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
 
@@ -198,7 +198,7 @@ def _largest_to_reduce() -> Graph:
     return Graph((x, y), (TABLE["Maximum"]()(x, y),))
 
 
-def added(dtype: Any) -> Graph:
+def reduce_by_adding(dtype: Any) -> Graph:
     """Return the program that adds two scalars."""
     x, y = (Input(f"x{n}", (), dtype)() for n in range(2))
     return Graph((x, y), (x + y,))

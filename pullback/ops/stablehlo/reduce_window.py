@@ -10,12 +10,18 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.ops.conv.windows import dilated, window_count, window_pairs, window_tap_slices
+from pullback.ops.conv.windows import dilated_window, window_count, window_pairs, window_tap_slices
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
-from pullback.ops.stablehlo.reduce_sort import Combining, added, check_combined, elementwise, region
+from pullback.ops.stablehlo.reduce_sort import (
+    Combining,
+    check_reduce_operands,
+    elementwise,
+    reduce_by_adding,
+    reduce_region,
+)
 
 
 class ReduceWindow(Combining):
@@ -43,7 +49,7 @@ class ReduceWindow(Combining):
         return cls(window, strides, base, apart, i.get("padding", none), i.graphs[0])
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
-        tensors = check_combined(self.body, xs)
+        tensors = check_reduce_operands(self.body, xs)
         lists = self.window, self.strides, self.base_dilation, self.window_dilation
         rank = tensors[0].rank
         if any(len(numbers) != rank or min(numbers, default=1) < 1 for numbers in lists):
@@ -54,7 +60,7 @@ class ReduceWindow(Combining):
         return tuple([x.with_shape(self.counts(x.shape)) for x in tensors])
 
     def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        apart = map(dilated, shape, self.base_dilation)
+        apart = map(dilated_window, shape, self.base_dilation)
         moves = self.window, self.strides, self.padding, self.window_dilation
         return tuple(map(window_count, apart, *moves))
 
@@ -73,7 +79,7 @@ class ReduceWindow(Combining):
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         border = ", ".join(f"[{low}, {high}]" for low, high in self.padding)
         return b.op(
-            "stablehlo.reduce_window", *xs, out=out, regions=region(b, self.body),
+            "stablehlo.reduce_window", *xs, out=out, regions=reduce_region(b, self.body),
             window_dimensions=self.window, window_strides=self.strides,
             base_dilations=self.base_dilation, window_dilations=self.window_dilation,
             padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{len(self.window)}x2xi64>",
@@ -88,7 +94,7 @@ class ReduceWindow(Combining):
     @classmethod
     def samples(cls) -> Any:
         one, none = (1, 1), ((0, 0), (0, 0))
-        body = added(float64)
+        body = reduce_by_adding(float64)
         yield cls((2, 2), (2, 1), one, one, none, body), (real(4, 3), np.float64(0))
         op = cls((2, 3), one, (1, 2), (2, 1), ((1, 0), (-1, 2)), body)
         yield op, (real(4, 3), np.float64(0))

@@ -12,7 +12,7 @@ import numpy as np
 from pullback.errors import UnsupportedOp
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import ForwardsOperands, RunsAs
-from pullback.ops.collective.reduce import total, without
+from pullback.ops.collective.reduce import collective_total, without_reduced
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
 
@@ -80,7 +80,9 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         # except along axes on which only the results' cotangents vary.
         own = {a for c in g for a in c.type.varying} - {a for y in out for a in y.type.varying}
         pulled = [
-            None if c is None else total(c, without(c.type.varying, *own, *x.type.varying))
+            None
+            if c is None
+            else collective_total(c, without_reduced(c.type.varying, *own, *x.type.varying))
             for x, c in zip(args, rule.pull(args, out, g), strict=True)
         ]
         return [*[None] * self.count, *pulled]

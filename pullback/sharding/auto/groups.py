@@ -17,7 +17,7 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.auto.layouts import layout_splits
 from pullback.sharding.cost import Machine, work
-from pullback.sharding.factors import FactorRule, Form
+from pullback.sharding.factors import FactorForm, FactorRule
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import LocalValue
 from pullback.sharding.partition.prices import (
@@ -200,7 +200,7 @@ class Groups:
                     found.append(Claim(a, places))
         return tuple(found)
 
-    def _places(self, node: Node, form: Form, factor: str) -> tuple[tuple[Node, int], ...]:
+    def _places(self, node: Node, form: FactorForm, factor: str) -> tuple[tuple[Node, int], ...]:
         """Return the dimensions of operands whose first factor is `factor`."""
         pairs = zip(node.inputs, form.operands, strict=True)
         return tuple([(x, d) for x, dims in pairs if x in self.of

@@ -40,7 +40,7 @@ def integer_program_solver() -> Any:
     return optimize
 
 
-def choose(
+def choose_by_integer_program(
     groups: Groups,
     like_input: dict[int, int],
     starts: Sequence[Sequence[Dims]],

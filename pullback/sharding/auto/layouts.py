@@ -19,7 +19,7 @@ def possible_layouts(type: Type, mesh: DeviceMesh) -> list[Dims]:
     Dimensions are split evenly, or unevenly along a single axis that divides no dimension.
     """
     found = []
-    for chosen in _assignments(type.shape, mesh):
+    for chosen in _layout_assignments(type.shape, mesh):
         dims = tuple([chosen.get(i, ()) for i in range(type.rank)])
         pairs = zip(type.shape, dims, strict=True)
         if all(len(axes) < 2 or n % mesh.extent(axes) == 0 for n, axes in pairs):
@@ -27,7 +27,9 @@ def possible_layouts(type: Type, mesh: DeviceMesh) -> list[Dims]:
     return found
 
 
-def _assignments(sizes: Sequence[int], mesh: DeviceMesh) -> Iterator[dict[int, tuple[str, ...]]]:
+def _layout_assignments(
+    sizes: Sequence[int], mesh: DeviceMesh
+) -> Iterator[dict[int, tuple[str, ...]]]:
     """Yield the ways to assign each axis of a mesh to one of several sizes, or to none."""
     targets = [(None, *_layouts_dividing(sizes, mesh.sizes[a])) for a in mesh.axis_names]
     for chosen in itertools.product(*targets):
@@ -60,7 +62,7 @@ class Split(NamedTuple):
 def layout_splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
     """Yield the ways to split an op with one result, where each axis splits at most one factor."""
     names = [f for f, n in rule.extents.items() if n > 1 and f not in rule.form.minor]
-    for chosen in _assignments([rule.extents[f] for f in names], mesh):
+    for chosen in _layout_assignments([rule.extents[f] for f in names], mesh):
         axes = {names[i]: by for i, by in chosen.items()}
         if all(_layout_allowed(rule, f, mesh.extent(by), len(by)) for f, by in axes.items()):
             yield from _reduced_layouts(propagate_along(rule.form, mesh, axes), result, mesh)

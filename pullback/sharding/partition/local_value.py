@@ -19,7 +19,7 @@ from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
-from pullback.sharding.factors import Form
+from pullback.sharding.factors import FactorForm
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.cells import cell_move
 from pullback.sharding.spec import Dims, on_mesh
@@ -34,7 +34,7 @@ class Origin(NamedTuple):
 
     source: LocalValue
     op: Op
-    form: Form
+    form: FactorForm
 
     def dims(self, dims: Dims) -> Dims:
         """Return the layout of the source that corresponds to the layout `dims` of the value."""
@@ -140,10 +140,10 @@ class LocalValueSteps:
         """Change to a layout in which every dimension divides evenly, by moving cells."""
         found = cell_move(self.mesh, p.dims, dims)
         assert found is not None, "the route has no such step"
-        rows = _as_rows(p.node, found.before)
+        rows = _local_value_as_rows(p.node, found.before)
         x = self.note(found.op(rows), p, f"the layout {on_mesh(self.mesh, dims).spec}")
         local = self.local(p.whole, dims)
-        x = vary_over(_from_rows(x, found.after, local.shape), local.varying)
+        x = vary_over(_local_value_from_rows(x, found.after, local.shape), local.varying)
         return replace(p, node=x, dims=dims, remake=None, origin=None)
 
     def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
@@ -222,25 +222,25 @@ class LocalValueSteps:
         return index
 
 
-def _as_rows(x: Node, cells: tuple[int, ...]) -> Node:
+def _local_value_as_rows(x: Node, cells: tuple[int, ...]) -> Node:
     """Return the cells of a shard as rows, given how many lie along each dimension."""
     shape = [n // c for n, c in zip(x.type.shape, cells, strict=True)]
     apart = [size for pair in zip(cells, shape, strict=True) for size in pair]
     rank = len(cells)
     x = Reshape(tuple(apart))(x)
-    x = _transpose(x, (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)))
+    x = _local_value_transpose(x, (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)))
     return Reshape((math.prod(cells), *shape))(x)
 
 
-def _from_rows(x: Node, cells: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+def _local_value_from_rows(x: Node, cells: tuple[int, ...], shape: tuple[int, ...]) -> Node:
     """Return the shard of the given shape whose cells are rows."""
     rank = len(cells)
     x = Reshape((*cells, *x.type.shape[1:]))(x)
-    x = _transpose(x, tuple([i + k for i in range(rank) for k in (0, rank)]))
+    x = _local_value_transpose(x, tuple([i + k for i in range(rank) for k in (0, rank)]))
     return Reshape(shape)(x)
 
 
-def _transpose(x: Node, order: tuple[int, ...]) -> Node:
+def _local_value_transpose(x: Node, order: tuple[int, ...]) -> Node:
     """Transpose a value whose elements may stay in their order, as then its copy is saved."""
     long = [i for i in order if x.type.shape[i] > 1]
     return x if long == sorted(long) else Transpose(order)(x)

@@ -23,7 +23,7 @@ from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import LocalValue, Origin, Remake, neutral_local_value
 from pullback.sharding.partition.prices import priced_result_types
-from pullback.sharding.partition.reasons import Explained, Reason, wired
+from pullback.sharding.partition.reasons import Explained, Reason, wired_with_reasons
 from pullback.sharding.propagate import PropagationPlan, plan_propagation, propagate_along
 from pullback.sharding.spec import Dims, layout
 from pullback.transforms.call_rules import deriving_rules
@@ -131,7 +131,7 @@ class Partitioner(Explained):
         outputs = graph(*xs)
         new = [n for n in ancestors(outputs, set(xs).__contains__) if n not in xs]
         self.stand_for(*new)
-        for old, n in zip(wired(graph.nodes), wired(new), strict=True):
+        for old, n in zip(wired_with_reasons(graph.nodes), wired_with_reasons(new), strict=True):
             if old in self.reasons:
                 self.reasons[n] = self.reasons[old]
         return outputs

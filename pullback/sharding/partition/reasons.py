@@ -54,7 +54,7 @@ class Explained(Chooser):
         """Return a per-device program in the form in which an op holds it."""
         names = [f"x{i}" for i in range(len(inputs))]
         graph, (reasons,) = final_with_reasons(Graph(inputs, outputs, names), [self.reasons], True)
-        self._held += [reasons.get(n) for n in wired(graph.nodes)]
+        self._held += [reasons.get(n) for n in wired_with_reasons(graph.nodes)]
         self.reasons |= reasons
         return graph
 
@@ -66,7 +66,7 @@ class Explained(Chooser):
         """
         node = emit_node(op, tuple(operands))
         self.stand_for(node)
-        inside = [n for graph in node.op.graphs for n in wired(graph.nodes)]
+        inside = [n for graph in node.op.graphs for n in wired_with_reasons(graph.nodes)]
         if len(inside) == len(self._held):
             pairs = zip(inside, self._held, strict=True)
             self.within |= {n: reason for n, reason in pairs if reason is not None}
@@ -95,7 +95,7 @@ def final_with_reasons(
     return graph, [transfer(n) for n in notes]
 
 
-def wired(nodes: Iterable[Node]) -> list[Node]:
+def wired_with_reasons(nodes: Iterable[Node]) -> list[Node]:
     """Return the collectives among nodes, without those in graphs that ops hold."""
     return [n for n in nodes if getattr(n.op, "wire", "")]
 

@@ -31,15 +31,15 @@ class RouteStep(NamedTuple):
 @lru_cache(maxsize=16384)
 def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[RouteStep, ...]:
     """Return the steps that change the layout of a complete value."""
-    best = stepwise(mesh, whole, have, want)
-    if best.collectives and _divides(mesh, whole, have, want):
+    best = stepwise_route(mesh, whole, have, want)
+    if best.collectives and _route_divides(mesh, whole, have, want):
         if best.seconds <= MACHINE.seconds(least_traffic(mesh, whole, have, want)) * (1 + CLOSE):
             return tuple(best.steps)
-        for via in (want, *_between(mesh, whole, have, want)):
+        for via in (want, *_route_between(mesh, whole, have, want)):
             other = Route(mesh, whole, have)
             other.relayout(via)
             if other.seconds < best.seconds:
-                other = stepwise(mesh, whole, via, want, other)
+                other = stepwise_route(mesh, whole, via, want, other)
                 best = min(best, other, key=lambda r: r.seconds)
     return tuple(best.steps)
 
@@ -106,18 +106,18 @@ class Route:
         self.collectives += steps
 
 
-def stepwise(
+def stepwise_route(
     mesh: DeviceMesh, whole: Type, have: Dims, want: Dims, begun: Route | None = None
 ) -> Route:
     """Return the route along one axis at a time: slices, exchanges, gathers, and slices."""
     r = begun or Route(mesh, whole, have)
     _gather_uneven(r, want)
-    _slice_free(r, want)
+    _route_slice_free(r, want)
     _exchange_pairs(r, want)
     for dim, wanted in enumerate(want):
         while r.dims[dim] != wanted[: len(r.dims[dim])]:
             r.gather(dim)
-    _slice_free(r, want)
+    _route_slice_free(r, want)
     return r
 
 
@@ -129,18 +129,18 @@ def _gather_uneven(r: Route, want: Dims) -> None:
     for dim, wanted in enumerate(want):
         have = r.dims[dim]
         uneven = not (r.even(dim, have) and r.even(dim, wanted))
-        if have != wanted and uneven and not _exchanges(r, want, dim):
+        if have != wanted and uneven and not _route_exchanges(r, want, dim):
             while r.dims[dim]:
                 r.gather(dim)
 
 
-def _exchanges(r: Route, want: Dims, dim: int) -> bool:
+def _route_exchanges(r: Route, want: Dims, dim: int) -> bool:
     """Return whether a dimension gives its only axis to another, or gets its only axis."""
     single = len(r.dims[dim]) <= 1 and len(want[dim]) <= 1
-    return single and any(dim in pair for pair in _pairs(r, want))
+    return single and any(dim in pair for pair in _route_pairs(r, want))
 
 
-def _pairs(r: Route, want: Dims) -> list[tuple[int, int]]:
+def _route_pairs(r: Route, want: Dims) -> list[tuple[int, int]]:
     """Return pairs of dimensions, where one gives its last axis and the other needs it next."""
     return [(source, target)
             for source, have in enumerate(r.dims) if have and have[:-1] == want[source]
@@ -148,7 +148,7 @@ def _pairs(r: Route, want: Dims) -> list[tuple[int, int]]:
             if target != source and wanted == (*r.dims[target], have[-1])]  # fmt: skip
 
 
-def _slice_free(r: Route, want: Dims) -> None:
+def _route_slice_free(r: Route, want: Dims) -> None:
     """Split dimensions along unused axes, which needs no communication."""
     for dim, wanted in enumerate(want):
         for axis in wanted[len(r.dims[dim]) :]:
@@ -162,7 +162,7 @@ def _slice_free(r: Route, want: Dims) -> None:
 
 
 def _exchange_pairs(r: Route, want: Dims) -> None:
-    while pairs := _pairs(r, want):
+    while pairs := _route_pairs(r, want):
         source, target = pairs[0]
         single = r.dims[source] == want[target]  # the only axis of both
         even = r.even(source, r.dims[source]) and r.even(target, want[target])
@@ -175,7 +175,7 @@ def least_traffic(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> floa
     """Return the bytes that a device lacks on average, less than which no route can send."""
     lacks, shared = np.ones(mesh.size), np.ones(mesh.size)
     for n, before, after in zip(whole.shape, have, want, strict=True):
-        starts = [_starts(mesh, n, axes) for axes in (before, after)]
+        starts = [_route_starts(mesh, n, axes) for axes in (before, after)]
         sizes = [n // mesh.extent(axes) for axes in (before, after)]
         ends = np.minimum(starts[0] + sizes[0], starts[1] + sizes[1])
         shared *= np.maximum(0, ends - np.maximum(*starts))
@@ -183,13 +183,13 @@ def least_traffic(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> floa
     return float((lacks - shared).mean()) * whole.dtype.numpy.itemsize
 
 
-def _starts(mesh: DeviceMesh, n: int, axes: tuple[str, ...]) -> np.ndarray:
+def _route_starts(mesh: DeviceMesh, n: int, axes: tuple[str, ...]) -> np.ndarray:
     """Return where the shards of a dimension of size n begin on each device."""
     index = [mesh.index(k, axes) for k in range(mesh.size)]
     return np.array(index) * (n // mesh.extent(axes))
 
 
-def _divides(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> bool:
+def _route_divides(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> bool:
     """Return whether the dimensions that change divide evenly in both layouts."""
     rows = zip(whole.shape, have, want, strict=True)
     return all(
@@ -197,7 +197,7 @@ def _divides(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> bool:
     )
 
 
-def _between(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> Iterator[Dims]:
+def _route_between(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> Iterator[Dims]:
     """Yield layouts from which gathering leads to the wanted one."""
     ends = {a for axes in want for a in axes}
     axes = [a for axes in have for a in axes if a not in ends]
@@ -207,5 +207,5 @@ def _between(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> Iterator[
         more = [tuple([a for a, d in zip(axes, chosen, strict=True) if d == dim])
                 for dim in range(whole.rank)]  # fmt: skip
         via = tuple([(*have, *new) for have, new in zip(want, more, strict=True)])
-        if via != have and _divides(mesh, whole, have, via):
+        if via != have and _route_divides(mesh, whole, have, via):
             yield via

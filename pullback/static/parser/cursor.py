@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pullback.errors import TextPosition
-from pullback.static.parser.tokens import Tokens, shown
+from pullback.static.parser.tokens import Tokens, shown_token
 
 DEPTH = 64  # the deepest nesting of lists, graphs and applied words
 START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
@@ -23,7 +23,7 @@ class Cursor:
         self.indents = [len(line) - len(line.lstrip(" \t\r")) for line in text.split("\n")]
 
     def fail(self, wanted: str) -> NoReturn:
-        self.tokens.fail(self.at, f"{wanted} expected, got {shown(self.words[self.at])}")
+        self.tokens.fail(self.at, f"{wanted} expected, got {shown_token(self.words[self.at])}")
 
     def expect(self, word: str) -> None:
         if self.words[self.at] != word:

@@ -11,7 +11,7 @@ from pullback.graph.types import Type
 from pullback.ops.text import Applied, Nan, Pair, Range, Word
 from pullback.sharding.spec import Sharding
 from pullback.static.parser.cursor import DEPTH, START, Cursor
-from pullback.static.parser.tokens import shown
+from pullback.static.parser.tokens import shown_token
 
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
 _SIGNED = {"-inf": -float("inf"), "+inf": float("inf"), "+nan": float("nan")}
@@ -182,7 +182,9 @@ class ParserReader(Cursor):
         except ValueError:
             bits = -1
         if bits < 0:
-            self.tokens.fail(self.at, f"the bits of a NaN expected, got {shown(word)}", "E1005")
+            self.tokens.fail(
+                self.at, f"the bits of a NaN expected, got {shown_token(word)}", "E1005"
+            )
         self.at += 1
         self.expect(")")
         return Nan(bits)

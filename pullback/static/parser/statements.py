@@ -23,13 +23,13 @@ def stated(
 ) -> Instruction:  # fmt: skip
     """The instruction of a line; an error in it is stored as its `problem`, not raised."""
     if op == "BinOp":
-        op, arguments, keys = _binary(arguments, keys)
+        op, arguments, keys = _binary_statement(arguments, keys)
     made = Instruction(results, op, operands, types=types, line=place.line, column=place.column)
     try:
         if op == "Input":
             return _input_statement(made, arguments, keys)
         if op in _CONSTANTS:
-            return _constant(made, arguments, keys)
+            return _constant_statement(made, arguments, keys)
         if op in TABLE and TABLE[op].text.profile:
             return made._replace(parameters=bind_parameters(TABLE[op], arguments, keys))
     except PullbackError as error:
@@ -38,7 +38,9 @@ def stated(
     return made._replace(parameters=_statement_as_given(arguments, keys))
 
 
-def _binary(arguments: tuple, keys: Mapping[str, Any]) -> tuple[str, tuple, Mapping[str, Any]]:
+def _binary_statement(
+    arguments: tuple, keys: Mapping[str, Any]
+) -> tuple[str, tuple, Mapping[str, Any]]:
     """Replace `BinOp(Add, ...)` by the op; a BinOp of an unknown op is kept."""
     if len(arguments) == 1 and not keys:
         word, rest = arguments[0], dict[str, Any]()
@@ -62,7 +64,9 @@ def _input_statement(made: Instruction, arguments: tuple, keys: Mapping[str, Any
     return made._replace(name=name)
 
 
-def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
+def _constant_statement(
+    made: Instruction, arguments: tuple, keys: Mapping[str, Any]
+) -> Instruction:
     """The constant, under the name that belongs to its type."""
     if not arguments and list(keys) == ["value"]:
         arguments, keys = (keys["value"],), {}

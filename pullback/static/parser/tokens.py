@@ -89,14 +89,14 @@ class Tokens:
                 return value
             self.fail(index, "an integer must fit 64 bits", "E1005")
         if len(word) > _DIGITS or not _FLOAT.fullmatch(word):
-            self.fail(index, f"not a number: {shown(word)}", "E1005")
+            self.fail(index, f"not a number: {shown_token(word)}", "E1005")
         made = float(word)
         if made in (float("inf"), float("-inf")):
-            self.fail(index, f"a number must be finite in f64, got {shown(word)}", "E1005")
+            self.fail(index, f"a number must be finite in f64, got {shown_token(word)}", "E1005")
         return made
 
 
-def shown(word: str) -> str:
+def shown_token(word: str) -> str:
     """A token as messages show it."""
     if word in ("", "\n"):
         return "the end of the line" if word else "the end of the text"

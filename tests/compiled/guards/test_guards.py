@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 from counters import counting
 from stale import environment, honest
@@ -164,7 +165,72 @@ WRAPPED = {
         "m = sys.modules['of_the_user'] = types.ModuleType('of_the_user')\nm.k = 3.0"),
 }  # fmt: skip
 
-CASES = {**OBJECTS, **REFLECTION, **WRAPPED}
+TENSOR = "w = pb.tensor([1.0, 2.0, 3.0])\n"
+LEAF = f"{TENSOR}w.requires_grad = True\n"
+ARRAY = "import numpy as np\na = np.array([1.0, 2.0, 3.0], np.float32)\n"
+
+# What is changed inside of an object that stays where it is.
+IN_PLACE = {
+    "requires_grad": (f"{TENSOR}def f(x): return x * (2 if w.requires_grad else 3)",
+                      "w.requires_grad = True"),
+    "requires_grad, elsewhere": (
+        f"class C: pass\nc = C()\n{TENSOR}c.w = w\ndef g(t): return t.requires_grad\n"
+        "def f(x): return x * (2 if g(c.w) else 3)", "w.requires_grad = True"),
+    "is_leaf": (f"{TENSOR}v = w\ndef f(x): return x * (2 if w.is_leaf else 3)",
+                "v.requires_grad = True\nw = v * 2"),
+    "grad is None": (f"{LEAF}def f(x): return x * (2 if w.grad is None else 3)",
+                     "(w * w).sum().backward()"),
+    "grad, accumulated": (
+        f"{LEAF}(w * w).sum().backward()\ndef f(x): return x * w.grad",
+        "(w * w).sum().backward()"),
+    "grad, replaced": (f"{LEAF}(w * w).sum().backward()\ndef f(x): return x * w.grad",
+                       "w.grad = w.grad * 2"),
+    "array": (f"{ARRAY}def f(x): return x * a", "a[0] = 5.0"),
+    "array.shape": (f"{ARRAY}a = np.zeros((1, 3))\ndef f(x): return x * a.shape[0]",
+                    "a.shape = (3, 1)"),
+    "shape of a large array": (
+        f"{ARRAY}a = np.zeros((1, 3000))\ndef f(x): return x * a.shape[0]", "a.shape = (3000, 1)"),
+    "array.dtype": (f"{ARRAY}def f(x): return x * a.dtype.itemsize", "a.dtype = np.int16"),
+    "array of objects": (f"{ARRAY}d = {{'k': 2.0}}\na = np.array([d], object)\n"
+                         "def f(x): return x * a[0]['k']", "d['k'] = 3.0"),
+    "array.array": ("import array\na = array.array('d', [2.0])\ndef f(x): return x * a[0]",
+                    "a[0] = 5.0"),
+    "memoryview": ("a = memoryview(bytearray(b'ab'))\ndef f(x): return x * a[0]", "a[0] = 5"),
+    "ctypes": ("import ctypes\na = ctypes.c_double(2.0)\ndef f(x): return x * a.value",
+               "a.value = 3.0"),
+    "ctypes.Structure": (
+        "import ctypes\nclass S(ctypes.Structure):\n    _fields_ = [('k', ctypes.c_double)]\n"
+        "a = S(2.0)\ndef f(x): return x * a.k", "a.k = 3.0"),
+    "default_factory": (
+        "import collections\nd = collections.defaultdict(lambda: 2.0)\n"
+        "def f(x):\n    v = d['z']\n    d.clear()\n    return x * v",
+        "d.default_factory = lambda: 3.0"),
+    "abc.register": (
+        "import abc\nclass A(abc.ABC): pass\nclass C: pass\nc = C()\n"
+        "def f(x): return x * (2 if isinstance(c, A) else 3)", "A.register(C)"),
+    "abc.register with Python's": (
+        "import collections.abc\nclass C: pass\nc = C()\n"
+        "def f(x): return x * (2 if isinstance(c, collections.abc.Sequence) else 3)",
+        "collections.abc.Sequence.register(C)"),
+    "dir": (f"{ATTRIBUTES}def f(x): return x * len(dir(c))", "c.z = 1"),
+    "dir of a class": (f"{ATTRIBUTES}def f(x): return x * len(dir(c))", "C.z = 1"),
+    "__dir__": ("class C:\n    def __dir__(self): return ['a']\nc = C()\n"
+                "def f(x): return x * len(dir(c))", "C.__dir__ = lambda self: ['a', 'b']"),
+    "partial.__setstate__": ("p = functools.partial(use, v=2.0)\ndef f(x): return p(x)",
+                             "p.__setstate__((use, (), {'v': 3.0}, {}))"),
+    "compiled partial": ("f = functools.partial(use, v=2.0)",
+                         "f.__setstate__((use, (), {'v': 3.0}, {}))"),
+    "attribute of a partial": (
+        "p = functools.partial(use)\np.k = 2.0\ndef f(x): return x * p.k", "p.k = 3.0"),
+    "attribute of a cached function": (
+        "@functools.lru_cache\ndef g(): pass\ng.k = 2.0\ndef f(x): return x * g.k", "g.k = 3.0"),
+    "attribute of a compiled function": (
+        "@pb.compile\ndef g(x): return x\ng.k = 2.0\ndef f(x): return x * g.k", "g.k = 3.0"),
+    "slice in a tuple": ("s = (slice(0, 2), 1.0)\ndef f(x): return x[s[0]] * s[1]",
+                         "s = (slice(0, 1), 1.0)"),
+}  # fmt: skip
+
+CASES = {**OBJECTS, **REFLECTION, **WRAPPED, **IN_PLACE}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -273,6 +339,41 @@ print(f(pb.tensor(1.0)).item())
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "3.0\n"
+
+
+@pytest.mark.parametrize("count", [3, 3000])
+def test_a_static_array_may_be_written_to(count):
+    x, a = pb.tensor([1.0]), np.ones(count, np.float32)
+    f = pb.compile(lambda x, a: x * a.sum().item(), static_argnums=1)
+    assert f(x, a).item() == count
+    a[-1] = 5.0
+    assert f(x, a).item() == count + 4.0
+
+
+def test_an_array_that_the_function_writes_to_is_its_own():
+    log = np.zeros(3)
+
+    def f(x):
+        log[0] += 1
+        return x * 2
+
+    compiled, x = pb.compile(f), pb.tensor([1.0])
+    with counting() as counts:
+        for _ in range(3):
+            compiled(x)
+        assert counts.misses == 1 and log[0] == 1
+
+
+def test_what_code_does_not_read_of_a_tensor_does_not_matter():
+    w = pb.tensor([1.0, 2.0])
+    f, x = pb.compile(lambda x: x * w), pb.tensor([1.0, 1.0])
+    f(x)
+    with counting() as counts:
+        w.requires_grad = True
+        f(x)
+        (w * w).sum().backward()
+        f(x)
+        assert counts.misses == 0
 
 
 def test_what_a_function_adds_to_itself_is_its_own():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pullback.engines import byte_sizes as sizes
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.engines.xla import client, machine
 from pullback.engines.xla import disk_cache as disk
 from pullback.engines.xla.disk_cache import DiskCache, disk_key
@@ -107,7 +107,7 @@ def test_an_invalid_size_is_refused(text, monkeypatch):
     if text and isinstance(text, str):
         monkeypatch.setenv("PULLBACK_CACHE_SIZE", text)
         with pytest.raises(ArgumentError, match=f"PULLBACK_CACHE_SIZE must be .* got '{text}'"):
-            variable("PULLBACK_CACHE_SIZE", 5)
+            environment_variable("PULLBACK_CACHE_SIZE", 5)
 
 
 # -- the key --------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_a_rebuilt_library_changes_the_key(tmp_path):
 
 
 def test_the_processor_is_identified_by_its_instructions():
-    known = machine.processor()
-    assert known == machine.processor()
+    known = machine.machine_processor()
+    assert known == machine.machine_processor()
     if os.path.exists("/proc/cpuinfo"):
         assert b"flags" in known or b"Features" in known

@@ -1,0 +1,300 @@
+"""Classes whose instances are nodes of trees: registered ones, and dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from operator import is_not
+from typing import Any, NamedTuple
+
+import optree
+
+from pullback.errors import ArgumentError, InPlaceError
+from pullback.graph.interned import exact_key
+
+NAMESPACE = "pullback"
+
+LEAF_TYPES: set[type] = set()  # types of leaves that were seen and are no dataclasses
+_MOST_LEAF_TYPES = 4096
+
+
+class Registration(NamedTuple):
+    """How instances of a class are taken apart and rebuilt."""
+
+    flattened: Callable
+    rebuilt: Callable
+    fields: FieldNames | None  # of a dataclass without functions of its own
+
+
+_lock = threading.RLock()
+_registered: dict[type, Registration] = {}
+_named: dict[str, type] = {}
+_dataclasses: set[type] = set()  # registered classes that are taken apart by their fields
+
+
+def register_node(
+    cls: type, split: Callable, join: Callable, fields: FieldNames | None = None
+) -> None:
+    """Register a class with functions that take an instance apart and rebuild it."""
+
+    def flattened(x: Any) -> tuple:
+        children, data, *entries = split(x)
+        return (children, None if data is None else Static(data), *entries)
+
+    def rebuilt(data: Any, children: Any) -> Any:
+        return join(None if data is None else data.value, children)
+
+    with _lock:
+        if cls in _registered:
+            if fields is not None and _registered[cls].fields is not None:
+                return  # nothing changes
+            hint = "Register a class once, directly after its definition."
+            what = f"{cls.__name__} is registered already, or an instance was used as a tree"
+            raise ArgumentError(f"tree.register: {what}", hint=hint)
+        optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
+        _registered[cls] = Registration(flattened, rebuilt, fields)
+        if fields is not None:
+            _dataclasses.add(cls)
+        _named[_node_name(cls)] = cls
+
+
+def register_dataclass(cls: type) -> None:
+    """Register a dataclass, with its fields as children or static data."""
+    fields = FieldNames.of(cls)
+    register_node(cls, fields.split, fields.join_into(cls), fields)
+
+
+def register_dataclasses(leaves: Sequence[Any]) -> bool:
+    """Register the classes of leaves that are dataclasses; return whether there are any."""
+    new = set(map(type, leaves)) - LEAF_TYPES
+    nodes = {cls for cls in new if _is_rebuildable_dataclass(cls)}
+    for cls in nodes:
+        register_dataclass(cls)
+    if len(LEAF_TYPES) > _MOST_LEAF_TYPES:  # classes made in a loop are not kept alive
+        LEAF_TYPES.clear()
+    LEAF_TYPES.update(new - nodes)
+    return bool(nodes)
+
+
+def _is_rebuildable_dataclass(cls: type) -> bool:
+    """Whether a class is a user's dataclass whose instances consist of their fields.
+
+    A subclass of a dataclass that is none itself may hold more, as may one of `dict` or of an
+    exception. Pullback's own dataclasses are values, and so are arrays.
+    """
+    if "__dataclass_fields__" not in vars(cls) or str(cls.__module__).startswith("pullback."):
+        return False
+    if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
+        return False
+    try:
+        object.__new__(cls)
+    except TypeError:
+        return False
+    return True
+
+
+def is_node(cls: type) -> bool:
+    """Whether instances of a class are nodes of trees."""
+    return cls in _registered or _is_rebuildable_dataclass(cls)
+
+
+class FieldNames(NamedTuple):
+    """The fields of a dataclass: those that are children, and those that are static.
+
+    `known` has all fields and the cached properties. What an instance holds besides is static.
+    """
+
+    children: tuple[str, ...]
+    static: tuple[str, ...]
+    known: frozenset[str]
+
+    @staticmethod
+    def of(cls: Any) -> FieldNames:
+        fields = dataclasses.fields(cls)
+        static = tuple([f.name for f in fields if f.metadata.get("static", False)])
+        cached = [
+            n for b in cls.__mro__ for n, x in vars(b).items() if isinstance(x, cached_property)
+        ]
+        known = frozenset([*cached, *(f.name for f in fields), "__orig_class__"])
+        return FieldNames(tuple([f.name for f in fields if f.name not in static]), static, known)
+
+    def split(self, x: Any) -> tuple:
+        """Return the children, static data and names of the children.
+
+        Static data are the values of static fields, the names of unset fields, and the attributes
+        that are no fields; or None.
+        """
+        more = self.more(x)
+        try:
+            children = [getattr(x, n) for n in self.children]
+            static = tuple([getattr(x, n) for n in self.static])
+        except AttributeError:  # a field without a default that `__init__` does not set
+            unset = tuple([n for n in (*self.children, *self.static) if not hasattr(x, n)])
+            names = tuple([n for n in self.children if n not in unset])
+            static = tuple([getattr(x, n) for n in self.static if n not in unset])
+            return [getattr(x, n) for n in names], (static, unset, more), names
+        return children, (static, (), more) if static or more else None, self.children
+
+    def more(self, x: Any) -> tuple[tuple[str, Any], ...]:
+        """Return the attributes of an instance that are no fields."""
+        own: Any = getattr(x, "__dict__", ())
+        if self.known.issuperset(own):
+            return ()
+        return tuple([(n, v) for n, v in sorted(own.items()) if n not in self.known])
+
+    def join_into(self, cls: type) -> Callable:
+        """Return the function that rebuilds an instance of the dataclass."""
+
+        def join(data: Any, children: Any) -> Any:
+            static, unset, more = ((), (), ()) if data is None else data
+            names = (*self.children, *self.static)
+            if unset:
+                names = tuple([n for n in names if n not in unset])
+            made: Any = object.__new__(cls)
+            for n, value in (*zip(names, (*children, *static), strict=True), *more):
+                object.__setattr__(made, n, value)
+            return made
+
+        return join
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Static:
+    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, nor 1 True."""
+
+    value: Any
+
+    @property
+    def key(self) -> Any:
+        """What is compared. It must be hashable, so that it cannot change."""
+        key = exact_key(self.value)
+        try:
+            hash(key)
+        except TypeError as error:
+            hint = "Use a tuple for a list; make a field that holds an array a child."
+            raise ArgumentError(f"tree: static data must be hashable, {error}", hint=hint) from None
+        return key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def nodes_within(tree: Any) -> list[Any]:
+    """Return the instances of registered classes in a tree."""
+    found: list[Any] = []
+
+    def visit(node: Any) -> bool:
+        if type(node) in _registered:
+            found.append(node)
+        return False
+
+    optree.tree_flatten(tree, is_leaf=visit, namespace=NAMESPACE)
+    return found
+
+
+def static_values(tree: Any) -> list[tuple[str, Any]]:
+    """Return the static values of all nodes of a tree, with a name for each.
+
+    Raise if some are not hashable, or are tensors.
+    """
+    found: list[tuple[str, Any]] = []
+    for node in nodes_within(tree):
+        cls, known = type(node).__name__, _registered[type(node)]
+        if known.fields is not None:
+            names = [n for n in known.fields.static if hasattr(node, n)]
+            own = [*((n, getattr(node, n)) for n in names), *known.fields.more(node)]
+            found += [(f"{cls}.{n}", value) for n, value in own]
+        elif (data := known.flattened(node)[1]) is not None:
+            found.append((f"static data of {cls}", data.value))
+    for name, value in found:
+        hash(Static(value))
+        if hasattr(value, "__dlpack__"):
+            hint = "Its value would be frozen in the program. Make it a field that is a child."
+            raise ArgumentError(f"tree: {name} is static and holds a tensor or array", hint=hint)
+    return found
+
+
+class LostWrites:
+    """Refuses writes to dataclasses among the arguments of a function.
+
+    The function gets copies of them, so a write has no effect outside.
+    """
+
+    def __init__(self, arguments: Any) -> None:
+        self.before: list[tuple[Any, dict[str, Any]]] = []
+        if _dataclasses:
+            nodes = [x for x in nodes_within(arguments) if type(x) in _dataclasses]
+            self.before = [(x, _node_attributes(x)) for x in nodes]
+
+    def refuse(self, name: str) -> None:
+        """Raise if an attribute was set since, or a tensor among them was changed in place."""
+        for x, before in self.before:
+            now = _node_attributes(x)
+            for n in dict.fromkeys([*before, *now]):
+                if any(map(is_not, now.get(n, _ABSENT), before.get(n, _ABSENT))):
+                    what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
+                    hint = "It has a copy, so the write would be lost. Return the new value."
+                    raise InPlaceError(what, hint=hint)
+
+
+_ABSENT = (None, LostWrites)
+
+
+def _node_attributes(x: Any) -> dict[str, Any]:
+    """Return what an instance of a dataclass holds, with the nodes of tensors."""
+    fields = _registered[type(x)].fields
+    assert fields is not None
+    own = {n: getattr(x, n) for n in (*fields.children, *fields.static) if hasattr(x, n)}
+    return {n: (v, getattr(v, "_node", None)) for n, v in [*own.items(), *fields.more(x)]}
+
+
+def fields_of(cls: type) -> FieldNames | None:
+    """Return the fields of a dataclass that is a node by its fields, else None."""
+    known = _registered.get(cls)
+    return None if known is None else known.fields
+
+
+def registered_name(cls: type) -> str | None:
+    """Return the name of a registered class, which another process can find it by, or None."""
+    return _node_name(cls) if _named.get(_node_name(cls)) is cls else None
+
+
+def _node_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def one_level(node: Any) -> tuple[list[Any], Any]:
+    """Return the children and the static data of an instance of a registered class."""
+    children, data, *_ = _registered[type(node)].flattened(node)
+    return list(children), None if data is None else data.value
+
+
+def rebuild(name: str, data: Any, children: Iterable[Any]) -> Any:
+    """Return an instance of the class that is registered under a name, or a dataclass."""
+    cls = _named.get(name) or _imported_dataclass(name)
+    if cls is None:
+        hint = "Import the module that defines it; one that is no dataclass calls pb.tree.register."
+        raise ArgumentError(f"tree: the class {name} is not registered here", hint=hint)
+    return _registered[cls].rebuilt(None if data is None else Static(data), children)
+
+
+def _imported_dataclass(name: str) -> type | None:
+    """Return the dataclass of that name in a module that is already imported, as a node."""
+    for module in [m for m in list(sys.modules) if name.startswith(f"{m}.")]:
+        found: Any = sys.modules[module]
+        for part in name.removeprefix(f"{module}.").split("."):
+            found = vars(found).get(part) if hasattr(found, "__dict__") else None
+        named = isinstance(found, type) and _node_name(found) == name
+        if named and _is_rebuildable_dataclass(found):
+            register_dataclass(found)
+            return found
+    return None
