@@ -4,7 +4,8 @@
 #   make test    run every test, with the examples in the documentation, in an order shuffled by
 #                SEED=1
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
-#                random programs on meshes, 100,000 broken texts, 13,000 bad calls
+#                random programs on meshes, 500 in every scenario, 100,000 broken texts, 13,000
+#                bad calls
 #   make docs    regenerate the tables of docs/ir.md
 #   make lint    run the linter, the type checker and the import contract
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
@@ -29,6 +30,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
 	$(BIN)/python tests/long/sharded_programs.py
+	$(BIN)/python tests/long/scenarios.py --count 500
 	$(BIN)/python tests/long/ir_determinism.py
 	$(BIN)/python tests/long/fuzz_ir.py
 	$(BIN)/python tests/long/bad_inputs.py

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pullback import tree
 from pullback.api.custom_arguments import RuleArguments, expect_custom_result, line_of_rule
 from pullback.api.named_axes import bind, bound_axes, rebind_axes
-from pullback.api.placeholders import on_placeholders, stage_types
+from pullback.api.placeholders import stage_types
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
-from pullback.graph.ambient import thread
+from pullback.graph.ambient import on_placeholders, thread
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback import tree
@@ -11,7 +10,7 @@ from pullback.api.closure import close_over
 from pullback.api.custom_arguments import is_array_argument
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Tree
-from pullback.graph.ambient import thread
+from pullback.graph.ambient import on_placeholders, thread
 from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
@@ -74,18 +73,6 @@ def program_on_placeholders(name: str, f: Callable, args: tuple, kwargs: dict[st
     leaves, in_tree = tree.flatten((args, kwargs))
     types = [asarray(x)._node.type if is_array_argument(x) else x for x in leaves]
     return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
-
-
-@contextmanager
-def on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
-    """Run a function on placeholders; nodes with a number below `first` are from outside."""
-    saved = thread.tracing_from, thread.frozen, thread.handles, thread.prints
-    thread.tracing_from, thread.frozen, thread.handles = max(first, 1), frozen or saved[1], []
-    thread.prints = None
-    try:
-        yield
-    finally:
-        thread.tracing_from, thread.frozen, thread.handles, thread.prints = saved
 
 
 def _tied_to_prints(made: list[Node]) -> list[Node]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,3 +62,15 @@ class ThreadState(threading.local):
 
 
 thread = ThreadState()
+
+
+@contextmanager
+def on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
+    """Run a function on placeholders; nodes with a number below `first` are from outside."""
+    saved = thread.tracing_from, thread.frozen, thread.handles, thread.prints
+    thread.tracing_from, thread.frozen, thread.handles = max(first, 1), frozen or saved[1], []
+    thread.prints = None
+    try:
+        yield
+    finally:
+        thread.tracing_from, thread.frozen, thread.handles, thread.prints = saved

@@ -28,7 +28,7 @@ def interpret(
 
 
 def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.ndarray]:
-    values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
+    values: dict[Node, Any] = dict(zip(graph.inputs, map(_in_c_order, arrays), strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
         if thread.deadline is not None and time.monotonic() > thread.deadline:
             raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
@@ -41,7 +41,8 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
                 run.note(node, xs, values[node])
             continue
         try:
-            values[node] = node.op.numpy(*xs) if run is None else run.compute(node, xs)
+            made = node.op.numpy(*xs) if run is None else run.compute(node, xs)
+            values[node] = _in_c_order(made)
         except PullbackError as error:
             error.values["node"] = node  # the caller looks up its line
             raise error.at(node.op.title, None) from None
@@ -57,6 +58,14 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
         if run is not None:
             run.note(node, xs, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
+
+
+def _in_c_order(made: Any) -> Any:
+    """The arrays in C order: NumPy adds in the order of memory and runs other code on strided
+    operands, so the bits would depend on whether an operand is a view or was read before."""
+    if isinstance(made, (tuple, list)):
+        return tuple([np.asarray(value, order="C") for value in made])
+    return np.asarray(made, order="C")
 
 
 def _check_interpreted_value(node: Node, made: Any) -> None:

@@ -492,6 +492,63 @@ def test_a_rule_in_a_loop_is_used():
     close(second[0], second[1].numpy())
 
 
+def in_a_scan(f):
+    return lambda x: pb.scan(lambda c, r: (c + f(r), c), x[0] * 0.0, x)[0]
+
+
+def in_the_state_of_a_scan(f):
+    return lambda x: pb.sum(pb.scan(lambda c, _: (f(c), None), x, length=1)[0])
+
+
+def in_a_while_loop(f):
+    def looped(x):
+        body = lambda s: (s[0] + 1, s[1] * 0.0 + pb.sum(f(x)))  # noqa: E731
+        return pb.while_loop(lambda s: s[0] < 1, body, (0, x[0] * 0.0))[1]
+
+    return looped
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize(
+    "within",
+    [
+        in_a_scan,
+        in_the_state_of_a_scan,
+        in_a_while_loop,
+        lambda f: lambda x: pb.sum(pb.checkpoint(f)(x)),
+        lambda f: lambda x: pb.cond(x[0] > 0, lambda x: pb.sum(f(x)), pb.sum, x),
+    ],
+    ids=["scan", "state", "while_loop", "checkpoint", "cond"],
+)
+def test_a_rule_inside_a_graph_may_use_numbers_and_tensors_from_outside(within, eager):
+    """They become operands of the graph; in eager mode too, its own values do not exist yet."""
+    w = pb.tensor(3.0, dtype="float64")
+
+    @pb.custom_jvp
+    def cube(x):
+        return x * x * x
+
+    cube.defjvp(lambda xs, ts: (cube(xs[0]), (w + 0.5 - 0.5) * xs[0] * xs[0] * ts[0]))
+
+    @pb.custom_vjp
+    def square(x):
+        return x * x
+
+    square.defvjp(lambda x: (square(x), x), lambda x, g: ((w - 1.0) * x * g,))
+    x = pb.tensor(X)
+    with pb.config(eager=eager):
+        f = within(cube)
+        pushed = pb.jvp(f, (x,), (x,))[1]
+        twice = pb.jvp(lambda x: pb.jvp(f, (x,), (x,))[1], (x,), (x,))[1]
+        mapped = pb.vmap(lambda x: pb.jvp(f, (x,), (x,))[1])(x[None])
+        if within is not in_a_while_loop:  # it has no reverse mode
+            close(pb.grad(within(square))(x), 2 * X)
+            close(pb.grad(within(cube))(x), 3 * X**2)
+    close(pushed, (3 * X**3).sum())
+    close(twice, (9 * X**3).sum())
+    close(mapped, [(3 * X**3).sum()])
+
+
 def test_a_rule_in_a_loop_is_not_cached():
     c = pb.tensor(X + 2)
     f = doubled_sine(c)

@@ -133,6 +133,15 @@ def test_elu_at_zero(alpha):
 
 
 @pytest.mark.parametrize("pick", [pb.maximum, pb.minimum])
+def test_zeros_are_ordered_by_sign(pick):
+    """Whatever the order of the operands: it would decide between inf and -inf in `sqrt`."""
+    x, y = t64(-0.0, 0.0, -0.0, 0.0), t64(0.0, -0.0, -0.0, 0.0)
+    want = [0.0, 0.0, -0.0, 0.0] if pick is pb.maximum else [-0.0, -0.0, -0.0, 0.0]
+    for made in (pick(x, y), pick(y, x), pb.vmap(pick, in_axes=(0, None))(x[None], y)[0]):
+        assert np.signbit(made.numpy()).tolist() == np.signbit(want).tolist()
+
+
+@pytest.mark.parametrize("pick", [pb.maximum, pb.minimum])
 def test_maximum_of_nan(pick):
     assert math.isnan(pick(t64(NAN), 1.0).item())
     found = pb.grad(lambda x, y: pick(x, y).sum(), (0, 1))(t64(NAN, 1.0), t64(1.0, NAN))

@@ -18,7 +18,7 @@ from pullback.graph.table import TABLE
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.composite import Expandable
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.prelude import Op
+from pullback.ops.prelude import Op, interpret
 from pullback.sharding.factors import instantiate_factors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
@@ -43,6 +43,22 @@ def cases(names=OPS):
 @pytest.mark.parametrize("name", OPS)
 def test_every_op_has_samples(name):
     assert list(TABLE[name].samples()), f"{name} gives no samples to test it with"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_memory_order_does_not_change_bits(name):
+    """NumPy adds in the order of memory, which differs between a view and a read value."""
+    for op, arrays in TABLE[name].samples():
+        orders = [
+            [np.array(a, order="C") for a in arrays],
+            [np.array(a, order="F") for a in arrays],
+            [np.flip(np.flip(a).copy()) for a in map(np.asarray, arrays)],
+        ]
+        with np.errstate(all="ignore"):
+            want, *others = [interpret(testing.graph_of(op, xs), xs) for xs in orders]
+        for made in others:
+            for y, w in zip(made, want, strict=True):
+                np.testing.assert_array_equal(y, w, strict=True)
 
 
 @pytest.mark.parametrize("name", OPS)

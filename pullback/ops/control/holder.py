@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import PullbackError
+from pullback.graph.ambient import on_placeholders
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Distinct, HigherOrder
-from pullback.graph.node import vary_over
+from pullback.graph.node import next_number, vary_over
 from pullback.ops.control.varying import Axes, axes_of, varying_union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
 from pullback.ops.sources import placeholder
@@ -117,7 +118,8 @@ def push_held(
     """Return placeholders for tangents of `active` inputs, and tangents of `moving` outputs."""
     ts = {i: placeholder("t", graph.inputs[i].type) for i in active}
     outputs = [graph.outputs[i] for i in moving]
-    found = tangents(outputs, [graph.inputs[i] for i in active], list(ts.values()))
+    with on_placeholders(next_number(), frozen=False):  # for users' rules
+        found = tangents(outputs, [graph.inputs[i] for i in active], list(ts.values()))
     return ts, {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
 
 
@@ -126,7 +128,8 @@ def pull_held(
 ) -> tuple[list[Node], list[Node]]:
     """Return placeholders for cotangents of `outputs`, and cotangents of `targets`."""
     seeds = [placeholder("g", y.type) for y in outputs]
-    found = gradients(outputs, seeds, targets)
+    with on_placeholders(next_number(), frozen=False):
+        found = gradients(outputs, seeds, targets)
     return seeds, [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
 
 

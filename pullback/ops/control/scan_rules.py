@@ -22,6 +22,7 @@ from pullback.ops.control.dependence import (
 from pullback.ops.control.holder import (
     canonical_held,
     held_at_positions,
+    held_captured_values,
     hold,
     interleave_held,
     pull_held,
@@ -44,6 +45,7 @@ class ScanBackward(NamedTuple):
     constants: list[int]
     emitted: list[int]
     forward: Scan  # with the values to keep among its results
+    extra: list[Node]  # its last operands: values that rules captured
     kept: list[int]  # results of `forward` that are rows of the backward loop
     hoisted: Graph | None  # from the constants to values that are the same in every iteration
     used: list[int]  # rows and constants that the backward loop needs
@@ -59,7 +61,7 @@ def scan_vjp(
     plan: ScanBackward | None = op.derived(key, lambda: _plan_scan(op, need, live, gradients))
     if plan is None:
         return [None] * len(xs)
-    made = out if plan.forward is op else results(plan.forward(*xs))
+    made = out if plan.forward is op else results(plan.forward(*xs, *plan.extra))
     hoisted = plan.hoisted(*op.split(xs)[2]) if plan.hoisted is not None else ()
     operands = [
         *[zeros(xs[i].type) if g[i] is None else g[i] for i in plan.state],
@@ -100,15 +102,17 @@ def _plan_scan(
     # A value that is a result already is not kept a second time.
     made = [*body.outputs, *[x for x in stacked if x not in body.outputs[n:]]]
     kept = [made.index(x, n) for x in stacked]
-    forward = op
+    forward, extra = op, held_captured_values(made, body.inputs)
     if len(made) > len(body.outputs):
-        forward = op.with_body(hold(body.inputs, made), n, op.scanned)
+        forward = op.with_body(hold([*body.inputs, *extra], made), n, op.scanned)
     inputs = [*seeds, *stacked, *[body.inputs[i] for i in used], *constant]
     scanned = len(emitted) + len(stacked) + sum(i < m for i in used)
     carries = len(state) + len(constants)
     backward = op.with_body(hold(inputs, cotangents), carries, scanned, flip=True)
     hoisted = hold(body.inputs[m:], constant) if constant else None
-    return ScanBackward(state, rows, constants, emitted, forward, kept, hoisted, used, backward)
+    return ScanBackward(
+        state, rows, constants, emitted, forward, extra, kept, hoisted, used, backward
+    )
 
 
 def _kept_by_scan(
@@ -134,9 +138,11 @@ def scan_jvp(
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one loop."""
     given = tuple([t is not None for t in ts])
-    active, moving, loop = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
+    forward = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
+    active, moving, loop, extra = forward
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-    made = results(loop(*interleave_held(xs, pushed, op.carries, op.carries + op.scanned)))
+    both = interleave_held(xs, pushed, op.carries, op.carries + op.scanned)
+    made = results(loop(*both, *extra))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
     n, count = op.carries, len(op.body.outputs)
     found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
@@ -145,8 +151,9 @@ def scan_jvp(
 
 def _scan_forward(
     op: Scan, given: Sequence[bool], tangents: Callable
-) -> tuple[list[int], list[int], Scan]:
-    """Return the inputs and outputs of the body that have tangents, and the loop over both."""
+) -> tuple[list[int], list[int], Scan, list[Node]]:
+    """Return the inputs and outputs of the body that have tangents, the loop over both, and the
+    values that rules captured, its last operands."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = derivative_dependence(body)
     mask = active_inputs(depends, n, bits(given))
@@ -156,8 +163,11 @@ def _scan_forward(
     ts, made = push_held(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
-    both = hold(interleave_held(body.inputs, ts, n, m), interleave_held(body.outputs, made, n))
-    return active, moving, op.with_body(both, carries, scanned)
+    inputs = interleave_held(body.inputs, ts, n, m)
+    outputs = interleave_held(body.outputs, made, n)
+    extra = held_captured_values(outputs, inputs)
+    both = hold([*inputs, *extra], outputs)
+    return active, moving, op.with_body(both, carries, scanned), extra
 
 
 def batch_scan(

@@ -154,22 +154,26 @@ class While(Holder):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
         """Compute values and tangents in one loop."""
         given = tuple([t is not None for t in ts])
-        active, loop = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
+        active, loop, extra = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
         n = self.carries
         pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-        made = results(loop(*holder.interleave_held(xs, pushed, n)))
+        made = results(loop(*holder.interleave_held(xs, pushed, n), *extra))
         return tuple(holder.held_at_positions(n, [i for i in active if i < n], made[n:]))
 
-    def _pushed(self, given: Sequence[bool], tangents: Callable) -> tuple[list[int], While]:
-        """Return the operands that have tangents, and the loop over values and tangents."""
+    def _pushed(
+        self, given: Sequence[bool], tangents: Callable
+    ) -> tuple[list[int], While, list[Node]]:
+        """Return the operands that have tangents, the loop over values and tangents, and the values
+        that rules captured, its last operands."""
         body, n = self.body, self.carries
         active = dependence_members(active_inputs(derivative_dependence(body), n, bits(given)))
         ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
-        condition = hold(
-            holder.interleave_held(self.condition.inputs, ts, n), self.condition.outputs
-        )
-        step = hold(holder.interleave_held(body.inputs, ts, n), [*body.outputs, *made.values()])
-        return active, While(condition, step, n + len(made))
+        inputs = holder.interleave_held(body.inputs, ts, n)
+        outputs = [*body.outputs, *made.values()]
+        extra = holder.held_captured_values(outputs, inputs)
+        tested = [*holder.interleave_held(self.condition.inputs, ts, n), *extra]
+        condition = hold(tested, self.condition.outputs)
+        return active, While(condition, hold([*inputs, *extra], outputs), n + len(made)), extra
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable

@@ -33,9 +33,12 @@ class BinaryExtremum(Binary, abstract=True):
     direction: ClassVar[str]  # how the result compares with the other operand
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of equal operands take the first: which zero NumPy takes depends on the processor."""
-        keep = x >= y if self.direction == "GE" else x <= y
-        return np.where(keep | (x != x), x, y)
+        """Zeros are ordered by sign: which one NumPy takes depends on the processor, and operands
+        may have been swapped."""
+        keep = (x > y if self.direction == "GE" else x < y) | (x != x)
+        if dtypes.dtype(x.dtype).is_float:
+            keep |= (x == y) & (np.signbit(x) == (self.direction == "LE"))
+        return np.where(keep, x, y)
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return choose_maximum(b, self.direction, x, y)
@@ -58,10 +61,19 @@ class Minimum(BinaryExtremum):
 
 
 def choose_maximum(b: Any, direction: str, x: Any, y: Any) -> Any:
-    """Select x where it compares with y in the given way or is NaN, else y. XLA's own maximum and
-    minimum lose NaN on CPU when they are fused into a reduction."""
+    """Select x where it compares with y in the given way or is NaN, else y; -0 is less than 0.
+    XLA's own maximum and minimum lose NaN on CPU when they are fused into a reduction."""
     keep = b.compare(direction, x, y)
     if x.dtype.is_float:
+        bits = [
+            b.op(
+                "stablehlo.bitcast_convert",
+                v,
+                out=v.type.with_dtype(dtypes.dtype(f"i{v.dtype.bits}")),
+            )
+            for v in (x, y)
+        ]
+        keep = b.select(b.compare("EQ", x, y), b.compare(direction, *bits), keep)
         keep = b.op("stablehlo.or", keep, b.compare("NE", x, x), out=keep.type)
     return b.select(keep, x, y)
 

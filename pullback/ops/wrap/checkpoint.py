@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.ambient import thread
+from pullback.graph.ambient import on_placeholders, thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
-from pullback.graph.node import emit_node, results, vary_over
+from pullback.graph.node import emit_node, next_number, results, vary_over
+from pullback.ops.control.holder import held_captured_values
 from pullback.ops.elementwise.base import is_singular_elementwise
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
@@ -163,12 +164,14 @@ class Checkpoint(Call, HigherOrder):
         """The tangents are a checkpoint too, so that their reverse mode does not save more."""
         inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(xs)]
         given = [t if t is None else placeholder(f"t{i}", t.type) for i, t in enumerate(ts)]
-        pushed = tangents(self.graph(*inputs), inputs, given)
-        all_inputs = [*inputs, *[t for t in given if t is not None]]
-        graph = Graph(all_inputs, [t for t in pushed if t is not None])
-        if not graph.outputs:
+        with on_placeholders(next_number(), frozen=False):
+            pushed = tangents(self.graph(*inputs), inputs, given)
+        known, found = [*inputs, *filter(None, given)], list(filter(None, pushed))
+        if not found:
             return None
-        made = iter(results(replace(self, graph=graph)(*xs, *[t for t in ts if t is not None])))
+        extra = held_captured_values(found, known)
+        graph = Graph([*known, *extra], found)
+        made = iter(results(replace(self, graph=graph)(*xs, *filter(None, ts), *extra)))
         return tuple([None if t is None else next(made) for t in pushed])
 
     def batch(
