@@ -235,7 +235,7 @@ TINY, BIG = 2.0**-126, 2.0**127  # the least normal number of f32, and one whose
     [
         (Add(), (1.0, 2.0), 3.0), (Mul(), (0.5, -3.0), -1.5), (Sub(), (1.0, 1.0), 0.0),
         (Neg(), (2.5,), -2.5), (Div(), (1.0, 4.0), 0.25), (TABLE["Less"](), (1.0, 2.0), True),
-        (TABLE["Maximum"](), (1.0, 2.0), 2.0), (TABLE["Floor"](), (2.5,), 2.0),
+        (TABLE["Square"](), (1.5,), 2.25), (TABLE["Floor"](), (2.5,), 2.0),
         (TABLE["Cast"](dtypes.float16), (1.5,), 1.5), (TABLE["Cast"](I32), (-2.5,), -2),
         (TABLE["Pow"](), (2.0, 3.0), 8.0), (TABLE["Square"](), (TINY ** 0.5,), TINY),
     ],

@@ -44,7 +44,7 @@ def empty_cache():
 @pytest.fixture
 def calls(monkeypatch):
     """The arguments of every rule call."""
-    return count_calls(monkeypatch, reverse, "pull")
+    return count_calls(monkeypatch, reverse, "pull_back")
 
 
 def written(found):

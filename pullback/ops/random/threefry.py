@@ -35,7 +35,7 @@ def threefry_cipher(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
 
     >>> words = np.array([[0, 0, 0, 0], [0xFFFFFFFF] * 4,
     ...                   [0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3]], np.uint32)
-    >>> for first, second in zip(*cipher(*words.T)):
+    >>> for first, second in zip(*threefry_cipher(*words.T)):
     ...     print(f"{first:08x} {second:08x}")
     6b200159 99ba4efe
     1cb996fc bb002be7

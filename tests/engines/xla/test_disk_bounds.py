@@ -121,9 +121,9 @@ CHANGES = {
     "jaxlib's version": (client.version, "__version__", "0.0.1"),
     "jaxlib's build": (client.version, "_git_hash", "0123"),
     "threads": (client, "THREADS", client.THREADS + 1),
-    "the processor": (machine, "processor", lambda: b"another"),
-    "the library": (machine, "library", lambda path: b"another"),
-    "options": (client, "_options", lambda platform: _other_options()),
+    "the processor": (machine, "machine_processor", lambda: b"another"),
+    "the library": (machine, "machine_library", lambda path: b"another"),
+    "options": (client, "_client_options", lambda platform: _other_options()),
 }
 
 

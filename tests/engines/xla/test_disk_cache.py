@@ -384,10 +384,10 @@ def test_a_removed_directory_is_created_again(cold_disk):
 
 KILLED = """
 import json, os, random, signal, time
-from pullback.engines.xla.disk_cache import DiskCache, key_of
+from pullback.engines.xla.disk_cache import DiskCache, disk_key
 
 cache = DiskCache(os.environ["PULLBACK_CACHE_DIR"])
-keys = [key_of([b"%d" % i]) for i in range(4)]
+keys = [disk_key([b"%d" % i]) for i in range(4)]
 
 def payload(i):
     return b"%d" % i * 200_000
@@ -434,10 +434,10 @@ def test_killed_while_writing_200_times_loses_nothing(tmp_path):
 
 TOGETHER = """
 import json, os
-from pullback.engines.xla.disk_cache import DiskCache, key_of
+from pullback.engines.xla.disk_cache import DiskCache, disk_key
 
 cache = DiskCache(os.environ["PULLBACK_CACHE_DIR"])
-key, good = key_of([b"one"]), (b"a" * 300_000, b"b" * 100_000)
+key, good = disk_key([b"one"]), (b"a" * 300_000, b"b" * 100_000)
 wrong = 0
 for i in range(500):
     cache.write(key, good[i % 2])

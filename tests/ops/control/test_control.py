@@ -296,7 +296,7 @@ def test_predicates_and_conditions_must_be_scalar_bools():
         pb.cond(x > 0, lambda: x, lambda: x)
     with told(ArgumentError, ValueError, "switch", "integer, got f64[]"):
         pb.switch(1.0, [lambda: x])
-    with told(ArgumentError, ValueError, "switch", "at least one branch"):
+    with told(ArgumentError, ValueError, "switch", "at least one function"):
         pb.switch(0, [])
     with told(ArgumentError, ValueError, "while_loop", "one scalar bool, got bool[4,3]"):
         pb.while_loop(lambda s: s > 0, lambda s: s, x)
