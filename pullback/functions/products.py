@@ -153,7 +153,6 @@ def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
     return sum(diagonal(x, offset), axis=-1)
 
 
-@validated
 def tril(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros above the `k`-th diagonal.
 
@@ -163,7 +162,6 @@ def tril(x: ArrayLike, k: int = 0) -> Tensor:
     return _triangle_of_matrix("tril", x, k, GreaterEqual)
 
 
-@validated
 def triu(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros below the `k`-th diagonal.
 
