@@ -15,8 +15,6 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-os.environ.setdefault("PULLBACK_CPU_DEVICES", "4")
-os.environ.setdefault("PULLBACK_CACHE", "0")
 
 from mixed_programs import MixedProgram
 from oracle import Oracle, shrunk
@@ -71,6 +69,8 @@ def main() -> int:
     parser.add_argument("--engines", nargs="+", default=["reference", "xla"])
     parser.add_argument("--every", action="store_true", help="every scenario and mode on XLA")
     args = parser.parse_args()
+    os.environ.setdefault("PULLBACK_CPU_DEVICES", "4")
+    os.environ.setdefault("PULLBACK_CACHE", "0")
     oracle, last = Oracle(), args.first + args.count
     for start in range(args.first, last, BATCH):
         check(oracle, range(start, min(start + BATCH, last)), args)

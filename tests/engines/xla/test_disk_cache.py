@@ -337,10 +337,10 @@ READ_ONLY = """
 import os, logging
 from pullback.engines.xla import disk_cache as disk
 if os.geteuid() == 0:  # nothing is read-only to the superuser
-    disk.use(disk.DiskCache(None))
+    disk.use_disk_cache(disk.DiskCache(None))
     pb.value_and_grad(lambda x: pb.sort(x).sum())(pb.tensor([1.0]))[0].numpy()
     pb.clear_cache()
-    disk.use(None)
+    disk.use_disk_cache(None)
     os.seteuid(65534)
 def loss"""
 
