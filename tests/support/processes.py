@@ -13,8 +13,9 @@ from paths import ROOT
 def ended_python(
     code: str, seconds: float = 120, **environment: str
 ) -> subprocess.CompletedProcess:
-    """Run code in a new process, without a disk cache unless `environment` gives it one."""
-    given = {**os.environ, "PYTHONPATH": str(ROOT), "PULLBACK_CACHE": "0", **environment}
+    """Run code in a new process, on the CPU and without a disk cache unless told otherwise."""
+    fixed = {"PYTHONPATH": str(ROOT), "PULLBACK_CACHE": "0", "PULLBACK_PLATFORM": "cpu"}
+    given = {**os.environ, **fixed, **environment}
     # A file, because errors name lines of it
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "user_code.py")
