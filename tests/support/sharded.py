@@ -42,7 +42,7 @@ def placed(rng: Any, mesh: DeviceMesh, a: Any, pool: list, n: int) -> Any:
 def staged(
     f: Callable, data: Sequence[np.ndarray], shardings: Sequence[Any]
 ) -> tuple[Graph, list[np.ndarray]]:
-    """The graph of a function of tensors that lie as said, and the values of its constants."""
+    """The graph of a function of tensors with given layouts, and the values of its constants."""
     types = [Type(a.shape, dtype(a.dtype), s) for a, s in zip(data, shardings, strict=True)]
     leaves, in_tree = tree.flatten((tuple(types), {}))
     made = stage("program", f, leaves, in_tree)

@@ -51,7 +51,7 @@ class Namespace:
             value = self._value(name)
             if value is ABSENT and not self.complete:
                 continue
-            # what is made anew at each access, as a class method, is left out
+            # skip values that are new at each access, such as bound class methods
             if value is not self._value(name) or not walk.place(self.owner, name, value):
                 continue
             self._read[name] = None

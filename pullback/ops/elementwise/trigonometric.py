@@ -21,17 +21,21 @@ sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
 absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
 
 
-class Sin(Analytic):
-    """The sine."""
+class Circular(Analytic, abstract=True):
+    """The sine or the cosine. XLA's own lose the sign of a zero imaginary part."""
 
-    ufunc, stablehlo = np.sin, "sine"
     turns = "real"
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
-        # XLA's loses the sign of a zero imaginary part
         if b.literal or not out.dtype.is_complex:
             return super().lower(b, out, x)
         return self.lower_expansion(b, x)
+
+
+class Sin(Circular):
+    """The sine."""
+
+    ufunc, stablehlo = np.sin, "sine"
 
     def expand(self, x: Node) -> Node:
         return over_i(Sinh(), x)
@@ -40,16 +44,10 @@ class Sin(Analytic):
         return (lambda: Cos()(x),)
 
 
-class Cos(Analytic):
+class Cos(Circular):
     """The cosine."""
 
     ufunc, stablehlo = np.cos, "cosine"
-    turns = "real"
-
-    def lower(self, b: Any, out: Type, x: Any) -> Any:
-        if b.literal or not out.dtype.is_complex:
-            return super().lower(b, out, x)
-        return self.lower_expansion(b, x)
 
     def expand(self, x: Node) -> Node:
         return Cosh()(Complex()(-Imag()(x), Real()(x)))
