@@ -6,6 +6,7 @@ The functions on tensors are listed in `pullback.functions`, all other public na
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 import pullback.interop.numpy  # sets its hooks
@@ -80,7 +81,7 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import testing
+    from pullback import fft, linalg, special, testing
 
 _hooks.namespace = pullback
 
@@ -96,7 +97,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "config", "default_device", "default_dtype", "no_grad", "no_recompile",
         "evaluate", "cache_info", "clear_cache", "engine_info",
         # functions on tensors
-        *functions.__all__, "random",
+        *functions.__all__, "fft", "linalg", "random", "special",
         # derivatives
         "grad", "value_and_grad", "gradients", "vjp", "jvp", "linearize", "hvp", "jacobian",
         "jacfwd", "jacrev", "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint",
@@ -115,12 +116,12 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "debug", "errors", "optim", "testing", "tree", "typing", "PullbackError",
     ]  # fmt: skip
 
-    def __getattr__(name: str) -> object:
-        """Load `pullback.testing` at its first use; hint at names that differ from NumPy's."""
-        if name == "testing":
-            import pullback.testing as testing  # heavy: loaded at the first use
+    _LOADED_WHEN_USED = {"fft", "linalg", "special", "testing"}
 
-            return testing
+    def __getattr__(name: str) -> object:
+        """Load a heavy module at its first use; hint at names that differ from NumPy's."""
+        if name in _LOADED_WHEN_USED:
+            return importlib.import_module(f"pullback.{name}")
         more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
         ours = (pullback.interop.numpy.NAMES | more).get(name)
         hint = f": it is pullback.{ours} here" if ours else ""

@@ -1,0 +1,1 @@
+"""Linear algebra: factorizations, solvers, norms and functions of matrices."""

@@ -1,0 +1,1 @@
+"""Special functions of mathematics and statistics, under the names of SciPy."""
