@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.ops.factor_rules import fixed_factor_rule
@@ -23,17 +23,21 @@ def swap(x: Node) -> Node:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))(x)
 
 
+def _trans_of(op: Any) -> str:
+    return op.trans
+
+
 class LinearSolve(Op, abstract=True):
     """The solution x of op(a) x = b: op is the matrix itself (`trans` is N), its transpose (T) or
     its adjoint (C). A class has the field `trans`."""
 
     factors = fixed_factor_rule("... _ _, ... _ k -> ... _ k")
-    if TYPE_CHECKING:
-        trans: str
 
     def __post_init__(self) -> None:
-        if self.trans not in TRANSPOSES:
-            raise ArgumentError(f"trans must be 'N', 'T' or 'C', got {self.trans!r}", op=self.title)
+        if _trans_of(self) not in TRANSPOSES:
+            raise ArgumentError(
+                f"trans must be 'N', 'T' or 'C', got {_trans_of(self)!r}", op=self.title
+            )
 
     def infer(self, *xs: Type) -> Any:
         a, b = xs
@@ -53,7 +57,7 @@ class LinearSolve(Op, abstract=True):
         return g
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        a, trans = xs[0], self.trans
+        a, trans = xs[0], _trans_of(self)
         if trans == "T":
             of_b = conjugate(self.with_trans("N")(a, conjugate(g)))
         else:
@@ -71,8 +75,8 @@ class LinearSolve(Op, abstract=True):
         of_a, t = ts
         if of_a is not None:
             of_a = self.stated(of_a)
-            if self.trans != "N":
-                of_a = swap(of_a) if self.trans == "T" else adjoint(of_a)
+            if _trans_of(self) != "N":
+                of_a = swap(of_a) if _trans_of(self) == "T" else adjoint(of_a)
             change = MatMul()(of_a, out)
             t = -change if t is None else t - change
         return None if t is None else self(xs[0], t)
