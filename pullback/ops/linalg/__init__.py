@@ -4,6 +4,7 @@ from pullback.ops.linalg import (  # noqa: F401
     cholesky,
     determinant,
     dot_general,
+    eig,
     eigh,
     einsum,
     lu,
