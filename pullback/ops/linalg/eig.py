@@ -13,11 +13,20 @@ from pullback.ops.elementwise.complex_parts import COMPLEX_OF, Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.blocks import (
-    diagonal, diagonal_matrix, reciprocal_differences, scaled_columns, total,
+    diagonal,
+    diagonal_matrix,
+    reciprocal_differences,
+    scaled_columns,
+    total,
 )  # fmt: skip
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import (
-    MatrixKernel, check_matrices, each_matrix, either_failed, or_nan, or_zero,
+    MatrixKernel,
+    check_matrices,
+    each_matrix,
+    either_failed,
+    or_nan,
+    or_zero,
 )  # fmt: skip
 from pullback.ops.linalg.lu import Solve
 from pullback.ops.linalg.matmul import MatMul
