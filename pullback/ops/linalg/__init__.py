@@ -2,6 +2,7 @@
 
 from pullback.ops.linalg import (  # noqa: F401
     cholesky,
+    cofactor,
     determinant,
     dot_general,
     eig,
