@@ -23,13 +23,14 @@ from pullback.functions.barriers import optimization_barrier, stop_gradient
 from pullback.functions.comparisons import isinf, isnan, signbit
 from pullback.functions.complex_parts import complex, imag, real
 from pullback.functions.composed import composed
-from pullback.functions.data_types import astype, bitcast, finfo, result_type
+from pullback.functions.data_types import astype, bitcast, finfo
 from pullback.functions.exponentials import logaddexp
 from pullback.functions.factory import binary, float_unary
 from pullback.functions.rounding import trunc
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, complex128, float64, int32, int64
 from pullback.graph.dtypes import dtype as dtype_of
+from pullback.lazy.operators import cast_node
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.arithmetic import Abs
 from pullback.ops.elementwise.division import Rem
@@ -100,8 +101,9 @@ def float_power(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.float_power([1, 2, 3], -1).tolist()
     [1.0, 0.5, 0.333...]
     """
-    wide = complex128 if result_type(x1, x2).is_complex else float64
-    return pow(astype(x1, wide), astype(x2, wide))
+    a, b = operands(x1, x2)
+    wide = complex128 if a.type.dtype.is_complex else float64
+    return pow(wrap(cast_node(a, wide)), wrap(cast_node(b, wide)))
 
 
 @composed

@@ -124,8 +124,8 @@ def _differences(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> T
         (a, b), (c, d) = at(0, 1), at(-2, -1)
         first, last = (b - a) / gap(0), (d - c) / gap(-1)
     else:
-        first = _parabola(*at(0, 1, 2), gap(0), gap(1))
-        last = -_parabola(*at(-1, -2, -3), gap(-1), gap(-2))
+        first = _parabola(at(0, 1, 2), gap(0), gap(1))
+        last = -_parabola(at(-1, -2, -3), gap(-1), gap(-2))
     if n == 2:
         return concat([first, last], axis=axis)
     before, here, after = (x[along(axis, s)] for s in (slice(-2), slice(1, -1), slice(2, None)))
@@ -137,8 +137,9 @@ def _differences(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> T
     return concat([first, inner, last], axis=axis)
 
 
-def _parabola(a: Tensor, b: Tensor, c: Tensor, h: Tensor, k: Tensor) -> Tensor:
+def _parabola(values: list[Tensor], h: Tensor, k: Tensor) -> Tensor:
     """The slope at the first of three points of the parabola through them."""
+    a, b, c = values
     return -(2 * h + k) / (h * (h + k)) * a + (h + k) / (h * k) * b - h / (k * (h + k)) * c
 
 

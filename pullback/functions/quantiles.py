@@ -251,8 +251,8 @@ def _at_positions(values: Tensor, q: Tensor, method: str, skip: bool) -> Tensor:
     position = _POSITION[method](n, q)
     whole = floor(position)
     t = astype(_fraction(method, position, whole), values.dtype)
-    index = [astype(i.clip(0).clip(None, last), int64) for i in (whole, whole + 1)]
-    a, b = (_taken(values, i) for i in index)
+    low, high = (astype(i.clip(0).clip(None, last), int64) for i in (whole, whole + 1))
+    a, b = _taken(values, low), _taken(values, high)
     gap = b - a
     between = where(t >= 0.5, b - gap * (1 - t), a + gap * t)
     # The difference of infinities is not a number; their sum is what lies between them.

@@ -60,7 +60,7 @@ def geomspace(
             raise ArgumentError(
                 f"start and stop must not be 0, got {start} and {stop}", op="geomspace"
             )
-        return from_array(np.geomspace(*ends, num, endpoint).astype(kind.numpy))
+        return from_array(np.geomspace(ends[0], ends[1], num, endpoint).astype(kind.numpy))
     first, last = (astype(v, _wide_dtype(ends)) for v in ends)
     steps = max(num - 1 if endpoint else num, 1)
     index = shaped(arange(num, dtype=float64), (num,) + (1,) * max(first.ndim, last.ndim))
