@@ -30,6 +30,8 @@ from pullback.lazy.tensor import wrap
 from pullback.ops.index.along_axis import PutAlongAxisAdd
 from pullback.typing import ArrayLike, Number
 
+_FEW = 128  # so many edges are compared one by one
+
 Bins: TypeAlias = int | str | ArrayLike
 Limits: TypeAlias = tuple[Number, Number] | None
 
@@ -97,12 +99,22 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
         message = f"bins must be a vector, got {edges._node.type}"
         raise ShapeError(message, op="digitize", code="E3002")
     if edges.size < 2:
-        return searchsorted(edges, x, side="left" if right else "right")
+        return insertion_points(edges, x, not right)
     _refuse_disorder("digitize", bins, both=True)
     falling = edges[0] > edges[-1]
-    up = searchsorted(where(falling, flip(edges), edges), x, side="left" if right else "right")
-    down = searchsorted(where(falling, flip(edges), edges), x, side="right" if right else "left")
-    return where(falling, edges.size - down, up)
+    rising = where(falling, flip(edges), edges)
+    number = insertion_points(rising, x, not right)
+    return where(falling, edges.size - number, number)
+
+
+def insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
+    """The indices of `searchsorted`, after equal elements or before them. Few edges are compared
+    with each element, which is faster than to sort the elements."""
+    if edges.size > _FEW:
+        return searchsorted(edges, x, side="right" if after else "left")
+    below = as_tensor(x)[..., None]
+    beyond = ~(below < edges) if after else ~(below <= edges)  # NaN is beyond all
+    return reductions.sum(beyond, axis=-1)
 
 
 def _refuse_disorder(op: str, bins: ArrayLike, both: bool = False) -> None:
@@ -173,7 +185,7 @@ def _are_edges(bins: Bins) -> bool:
 
 def _bin_numbers(x: Tensor, edges: Tensor) -> Tensor:
     """The number of each element's bin, from 1; 0 and the last number are outside."""
-    number = searchsorted(edges, x, side="right")
+    number = insertion_points(edges, x, True)
     return where(x == edges[-1], edges.size - 1, number)
 
 

@@ -17,9 +17,10 @@ from pullback.functions.arguments import (
 from pullback.functions.arithmetic import remainder
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
+from pullback.functions.histograms import insertion_points
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
-from pullback.functions.sorting import argsort, searchsorted
+from pullback.functions.sorting import argsort
 from pullback.functions.statistics import diff
 from pullback.functions.where_take import take, where
 from pullback.lazy.tensor import wrap
@@ -73,7 +74,7 @@ def _interpolated(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
     if xp.size == 1:
         return fp[0] + (x - x)  # NaN stays
     flat = flatten(x)
-    after = searchsorted(xp, flat, side="right").clip(1, xp.size - 1)
+    after = insertion_points(xp, flat, True).clip(1, xp.size - 1)
     x0, x1, f0, f1 = (take(v, i) for v in (xp, fp) for i in (after - 1, after))
     width = x1 - x0
     slope = (f1 - f0) / where(width == 0, literal(1, width.dtype), width)

@@ -1,35 +1,35 @@
 """Medians, quantiles and percentiles.
 
-Elements are sorted with NaN last. A quantile lies at a position among the `n` numbers of a slice,
-usually between two of them; the methods of Hyndman and Fan (1996) and NumPy differ in how the
-position follows from `q`. Positions are computed in f64.
+Elements are sorted with NaN last. A quantile lies at a position among the numbers of a slice,
+usually between two of them, which `quantile_positions` computes in f64.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, axes_argument, float_node, literal
+from pullback.functions.arguments import Tensor, as_tensor, axes_argument, float_node, literal, node
 from pullback.functions.averages import weights_along
 from pullback.functions.comparisons import isfinite, isnan
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
 from pullback.functions.known_values import known_values
-from pullback.functions.rounding import ceil, floor
-from pullback.functions.rounding import round as rounded
+from pullback.functions.quantile_positions import INDEX, POSITION, neighbours, within
 from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.sorting import argsort, sort
-from pullback.functions.where_take import take_along_axis, where
+from pullback.functions.where_take import take, take_along_axis, where
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import bool_, float64, int64
+from pullback.lazy.hooks import hooks
+from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
+from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.typing import ArrayLike, Axis
 
 Method: TypeAlias = Literal[
@@ -37,56 +37,6 @@ Method: TypeAlias = Literal[
     "hazen", "weibull", "linear", "median_unbiased", "normal_unbiased", "lower", "higher",
     "midpoint", "nearest",
 ]  # fmt: skip
-
-
-def _between(alpha: float, beta: float) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
-
-
-def _after(position: Tensor, stay: Tensor) -> Tensor:
-    """The index after a position, or that at it."""
-    return floor(position) + where(stay, 0.0, 1.0)
-
-
-def _inverted_cdf(n: Tensor, q: Tensor) -> Tensor:
-    position = n * q - 1
-    return _after(position, position == floor(position))
-
-
-def _closest_observation(n: Tensor, q: Tensor) -> Tensor:
-    position = n * q - 1.5
-    whole = floor(position)
-    return _after(position, (position == whole) & (whole % 2 == 1))
-
-
-# the index of the element, by method
-_INDEX: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "inverted_cdf": _inverted_cdf,
-    "closest_observation": _closest_observation,
-    "lower": lambda n, q: floor((n - 1) * q),
-    "higher": lambda n, q: ceil((n - 1) * q),
-    "nearest": lambda n, q: rounded((n - 1) * q),
-}
-# the position between two elements, by method
-_POSITION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "linear": lambda n, q: (n - 1) * q,
-    "averaged_inverted_cdf": lambda n, q: n * q - 1,
-    "interpolated_inverted_cdf": _between(0, 1),
-    "hazen": _between(0.5, 0.5),
-    "weibull": _between(0, 0),
-    "median_unbiased": _between(1 / 3, 1 / 3),
-    "normal_unbiased": _between(3 / 8, 3 / 8),
-    "midpoint": lambda n, q: 0.5 * (floor((n - 1) * q) + ceil((n - 1) * q)),
-}
-
-
-def _fraction(method: str, position: Tensor, whole: Tensor) -> Tensor:
-    """How far between two elements the quantile lies."""
-    if method == "averaged_inverted_cdf":
-        return where(position == whole, 0.5, 1.0)
-    if method == "midpoint":
-        return where(position == whole, 0.0, 0.5)
-    return position - whole
 
 
 @composed
@@ -171,8 +121,8 @@ def _median(op: str, x: ArrayLike, axis: Axis, keepdims: bool, skip: bool) -> Te
     if not math.prod(x.shape[i] for i in axes):
         return _placed(_slices(x, axes).sum(-1, keepdims=True) * math.nan, (), x, axes, keepdims)
     values = sort(_slices(x, axes))
-    n = _numbers(values, skip)
-    low, high = (astype(floor((n - i) * 0.5), int64).clip(0) for i in (1, 0))
+    xp, n = _numbers(values, skip)
+    low, high = (xp.maximum(xp.floor((n - i) * 0.5), 0.0) for i in (1, 0))
     middle = (_taken(values, low) + _taken(values, high)) * 0.5
     return _placed(_or_nan(middle, values, skip), (), x, axes, keepdims)
 
@@ -181,36 +131,36 @@ def _quantile(
     op: str, x: ArrayLike, q: ArrayLike, scale: int, axis: Axis, method: str, keepdims: bool,
     weights: ArrayLike | None, skip: bool,
 ) -> Tensor:  # fmt: skip
-    if method not in _INDEX and method not in _POSITION:
-        names = ", ".join([*_INDEX, *_POSITION])
+    if method not in INDEX and method not in POSITION:
+        names = ", ".join([*INDEX, *POSITION])
         raise ArgumentError(f"method must be one of {names}, got {shown(method)}", op=op)
     x = as_tensor(x)
-    x = x if method in _INDEX and x.dtype is not bool_ else wrap(float_node(x))
+    x = x if method in INDEX and x.dtype is not bool_ else wrap(float_node(x))
     if x.dtype.is_complex:
         raise ArgumentError(f"needs real elements, got {x._node.type}", op=op)
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
     part = _parts_of_one(op, q, scale)
-    flat = shaped(part, (part.size,))
+    flat = part.reshape((part.size,))
     if weights is not None:
-        made = _weighted(op, x, flat, axes, axis, method, weights, skip)
+        made = _weighted(op, x, as_tensor(flat), axes, axis, method, weights, skip)
     else:
         made = _at_positions(sort(_slices(x, axes)), flat, method, skip)
-    if made.dtype.is_inexact:
+    if isinstance(flat, Tensor) and made.dtype.is_inexact:
         made = where((flat >= 0) & (flat <= 1), made, literal(math.nan, made.dtype))
     return _placed(made, part.shape, x, axes, keepdims)
 
 
-def _parts_of_one(op: str, q: ArrayLike, scale: int) -> Tensor:
+def _parts_of_one(op: str, q: ArrayLike, scale: int) -> Tensor | np.ndarray:
     """`q` from 0 to 1, in f64; known values are checked."""
     values = known_values(q)
     if values is not None and not ((values >= 0) & (values <= scale)).all():
         raise ArgumentError(f"q must be from 0 to {scale}, got {shown(q)}", op=op)
-    found = as_tensor(q if values is None else values.astype(np.float64))
+    found = astype(q, float64) if values is None else values.astype(np.float64)
     if found.ndim > 1:
-        raise ShapeError(f"q must be a number or a vector, got {found._node.type}", op=op)
-    return astype(found, float64) / scale
+        raise ShapeError(f"q must be a number or a vector, got rank {found.ndim}", op=op)
+    return found / scale
 
 
 def _slices(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -220,18 +170,21 @@ def _slices(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return shaped(moveaxis(x, axes, tuple(range(-len(axes), 0))), (*rest, count))
 
 
-def _numbers(values: Tensor, skip: bool) -> Tensor:
-    """How many elements of each slice count, along a last axis of size 1."""
+def _numbers(values: Tensor, skip: bool) -> tuple[Any, Any]:
+    """How many elements of each slice count, along a last axis of size 1 if it is not the same for
+    all; and the namespace to compute with it."""
     if not skip or not values.dtype.is_inexact:
-        return literal(values.shape[-1], float64)
-    return astype(reductions.sum(~isnan(values), axis=-1, keepdims=True), float64)
+        return np, float(values.shape[-1])
+    count = reductions.sum(~isnan(values), axis=-1, keepdims=True)
+    return hooks.functions, astype(count, float64)
 
 
-def _taken(values: Tensor, index: Tensor) -> Tensor:
-    """The elements of each slice at indices, which are those of each slice or of all."""
-    sizes = index.shape or (1,)
-    index = shaped(index, (1,) * (values.ndim - len(sizes)) + sizes)
-    return take_along_axis(values, index, axis=-1)
+def _taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
+    """The elements of each slice at indices, which are those of each slice or the same for all."""
+    if not isinstance(index, Tensor):
+        return take(values, np.atleast_1d(index).astype(np.int64), axis=-1)
+    index = spread(astype(index, int64), (*values.shape[:-1], index.shape[-1]))
+    return record(TakeAlongAxis(values.ndim - 1, True), (node(values), node(index)))
 
 
 def _or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
@@ -241,22 +194,24 @@ def _or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
     return where(isnan(values[..., -1:]), literal(math.nan, made.dtype), made)
 
 
-def _at_positions(values: Tensor, q: Tensor, method: str, skip: bool) -> Tensor:
+def _at_positions(values: Tensor, q: Tensor | np.ndarray, method: str, skip: bool) -> Tensor:
     """The quantiles of sorted slices along the last axis, where those of the result are `q`'s."""
-    n = _numbers(values, skip)
-    last = (n - 1).clip(0)
-    if method in _INDEX:
-        index = astype(_INDEX[method](n, q).clip(0).clip(None, last), int64)
-        return _or_nan(_taken(values, index), values, skip)
-    position = _POSITION[method](n, q)
-    whole = floor(position)
-    t = astype(_fraction(method, position, whole), values.dtype)
-    low, high = (astype(i.clip(0).clip(None, last), int64) for i in (whole, whole + 1))
-    a, b = _taken(values, low), _taken(values, high)
+    xp, n = _numbers(values, skip)
+    xp = hooks.functions if isinstance(q, Tensor) else xp
+    if method in INDEX:
+        made = _taken(values, within(xp, INDEX[method](xp, n, q), n))
+    else:
+        low, high, part = neighbours(xp, method, n, q)
+        made = _interpolated(_taken(values, low), _taken(values, high), astype(part, values.dtype))
+    return _or_nan(made, values, skip)
+
+
+def _interpolated(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
+    """The value between two; `t` is 0 at the first and 1 at the second."""
     gap = b - a
     between = where(t >= 0.5, b - gap * (1 - t), a + gap * t)
     # The difference of infinities is not a number; their sum is what lies between them.
-    return _or_nan(where(isfinite(gap), between, where(t == 0, a, a + b)), values, skip)
+    return where(isfinite(gap), between, where(t == 0, a, a + b))
 
 
 def _weighted(

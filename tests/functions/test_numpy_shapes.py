@@ -58,7 +58,7 @@ REARRANGING = [
     case("resize", A, (2, 3)), case("resize", V, (3, 5)), case("resize", I, 3),
     case("resize", EMPTY, (2, 2)), case("resize", V, (0, 2)), case("resize", V, ()),
     case("trim_zeros", np.array([0, 0, 1, 0, 2, 0])), case("trim_zeros", np.array([0.0, 0.0])),
-    case("trim_zeros", np.array([0, 1, 0, 2, 0]), "f"), case("trim_zeros", np.array([0, 1, 0]), "b"),
+    case("trim_zeros", np.array([0, 1, 0, 2, 0]), "f"), case("trim_zeros", [0, 1, 0], "b"),
     case("trim_zeros", np.pad(A, 2)), case("trim_zeros", np.pad(A, 2), axis=0),
     case("delete", V, 1), case("delete", V, -1), case("delete", A, [0, 2], axis=0),
     case("delete", A, slice(1, 3), axis=1), case("delete", A, 5), case("delete", V, []),
