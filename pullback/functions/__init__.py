@@ -28,6 +28,7 @@ from pullback.functions.joining import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
+from pullback.functions.packing import *
 from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *

@@ -65,7 +65,7 @@ def unwrap(
     steps = diff(x, axis=axis)
     whole = kind.is_integer
     high = period // 2 if whole else period / 2
-    low = -high if not whole or period % 2 == 0 else -high - 1
+    low = -high
     wrapped = remainder(steps - low, period) + low
     if not whole or period % 2 == 0:  # a step of exactly half a period keeps its sign
         wrapped = where((wrapped == low) & (steps > 0), high, wrapped)

@@ -33,7 +33,9 @@ def ptp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     [5, 8]
     """
     x = as_tensor(x)
-    return reductions.max(x, axis, keepdims) - reductions.min(x, axis, keepdims)
+    return reductions.max(x, axis=axis, keepdims=keepdims) - reductions.min(
+        x, axis=axis, keepdims=keepdims
+    )
 
 
 @composed
@@ -50,7 +52,7 @@ def average(
     """
     if weights is None:
         a = wrap(float_node(x))
-        result = mean(a, axis, keepdims)
+        result = mean(a, axis=axis, keepdims=keepdims)
         count = a.size / max(result.size, 1) if a.size else 0.0
         return (
             (result, spread(as_tensor(count).astype(result.dtype), result.shape))
@@ -60,8 +62,8 @@ def average(
     a, w = map(wrap, float_arguments(x, weights))
     axes = axes_argument("average", axis, a.ndim)
     w = weights_along("average", w, a.shape, axis)
-    total = reductions.sum(spread(w, a.shape), axes, keepdims=keepdims)
-    result = reductions.sum(a * w, axes, keepdims=keepdims) / total
+    total = reductions.sum(spread(w, a.shape), axis=axes, keepdims=keepdims)
+    result = reductions.sum(a * w, axis=axes, keepdims=keepdims) / total
     return (result, total) if returned else result
 
 
@@ -107,7 +109,7 @@ def cov(
         weighted = x - center
     else:
         total = reductions.sum(w)
-        center = reductions.sum(x * w, 1, keepdims=True) / total
+        center = reductions.sum(x * w, axis=1, keepdims=True) / total
         weighted = (x - center) * w
         spread_of = total if aweights is None else reductions.sum(w * astype(aweights, w.dtype))
         left = total - less * spread_of / total if less else total

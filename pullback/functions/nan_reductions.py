@@ -49,7 +49,7 @@ def nansum(
     >>> pb.nansum([1.0, pb.nan, 2.0]).item()
     3.0
     """
-    return reductions.sum(without_nan(as_tensor(x), 0), axis, dtype, keepdims)
+    return reductions.sum(without_nan(as_tensor(x), 0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @composed
@@ -61,7 +61,7 @@ def nanprod(
     >>> pb.nanprod([3.0, pb.nan, 2.0]).item()
     6.0
     """
-    return reductions.prod(without_nan(as_tensor(x), 1), axis, dtype, keepdims)
+    return reductions.prod(without_nan(as_tensor(x), 1), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @composed
@@ -72,7 +72,7 @@ def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     [1.0, 1.0, 3.0]
     """
     x, axis = _along_or_all("nancumsum", x, axis)
-    return cumulative_sum(without_nan(x, 0), axis, dtype)
+    return cumulative_sum(without_nan(x, 0), axis=axis, dtype=dtype)
 
 
 @composed
@@ -84,7 +84,7 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
     [3.0, 3.0, 6.0]
     """
     x, axis = _along_or_all("nancumprod", x, axis)
-    return cumulative_prod(without_nan(x, 1), axis, dtype)
+    return cumulative_prod(without_nan(x, 1), axis=axis, dtype=dtype)
 
 
 def _along_or_all(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
@@ -104,7 +104,7 @@ def nanmean(
     x = _float_tensor(x, dtype)
     axes = axes_argument("nanmean", axis, x.ndim)
     wide = _wide(x)
-    total = reductions.sum(without_nan(wide, 0), axes, keepdims=keepdims)
+    total = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=keepdims)
     return astype(total / count_numbers(x, axes, keepdims, wide.dtype.real), x.dtype)
 
 
@@ -124,11 +124,11 @@ def nanvar(
     wide, kind = _wide(x), x.dtype.real
     count = count_numbers(x, axes, True, wide.dtype.real)
     # A count of 0 gives NaN at the end; here it must not reach the gradients of other slices.
-    mean = reductions.sum(without_nan(wide, 0), axes, keepdims=True) / count.clip(1)
+    mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
     gap = where(isnan(x), literal(0, wide.dtype), wide - mean)
     squares = real(gap * conj(gap)) if wide.dtype.is_complex else gap * gap
     left = count - (ddof if correction is None else correction)
-    total = reductions.sum(squares, axes, keepdims=True)
+    total = reductions.sum(squares, axis=axes, keepdims=True)
     result = where(left > 0, total / where(left > 0, left, 1), literal(math.nan, total.dtype))
     if not keepdims:
         result = result.reshape([n for i, n in enumerate(result.shape) if i not in axes])
@@ -183,12 +183,13 @@ def _nan_extremum(
     op: str, extremum: Any, x: Tensor, axis: Axis, keepdims: bool, fill: float
 ) -> Tensor:
     if not x.dtype.is_inexact:
-        return extremum(x, axis, keepdims)
+        return extremum(x, axis=axis, keepdims=keepdims)
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
-    none = reductions.all(isnan(x), axes, keepdims)
-    return where(none, literal(math.nan, x.dtype), extremum(without_nan(x, fill), axes, keepdims))
+    none = reductions.all(isnan(x), axis=axes, keepdims=keepdims)
+    found = extremum(without_nan(x, fill), axis=axes, keepdims=keepdims)
+    return where(none, literal(math.nan, x.dtype), found)
 
 
 @composed
@@ -215,16 +216,17 @@ def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
 
 def _nan_arg(op: str, arg: Any, x: Tensor, axis: int | None, keepdims: bool, fill: float) -> Tensor:
     if not x.dtype.is_inexact:
-        return arg(x, axis, keepdims)
+        return arg(x, axis=axis, keepdims=keepdims)
     if x.dtype.is_complex:
         raise ArgumentError(f"needs real elements, got {x._node.type}", op=op)
     size = x.size if axis is None else x.shape[axis_of(op, axis, x.ndim)]
-    found = arg(without_nan(x, fill), axis, keepdims)
+    found = arg(without_nan(x, fill), axis=axis, keepdims=keepdims)
     if not size:
         return found
     # Among infinities of the fill's sign, NaN that was replaced may come first: ask again.
     reached = without_nan(x, -fill) == literal(fill, x.dtype)
-    tie = arg(astype(~reached if fill > 0 else reached, int64), axis, keepdims)
+    order = astype(~reached if fill > 0 else reached, int64)
+    tie = arg(order, axis=axis, keepdims=keepdims)
     present = reductions.any(~isnan(x) & ~reached, axis=axis, keepdims=keepdims)
     found = where(present, found, tie)
     none = reductions.all(isnan(x), axis=axis, keepdims=keepdims)
