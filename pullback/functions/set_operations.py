@@ -131,7 +131,7 @@ def setdiff1d(x1: ArrayLike, x2: ArrayLike, assume_unique: bool = False) -> Tens
     >>> pb.setdiff1d([3, 1, 2, 1], [2]).tolist()
     [1, 3]
     """
-    a, b = _flat_sets(x1, x2)
+    a, b = flatten(x1), flatten(x2)
     host = read(a)
     first = np.arange(a.size) if assume_unique else np.unique(host, return_index=True)[1]
     return take(a, first[~np.isin(host[first], read(b))])
