@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from pullback.errors import ArgumentError, DTypeError
 from pullback.fft.arguments import length_of
-from pullback.functions.arguments import dtype_or, number, ordered_axes
-from pullback.functions.creation import from_array
+from pullback.functions.arguments import dtype_or, literal, number, ordered_axes
+from pullback.functions.creation import arange
 from pullback.functions.joining import roll
-from pullback.functions.sharding import to_device
-from pullback.graph.arguments import real
+from pullback.functions.where_take import where
+from pullback.graph.arguments import real, shown
+from pullback.graph.dtypes import float64, int64
 from pullback.lazy.operators import NUMBERS, as_tensor
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -25,8 +25,9 @@ def fftfreq(
     [0.0, 0.5, -1.0, -0.5]
     """
     count = length_of("fft.fftfreq", n)
-    places = np.concatenate([np.arange((count + 1) // 2), np.arange(-(count // 2), 0)])
-    return _frequencies("fft.fftfreq", places, count, d, dtype, device)
+    k = arange(count, device=device)
+    places = where(k > literal((count - 1) // 2, int64), k - literal(count, int64), k)
+    return _frequencies("fft.fftfreq", places, count, d, dtype)
 
 
 def rfftfreq(
@@ -38,21 +39,23 @@ def rfftfreq(
     [0.0, 0.5, 1.0]
     """
     count = length_of("fft.rfftfreq", n)
-    return _frequencies("fft.rfftfreq", np.arange(count // 2 + 1), count, d, dtype, device)
+    places = arange(count // 2 + 1, device=device)
+    return _frequencies("fft.rfftfreq", places, count, d, dtype)
 
 
 def _frequencies(
-    op: str, places: np.ndarray, n: int, d: float | Tensor, dtype: DTypeLike | None,
-    device: str | None,
-) -> Tensor:  # fmt: skip
+    op: str, places: Tensor, n: int, d: float | Tensor, dtype: DTypeLike | None
+) -> Tensor:
     wanted = dtype_or(op, dtype, current().default_dtype)
+    if not wanted.is_float:
+        raise DTypeError(f"dtype must be a float, got {wanted}", op=op)
     spacing = number(real(op, d, "d"))
-    if type(spacing) in NUMBERS:
-        with np.errstate(all="ignore"):
-            made = from_array((places * (1.0 / np.float64(n * spacing))).astype(wanted.numpy))
-    else:
-        made = (from_array(places.astype(wanted.numpy)) / (spacing * n)).astype(wanted)
-    return made if device is None else to_device(made, device)
+    if type(spacing) not in NUMBERS:
+        return (places.astype(wanted) / (spacing * n)).astype(wanted)
+    if spacing == 0:
+        raise ArgumentError(f"d must not be 0, got {shown(d)}", op=op)
+    # as NumPy does: in f64, multiplied by the spacing of the frequencies
+    return (places.astype(float64) * literal(1.0 / (n * spacing), float64)).astype(wanted)
 
 
 def fftshift(x: ArrayLike, axes: Axis = None) -> Tensor:

@@ -376,6 +376,7 @@ def public() -> Iterator[tuple[str, Callable]]:
     spaces = {
         "pb": pb, "pb.random": pb.random, "pb.optim": pb.optim, "pb.ir": pb.ir, "pb.tree": pb.tree,
         "pb.debug": pb.debug, "pb.distributed": pb.distributed, "Tensor": pb.Tensor,
+        "pb.fft": pb.fft,
     }  # fmt: skip
     for prefix, space in spaces.items():
         for name in dir(space):
