@@ -7,6 +7,7 @@ import math
 from pullback.fft.half_spectra import irfft, rfft
 from pullback.fft.transforms import fft
 from pullback.functions.arguments import literal
+from pullback.functions.barriers import optimization_barrier
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.creation import zeros_like
@@ -99,7 +100,8 @@ def _positions(n: int) -> Tensor:
 def _rotation(n: int, dtype: DType, step: float, start: float = 0.0) -> Tensor:
     """The numbers exp(i (start + k step)) for k from 0 to n - 1."""
     angles = _positions(n).astype(dtype) * literal(step, dtype) + literal(start, dtype)
-    return complex_of(cos(angles), sin(angles))
+    # once for all examples: fused with a product, it would be computed for each of them
+    return optimization_barrier(complex_of(cos(angles), sin(angles)))
 
 
 def _ends_scaled(x: Tensor, first: float, last: float) -> Tensor:

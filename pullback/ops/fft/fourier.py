@@ -165,6 +165,8 @@ class Irfft(Fourier):
         return made.astype(np.float32 if x.dtype == np.complex64 else np.float64)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        if b.platform == "cpu" and len(self.axes) <= MOST_AXES:
+            return lower_fft(b, "IRFFT", x, self.axes, out.dtype, self.length)
         *others, last = self.axes
         if others:
             x = lower_fft(b, "IFFT", x, others)
