@@ -11,11 +11,13 @@ from pullback.functions.bitwise import *
 from pullback.functions.comparisons import *
 from pullback.functions.complex_parts import *
 from pullback.functions.convolution import *
+from pullback.functions.correlation import *
 from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
 from pullback.functions.exponentials import *
 from pullback.functions.joining import *
+from pullback.functions.polynomials import *
 from pullback.functions.products import *
 from pullback.functions.reductions import *
 from pullback.functions.rounding import *
@@ -26,6 +28,7 @@ from pullback.functions.sorting import *
 from pullback.functions.special import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
+from pullback.functions.vector_products import *
 from pullback.functions.where_take import *
 from pullback.lazy import methods
 from pullback.lazy.hooks import hooks

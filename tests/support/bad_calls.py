@@ -132,7 +132,8 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
 # -- kinds of parameters --------------------------------------------------------------------------
 
 KIND_BY_NAME = {
-    "axis": "axis", "axis1": "axis", "axis2": "axis", "split_axis": "axis", "concat_axis": "axis",
+    "axis": "axis", "axis1": "axis", "axis2": "axis", "axisa": "axis", "axisb": "axis",
+    "axisc": "axis", "split_axis": "axis", "concat_axis": "axis",
     "source": "axis", "destination": "axis", "axes": "sequence", "mesh": "mesh", "spec": "spec",
     "in_specs": "spec", "out_specs": "spec", "sharding": "spec", "module": "module",
     "program": "program", "shape": "size", "window": "size", "strides": "size", "dilation": "size",
@@ -201,6 +202,8 @@ GOOD: dict[str, dict[str, Any]] = {
         "pred": True, "true_fun": lambda: total, "false_fun": lambda: total, "args": vector},
     "pb.conv": {"x": image, "filters": lambda: pb.ones((2, 2, 2, 3))},
     "pb.conv2d": {"x": image, "filters": lambda: pb.ones((2, 2, 2, 3))},
+    "pb.convolve": {"a": vector, "v": vector}, "pb.correlate": {"a": vector, "v": vector},
+    "pb.dot": {"a": square, "b": square}, "pb.polyval": {"p": vector}, "pb.vander": {"x": vector},
     "pb.default_device": {"name": "cpu:0"}, "pb.default_dtype": {"spec": "float32"},
     "pb.dynamic_slice": {"starts": (0, 0), "sizes": (1, 2)},
     "pb.dynamic_update_slice": {"update": lambda: pb.ones((1, 1)), "starts": (0, 0)},
