@@ -1,3 +1,12 @@
-"""Products of vectors, matrices and tensors."""
+"""Products of vectors, matrices and tensors, factorizations and solvers of matrices."""
 
-from pullback.ops.linalg import dot_general, einsum, matmul  # noqa: F401
+from pullback.ops.linalg import (  # noqa: F401
+    cholesky,
+    determinant,
+    dot_general,
+    einsum,
+    lu,
+    matmul,
+    permutation,
+    triangular_solve,
+)  # fmt: skip
