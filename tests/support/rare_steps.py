@@ -83,9 +83,7 @@ def windowed(a: Any, pool: list, n: int) -> Any:
     sizes = tuple([max(1, d - 1) for d in a.shape])
     starts = [abs(pb.sum(whole(a, pool))) % 2 if d > 1 else 0 for d in a.shape]
     part = pb.dynamic_slice(a, starts, sizes)
-    return (
-        part if n % 2 else pb.dynamic_update_slice(a, part * 2 if not is_bool(a) else ~part, starts)
-    )
+    return part if n % 2 else pb.dynamic_update_slice(a, pb.flip(part), starts)
 
 
 def written(a: Any, pool: list, n: int) -> Any:
