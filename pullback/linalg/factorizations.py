@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, node, record_as
@@ -19,14 +19,16 @@ from pullback.linalg.arguments import float_operands, recorded_results, solved, 
 from pullback.ops.linalg.cholesky import Cholesky
 from pullback.ops.linalg.lu import LU
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
+from pullback.ops.linalg.qr import QR
+from pullback.ops.linalg.svd import SVD, SingularValues
 from pullback.ops.linalg.triangles import Hermitian
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.shape.axes import ExpandDims
 from pullback.typing import ArrayLike
 
 __all__ = [
-    "CholeskyFactor", "LUFactor", "LUResult", "cho_factor", "cho_solve", "cholesky", "lu",
-    "lu_factor", "lu_solve",
+    "CholeskyFactor", "LUFactor", "LUResult", "QRResult", "SVDResult", "cho_factor", "cho_solve",
+    "cholesky", "lu", "lu_factor", "lu_solve", "qr", "svd", "svdvals",
 ]  # fmt: skip
 
 
@@ -36,6 +38,67 @@ class LUResult(NamedTuple):
     P: Tensor
     L: Tensor
     U: Tensor
+
+
+class QRResult(NamedTuple):
+    """The result of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVDResult(NamedTuple):
+    """The result of `svd`: x = U @ diag(S) @ Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@validated
+def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult | Tensor:
+    """Return Q, whose columns are orthonormal, and R, upper triangular, with x = Q @ R.
+
+    Q has as many columns as `x` has rows or columns, whichever are fewer, or in the mode "complete"
+    as many as rows. The mode "r" returns R alone.
+
+    >>> Q, R = pb.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> R.numpy().round(2).tolist()
+    [[-5.0, -2.2], [0.0, 0.4]]
+    """
+    name = "linalg.qr"
+    if mode not in ("reduced", "complete", "r"):
+        what = f'mode must be "reduced", "complete" or "r", got {mode!r}'
+        raise ArgumentError(what, op=name)
+    found = QRResult(*recorded_results(name, QR(mode == "complete"), float_node(x)))
+    return found.R if mode == "r" else found
+
+
+@validated
+def svd(x: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Tensor:
+    """Return the singular value decomposition, x = U @ diag(S) @ Vh.
+
+    The singular values S are real and descending. U and Vh are square, or with `full_matrices`
+    false have as many columns and rows as there are singular values. Without `compute_uv`, return S
+    alone, as `svdvals` does.
+
+    >>> U, S, Vh = pb.linalg.svd([[3.0, 0.0], [0.0, -4.0]])
+    >>> S.tolist()
+    [4.0, 3.0]
+    """
+    name = "linalg.svd"
+    if not compute_uv:
+        return record_as(name, SingularValues(), float_node(x))
+    return SVDResult(*recorded_results(name, SVD(full_matrices), float_node(x)))
+
+
+def svdvals(x: ArrayLike) -> Tensor:
+    """Return the singular values of matrices, in descending order.
+
+    >>> pb.linalg.svdvals([[3.0, 0.0], [0.0, -4.0]]).tolist()
+    [4.0, 3.0]
+    """
+    return record_as("linalg.svdvals", SingularValues(), float_node(x))
 
 
 @validated

@@ -4,9 +4,12 @@ from pullback.ops.linalg import (  # noqa: F401
     cholesky,
     determinant,
     dot_general,
+    eigh,
     einsum,
     lu,
     matmul,
     permutation,
+    qr,
+    svd,
     triangular_solve,
-)  # fmt: skip
+)

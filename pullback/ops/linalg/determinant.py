@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import int32
+from pullback.graph.kinds import SparseCotangents
 from pullback.ops.elementwise.arithmetic import Abs, Sign
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.exponential import Log
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.blocks import diagonal
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.linear_solve import swap
@@ -24,11 +26,6 @@ from pullback.ops.reduce.reductions import Prod, Sum
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape
-
-
-def diagonal(x: Node) -> Node:
-    """Return the diagonal of square matrices, as vectors."""
-    return Sum((x.type.rank - 1,), False)(on_diagonal(x))
 
 
 def trace(x: Node) -> Node:
@@ -50,7 +47,7 @@ def pivots_and_sign(x: Node) -> tuple[Node, Node]:
     return diagonal(factors), Prod((rank - 1,), False)(where(stays, one, -1))
 
 
-class SlogDet(Composite):
+class SlogDet(Composite, SparseCotangents):
     """The sign of the determinant and the logarithm of its absolute value.
 
     The sign of a complex determinant is a number of absolute value 1. A singular matrix has the

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
-from pullback.graph.dtypes import complex64, complex128, float32, float64
+from pullback.graph.dtypes import bool_, complex64, complex128, float32, float64, int32
 from pullback.ops.prelude import Axis, Imported, Node, Op, Type, results, same_dtype, spread_all
 
 DTYPES = (float32, float64, complex64, complex128)
@@ -81,26 +81,26 @@ def check_matrices(op: Op, *xs: Type, square: bool = False) -> None:
         raise ShapeError(what, code="E3003", extents=xs[0].shape[-2:])
 
 
-def each_matrix(f: Callable[[np.ndarray], Any], x: np.ndarray) -> Any:
-    """Apply a function of NumPy to a stack of matrices; those on which it fails give NaN."""
-    try:
-        return f(x)
-    except np.linalg.LinAlgError:
-        pass
-    rows = [_or_nan(f, m) for m in x.reshape(-1, *x.shape[-2:])]
-    if isinstance(rows[0], tuple):
-        return tuple([np.reshape(ys, (*x.shape[:-2], *ys[0].shape)) for ys in zip(*rows)])
-    return np.reshape(rows, (*x.shape[:-2], *rows[0].shape))
-
-
-def _or_nan(f: Callable[[np.ndarray], Any], x: np.ndarray) -> Any:
-    try:
-        return f(x)
-    except np.linalg.LinAlgError:
-        made = f(np.eye(*x.shape, dtype=x.dtype))
-        if isinstance(made, tuple):
-            return tuple([np.full_like(y, np.nan) for y in made])
-        return np.full_like(made, np.nan)
+def each_matrix(f: Callable[[np.ndarray], Any], x: np.ndarray, finite: bool = False) -> Any:
+    """Apply a function of NumPy to a stack of matrices; those on which it fails give NaN, and with
+    `finite` those that contain NaN or infinities."""
+    bad = ~np.isfinite(x).all((-2, -1)) if finite else np.zeros(x.shape[:-2], bool)
+    if not bad.any():
+        try:
+            return f(x)
+        except np.linalg.LinAlgError:
+            pass
+    made = f(np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape))
+    several = isinstance(made, tuple)
+    results = [np.array(y) for y in (made if several else (made,))]
+    for i in np.ndindex(x.shape[:-2]):
+        try:
+            found = None if bad[i] else f(x[i])
+        except np.linalg.LinAlgError:
+            found = None
+        for k, y in enumerate(results):
+            y[i] = np.nan if found is None else found[k] if several else found
+    return tuple(results) if several else results[0]
 
 
 def swapped(b: Any, x: Any) -> Any:
@@ -114,9 +114,32 @@ def swapped_type(x: Type) -> Type:
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
-def or_nan(b: Any, info: Any, x: Any) -> Any:
-    """Write the value, or NaN for the matrices on which LAPACK reports a failure."""
+def or_nan(b: Any, info: Any, *xs: Any) -> Any:
+    """Write the values, or NaN for the matrices whose `info` (a number for each) is not 0."""
     failed = b.compare("NE", info, b.full(info.type, 0))
     dims = tuple(range(len(info.shape)))
-    failed = b.broadcast_in_dim(failed, x.shape, dims)
-    return b.select(failed, b.full(x.type, np.nan), x)
+    made = tuple(
+        [b.select(b.broadcast_in_dim(failed, x.shape, dims), b.full(x.type, np.nan), x) for x in xs]
+    )
+    return made if len(made) > 1 else made[0]
+
+
+def or_zero(b: Any, x: Any) -> tuple[Any, Any]:
+    """Write the matrices, with zeros in place of those that are not finite, and 1 for each of
+    these: iterations that get NaN may not end."""
+    rank, real = len(x.shape), Type(x.shape, x.dtype.real)
+    names = ("real", "imag") if x.dtype.is_complex else ()
+    bad = None
+    for part in [b.op(f"stablehlo.{p}", x, out=real) for p in names] or [x]:
+        flags = b.convert(b.op("stablehlo.is_finite", part, out=Type(x.shape, bool_)), int32)
+        found = b.reduce("minimum", flags, 1, (rank - 2, rank - 1))
+        bad = found if bad is None else b.op("stablehlo.minimum", bad, found, out=found.type)
+    bad = b.op("stablehlo.subtract", b.full(bad.type, 1), bad, out=bad.type)
+    mask = b.compare("NE", bad, b.full(bad.type, 0))
+    mask = b.broadcast_in_dim(mask, x.shape, tuple(range(rank - 2)))
+    return b.select(mask, b.full(x.type, 0), x), bad
+
+
+def either_failed(b: Any, info: Any, bad: Any) -> Any:
+    """Write a number for each matrix that is not 0 if one of two is not."""
+    return b.op("stablehlo.or", info, bad, out=info.type)
