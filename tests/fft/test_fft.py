@@ -81,8 +81,8 @@ def check_all(cases: list[Case]) -> None:
 @pytest.mark.parametrize("engine", ["reference", "xla"])
 @pytest.mark.parametrize("cases", [CASES, COSINES], ids=["fourier", "cosine"])
 def test_values_agree_with_numpy_and_scipy(cases: list[Case], engine: str) -> None:
-    with pb.config(engine=engine):
-        check_all(cases)
+    with pb.config(engine=engine):  # compiling takes most of the time
+        check_all(cases if engine == "reference" else cases[::3])
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
