@@ -17,6 +17,7 @@ from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
 from pullback.functions.exponentials import *
 from pullback.functions.joining import *
+from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
 from pullback.functions.products import *
 from pullback.functions.reductions import *
