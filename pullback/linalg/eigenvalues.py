@@ -9,11 +9,19 @@ from pullback.functions.arguments import float_node, record_as
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
 from pullback.linalg.arguments import recorded_results
+from pullback.ops.linalg.eig import Eig, Eigvals
 from pullback.ops.linalg.eigh import Eigh, EigvalsH
 from pullback.ops.linalg.triangles import Hermitian
 from pullback.typing import ArrayLike
 
-__all__ = ["EighResult", "eigh", "eigvalsh"]
+__all__ = ["EigResult", "EighResult", "eig", "eigh", "eigvals", "eigvalsh"]
+
+
+class EigResult(NamedTuple):
+    """The result of `eig`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
@@ -21,6 +29,27 @@ class EighResult(NamedTuple):
 
     eigenvalues: Tensor
     eigenvectors: Tensor
+
+
+def eig(x: ArrayLike) -> EigResult:
+    """Return the eigenvalues of square matrices, in no order, and the eigenvectors: both complex.
+
+    Column i of `eigenvectors`, which has length 1, belongs to eigenvalue i.
+
+    >>> values, vectors = pb.linalg.eig([[0.0, 1.0], [-1.0, 0.0]])
+    >>> values.tolist()
+    [1j, -1j]
+    """
+    return EigResult(*recorded_results("linalg.eig", Eig(), float_node(x)))
+
+
+def eigvals(x: ArrayLike) -> Tensor:
+    """Return the eigenvalues of square matrices, in no order; they are complex.
+
+    >>> pb.linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]]).tolist()
+    [1j, -1j]
+    """
+    return record_as("linalg.eigvals", Eigvals(), float_node(x))
 
 
 def eigh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> EighResult:

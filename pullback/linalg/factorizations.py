@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, node, record_as
@@ -55,6 +55,10 @@ class SVDResult(NamedTuple):
     Vh: Tensor
 
 
+@overload
+def qr(x: ArrayLike, mode: Literal["reduced", "complete"] = "reduced") -> QRResult: ...
+@overload
+def qr(x: ArrayLike, mode: Literal["r"]) -> Tensor: ...
 @validated
 def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult | Tensor:
     """Return Q, whose columns are orthonormal, and R, upper triangular, with x = Q @ R.
@@ -63,8 +67,9 @@ def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
     as many as rows. The mode "r" returns R alone.
 
     >>> Q, R = pb.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
-    >>> R.numpy().round(2).tolist()
-    [[-5.0, -2.2], [0.0, 0.4]]
+    >>> R.numpy().round(2)
+    array([[-5. , -2.2],
+           [ 0. ,  0.4]], dtype=float32)
     """
     name = "linalg.qr"
     if mode not in ("reduced", "complete", "r"):
@@ -74,6 +79,12 @@ def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
     return found.R if mode == "r" else found
 
 
+@overload
+def svd(
+    x: ArrayLike, full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> SVDResult: ...
+@overload
+def svd(x: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False]) -> Tensor: ...
 @validated
 def svd(x: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Tensor:
     """Return the singular value decomposition, x = U @ diag(S) @ Vh.
@@ -155,6 +166,12 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Tensor:
     return solved(name, TriangularSolve(lower, second), c, found._node)
 
 
+@overload
+def lu(a: ArrayLike, permute_l: Literal[False] = False, p_indices: bool = False) -> LUResult: ...
+@overload
+def lu(
+    a: ArrayLike, permute_l: Literal[True], p_indices: bool = False
+) -> tuple[Tensor, Tensor]: ...
 @validated
 def lu(
     a: ArrayLike, permute_l: bool = False, p_indices: bool = False

@@ -8,12 +8,13 @@ from pullback.functions.arguments import float_node, record_as
 from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.linalg.arguments import float_operands, recorded_results, solved, trans_argument
+from pullback.ops.linalg.cofactor import Det
 from pullback.ops.linalg.determinant import SlogDet
 from pullback.ops.linalg.lu import Inverse, Solve
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.typing import ArrayLike
 
-__all__ = ["SlogdetResult", "inv", "slogdet", "solve", "solve_triangular"]
+__all__ = ["SlogdetResult", "det", "inv", "slogdet", "solve", "solve_triangular"]
 
 
 class SlogdetResult(NamedTuple):
@@ -61,6 +62,15 @@ def inv(x: ArrayLike) -> Tensor:
     [[0.5, 0.0], [0.0, 0.25]]
     """
     return record_as("linalg.inv", Inverse(), float_node(x))
+
+
+def det(x: ArrayLike) -> Tensor:
+    """Return the determinant of square matrices; its gradient is right at singular ones too.
+
+    >>> pb.linalg.det([[2.0, 1.0], [1.0, 2.0]]).item()
+    3.0
+    """
+    return record_as("linalg.det", Det(), float_node(x))
 
 
 def slogdet(x: ArrayLike) -> SlogdetResult:

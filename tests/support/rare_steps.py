@@ -50,7 +50,7 @@ def paired(a: Any, pool: list, n: int) -> Any:
     kinds: list[Callable] = [
         pb.hypot, pb.atan2, pb.copysign, pb.remainder, pb.floor_divide, pb.maximum, pb.minimum,
         lambda x, y: abs(x) ** y, lambda x, y: x**y, lambda x, y: pb.clip(x, y, y + 1.0),
-        lambda x, y: x * pb.stop_gradient(y), lambda x, y: pb.where(x < y, x / y, y / x),
+        lambda x, y: x * pb.stop_gradient(pb.sign(y)), lambda x, y: pb.where(x < y, x / y, y / x),
     ]  # fmt: skip
     return kinds[n // 5 % len(kinds)](x, y)
 

@@ -2,8 +2,10 @@
 
 from pullback.ops.linalg import (  # noqa: F401
     cholesky,
+    cofactor,
     determinant,
     dot_general,
+    eig,
     eigh,
     einsum,
     exponential,

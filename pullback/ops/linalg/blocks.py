@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.linalg.triangles import on_diagonal
 from pullback.ops.prelude import Node, constant
@@ -40,11 +42,19 @@ def padded(x: Node, size: int) -> Node:
 
 def padded_rows(x: Node, size: int) -> Node:
     """Return matrices with zero rows below, so that there are `size` rows."""
-    *batch, m, n = x.type.shape
+    *batch, m, _ = x.type.shape
     if m == size:
         return x
     zero = (0,) * (len(batch) + 2)
     return Pad(zero, (*zero[2:], size - m, 0), zero)(x, constant(0, x.type.dtype))
+
+
+def total(terms: Sequence[Node]) -> Node:
+    """Return the sum of one or more terms."""
+    made = terms[0]
+    for term in terms[1:]:
+        made = made + term
+    return made
 
 
 def diagonal(x: Node) -> Node:

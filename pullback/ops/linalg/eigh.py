@@ -82,7 +82,7 @@ class Eigh(MatrixKernel, SparseCotangents):
 
 
 class EigvalsH(MatrixKernel):
-    """The eigenvalues of Hermitian matrices, in ascending order; only the lower triangle is read."""
+    """The eigenvalues of Hermitian matrices, ascending; only the lower triangle is read."""
 
     title = "eigvalsh"
     factors = fixed_factor_rule("... _ _ -> ... _")

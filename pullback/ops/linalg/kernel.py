@@ -129,12 +129,12 @@ def or_zero(b: Any, x: Any) -> tuple[Any, Any]:
     these: iterations that get NaN may not end."""
     rank, real = len(x.shape), Type(x.shape, x.dtype.real)
     names = ("real", "imag") if x.dtype.is_complex else ()
-    bad = None
+    finite = b.full(Type(x.shape[:-2], int32), 1)
     for part in [b.op(f"stablehlo.{p}", x, out=real) for p in names] or [x]:
         flags = b.convert(b.op("stablehlo.is_finite", part, out=Type(x.shape, bool_)), int32)
         found = b.reduce("minimum", flags, 1, (rank - 2, rank - 1))
-        bad = found if bad is None else b.op("stablehlo.minimum", bad, found, out=found.type)
-    bad = b.op("stablehlo.subtract", b.full(bad.type, 1), bad, out=bad.type)
+        finite = b.op("stablehlo.minimum", finite, found, out=found.type)
+    bad = b.op("stablehlo.subtract", b.full(finite.type, 1), finite, out=finite.type)
     mask = b.compare("NE", bad, b.full(bad.type, 0))
     mask = b.broadcast_in_dim(mask, x.shape, tuple(range(rank - 2)))
     return b.select(mask, b.full(x.type, 0), x), bad

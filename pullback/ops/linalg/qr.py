@@ -12,7 +12,7 @@ from pullback.graph.kinds import SparseCotangents
 from pullback.ops.elementwise.complex_parts import Complex, Imag
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
-from pullback.ops.linalg.blocks import columns, padded, padded_rows, rows
+from pullback.ops.linalg.blocks import columns, padded, padded_rows, rows, total
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import MatrixKernel, check_matrices
 from pullback.ops.linalg.matmul import MatMul
@@ -52,37 +52,34 @@ class QR(MatrixKernel, SparseCotangents):
         return _householder(b, out, x, b.cusolver, "cusolver_geqrf", "cusolver_orgqr")
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        # From the forward rule backwards: x = q r changes r by `inner`, and q by `turn`, which are
+        # parts of the change of x times the inverse of r (`pulled` is its cotangent).
         (q, r), (of_q, of_r) = out, g
         *_, m, n = xs[0].type.shape
         least = min(m, n)
-        first = columns(q, 0, least)
-        head = rows(r, 0, least)
-        of_x = None
-        of_turn = None
-        of_inner = None
-        pulled = None  # the cotangent of the first columns of x times the inverse of r
+        first, head = columns(q, 0, least), rows(r, 0, least)
+        of_turn: list[Node] = []
+        of_inner: list[Node] = []
+        pulled: list[Node] = []
+        of_x: list[Node] = []
         if of_q is not None:
             of_first = columns(of_q, 0, least)
-            of_turn = MatMul()(adjoint(first), of_first)
+            of_turn.append(MatMul()(adjoint(first), of_first))
             if m > least:
-                pulled, of_inner = of_first, -of_turn
+                pulled.append(of_first)
+                of_inner.append(-of_turn[0])
             if q.type.shape[-1] > least:
                 rest, of_rest = (columns(v, least, m) for v in (q, of_q))
-                change = MatMul()(MatMul()(rest, adjoint(of_rest)), first)
-                pulled = -change if pulled is None else pulled - change
+                pulled.append(-MatMul()(MatMul()(rest, adjoint(of_rest)), first))
         if of_r is not None:
             of_head = rows(of_r, 0, least)
-            of_x = MatMul()(first, of_head)
-            change = MatMul()(of_head, adjoint(head))
-            of_turn = -change if of_turn is None else of_turn - change
-        turned = _antihermitian_pull(of_turn)
-        of_inner = turned if of_inner is None else of_inner + turned
-        change = MatMul()(first, of_inner)
-        pulled = change if pulled is None else pulled + change
+            of_x.append(MatMul()(first, of_head))
+            of_turn.append(-MatMul()(of_head, adjoint(head)))
+        of_inner.append(_antihermitian_pull(total(of_turn)))
+        pulled.append(MatMul()(first, total(of_inner)))
         corner = columns(head, 0, least)
-        of_columns = adjoint(TriangularSolve(False, "N")(corner, adjoint(pulled)))
-        of_columns = padded(of_columns, n)
-        return [of_columns if of_x is None else of_x + of_columns]
+        of_columns = adjoint(TriangularSolve(False, "N")(corner, adjoint(total(pulled))))
+        return [total([*of_x, padded(of_columns, n)])]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:

@@ -23,6 +23,7 @@ from pullback.ops.linalg.blocks import (
     reciprocal_or_zero,
     rows,
     scaled_columns,
+    total,
 )  # fmt: skip
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import (
@@ -43,8 +44,8 @@ from pullback.ops.samples import complexes, real
 class SVD(MatrixKernel, SparseCotangents):
     """The factors u, s and vh of x = u diag(s) vh.
 
-    Singular values s are real, descending and not negative; u and the adjoint of vh have orthonormal
-    columns, as many as there are singular values or, with `full`, as many as rows. A pair of
+    Singular values s are real, descending and not negative; u and the adjoint of vh have
+    orthonormal columns, as many as singular values or, with `full`, as many as rows. A pair of
     singular vectors may be multiplied by any number of absolute value 1. Derivatives between
     vectors of equal singular values, and those that divide by a singular value of 0, are 0.
     """
@@ -95,13 +96,7 @@ class SVD(MatrixKernel, SparseCotangents):
             if not self.full and vh.type.shape[-1] > q:
                 rest = scaled_columns(_outside(v, of_v), reciprocal_or_zero(s))
                 outside.append(MatMul()(u, adjoint(rest)))
-        middle = terms[0]
-        for term in terms[1:]:
-            middle = middle + term
-        made = MatMul()(MatMul()(u, middle), vh)
-        for term in outside:
-            made = made + term
-        return [made]
+        return [total([MatMul()(MatMul()(u, total(terms)), vh), *outside])]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:
