@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import axis_of, fresh, integer
+from pullback.functions.arguments import axis_of, fresh, integer, placed
 from pullback.functions.creation import eye
 from pullback.functions.products import diagonal as diagonal_of_last
 from pullback.functions.products import matmul, outer, tensordot, vecdot
@@ -88,7 +88,7 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Tensor:
     5
     """
     op = "linalg.multi_dot"
-    factors = [as_tensor(a) for a in sequence(op, arrays, "arrays")]
+    factors = [placed(op, as_tensor, a) for a in sequence(op, arrays, "arrays")]
     if len(factors) < 2:
         raise ShapeError(f"arrays must be two matrices or more, got {len(factors)}", op=op)
     for i, a in enumerate(factors):
