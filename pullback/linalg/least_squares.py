@@ -21,12 +21,12 @@ from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_operands
+from pullback.linalg.arguments import float_operands, recorded_results
 from pullback.linalg.norms import MatrixOrder, matrix_norm, rounding_tolerance
 from pullback.linalg.solvers import inv
 from pullback.ops.linalg.eigh import EigvalsH
 from pullback.ops.linalg.pseudoinverse import PseudoInverse
-from pullback.ops.linalg.svd import SingularValues
+from pullback.ops.linalg.svd import SVD, SingularValues
 from pullback.ops.linalg.triangles import Hermitian
 from pullback.typing import ArrayLike
 
@@ -127,7 +127,8 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
         residuals = sum(missed * missed, -2)
     else:
         residuals = zeros((*solution.shape[:-2], 0), dtype=left.dtype.real)
-    values = record_as(op, SingularValues(), left._node)
+    # the same decomposition as in the pseudoinverse, so that the compiler merges them
+    values = recorded_results(op, SVD(), left._node)[1]
     limit = _relative(op, left, rcond) * largest(values, -1) if min(m, n) else zeros(())
     rank = sum((values > expand_dims(limit, -1)).astype(int64), -1)
     return LstsqResult(squeeze(solution, -1) if vector else solution, residuals, rank, values)
