@@ -14,6 +14,7 @@ from pullback.functions.choosing import *
 from pullback.functions.comparisons import *
 from pullback.functions.complex_parts import *
 from pullback.functions.convolution import *
+from pullback.functions.correlation import *
 from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
@@ -30,6 +31,8 @@ from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
 from pullback.functions.predicates import *
+from pullback.functions.polynomial_fit import *
+from pullback.functions.polynomials import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *
 from pullback.functions.rearranging import *
@@ -46,6 +49,7 @@ from pullback.functions.special import *
 from pullback.functions.stacking import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
+from pullback.functions.vector_products import *
 from pullback.functions.where_take import *
 from pullback.functions.windows import *
 from pullback.lazy import methods
