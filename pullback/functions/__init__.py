@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pullback.functions.activations import *
+from pullback.functions.along_axis import *
 from pullback.functions.arithmetic import *
 from pullback.functions.barriers import *
 from pullback.functions.bitwise import *
@@ -14,11 +15,15 @@ from pullback.functions.convolution import *
 from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
+from pullback.functions.einstein import *
 from pullback.functions.exponentials import *
 from pullback.functions.joining import *
+from pullback.functions.numpy_names import *
+from pullback.functions.padding import *
 from pullback.functions.products import *
 from pullback.functions.reductions import *
 from pullback.functions.rounding import *
+from pullback.functions.segments import *
 from pullback.functions.sets import *
 from pullback.functions.shape import *
 from pullback.functions.sharding import *
