@@ -125,7 +125,9 @@ def _variance(
         divisor = _degrees_of_freedom(left, a.type.dtype.real)
     else:
         center = mean(wrap(a), axes, True, where=where)
-        squares = selected(op, _squared_magnitude(wrap(a) - center)._node, where, 0)
+        a = selected(op, a, where, 0)  # before NaN can reach a derivative
+        deviations = selected(op, (wrap(a) - center)._node, where, 0)
+        squares = _squared_magnitude(wrap(deviations))._node
         left = _masked_count(op, a, where, axes, keepdims) - number(correction)
         divisor = maximum(left, 0.0)
     result = record(Sum(axes, keepdims), (squares,)) / divisor
