@@ -36,10 +36,11 @@ from pullback.lazy import methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
+from pullback.lazy.torch_methods import TorchMethods
 
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
-    __all__ = sorted(name for name, value in globals().items() if callable(value))
+    __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
-methods.bind_methods(hooks.functions)
+methods.bind_methods(hooks.functions, methods.Methods, TorchMethods)

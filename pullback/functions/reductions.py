@@ -83,7 +83,7 @@ all: ReductionFunction = reduction(
     "all", All, True, "Whether all elements over axes, where the mask is true, are nonzero.",
     "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
-count_nonzero = reduction(
+count_nonzero: ReductionFunction = reduction(
     "count_nonzero", Sum, 0, "Number of nonzero elements over axes, where the mask is true.",
     "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_argument(x), int64),
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import told
@@ -24,8 +26,11 @@ CALLS = [
 
 def test_every_form_agrees_with_numpy():
     orders = (True, False, "greedy", "optimal", "dp", ("greedy", 8))
-    rows = [(f"{c[0]} {o}", lambda c=c, o=o: pb.einsum(*c, optimize=o), np.einsum(*c))
-            for i, c in enumerate(CALLS) for o in (orders if i < 3 else orders[i % 6 :][:1])]  # fmt: skip
+    rows = []
+    for i, c in enumerate(CALLS):
+        for order in orders if i < 3 else orders[i % 6 :][:1]:
+            call = lambda c=c, o=order: pb.einsum(*c, optimize=o)  # noqa: E731
+            rows.append((f"{c[0]} {order}", call, np.einsum(*c)))
     rows.append(("integers", lambda: pb.einsum("i,i,i->", *[np.arange(4)] * 3), np.array(36)))
     check_rows(rows)
 
@@ -50,7 +55,7 @@ def test_a_path_is_followed_and_is_part_of_the_program():
 
 def test_a_long_chain_is_multiplied_from_its_small_end():
     sizes = [40, 40, 40, 40, 40, 1]
-    xs = [RNG.normal(size=s) for s in zip(sizes, sizes[1:])]
+    xs = [RNG.normal(size=s) for s in itertools.pairwise(sizes)]
     path = pb.einsum_path("ab,bc,cd,de,ef->af", *xs)[0][1:]
     assert path[0] == (3, 4)  # a vector first: matrices with vectors all the way
     got = pb.einsum("ab,bc,cd,de,ef->af", *xs).numpy()

@@ -64,8 +64,10 @@ def test_taking_and_putting_agree_with_numpy():
 def test_segments_agree_with_ufuncs():
     integers = RNG.integers(-9, 9, 6).astype(np.int8)
     good = np.where((IDS < 0) | (IDS > 4), 1, IDS)
-    table = [(pb.segment_sum, np.add, 0.0), (pb.segment_prod, np.multiply, 1.0),
-             (pb.segment_max, np.maximum, -np.inf), (pb.segment_min, np.minimum, np.inf)]  # fmt: skip
+    table = [
+        (pb.segment_sum, np.add, 0.0), (pb.segment_prod, np.multiply, 1.0),
+        (pb.segment_max, np.maximum, -np.inf), (pb.segment_min, np.minimum, np.inf),
+    ]  # fmt: skip
     rows = []
     for f, ufunc, start in table:
         drop = lambda f=f: f(DATA, IDS, 5, mode="drop")  # noqa: E731

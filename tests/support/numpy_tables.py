@@ -1,4 +1,4 @@
-"""Tables of calls whose results NumPy knows: run on the reference engine, then as one XLA program."""
+"""Tables of calls whose results NumPy knows, run by both engines, on XLA as one program."""
 
 from __future__ import annotations
 
