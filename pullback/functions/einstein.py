@@ -67,6 +67,7 @@ def einsum_path(
     spec, arrays = _einsum_call("einsum_path", subscripts, xs)
     nodes = product_operands(*arrays)
     path = _einsum_path("einsum_path", spec, nodes, optimize)
+    placed("einsum_path", Einsum(spec, path).infer, *[x.type for x in nodes])
     steps = path or (tuple(range(len(nodes))),)
     shapes = [x.type.shape for x in nodes]
     _, report = opt_einsum.contract_path(spec, *shapes, shapes=True, optimize=list(steps))

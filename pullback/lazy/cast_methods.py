@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError, DTypeError
@@ -53,7 +53,7 @@ class CastMethods:
         >>> pb.tensor([1, 2]).type_as(pb.tensor(0.5)).tolist()
         [1.0, 2.0]
         """
-        return hooks.functions.astype(self, other.dtype)
+        return hooks.functions.astype(self, hooks.functions.asarray(other).dtype)
 
     def to(
         self, *args: Any, device: str | None = None, dtype: DTypeLike | None = None, **options: Any
@@ -64,24 +64,21 @@ class CastMethods:
         >>> x.to("float32").dtype, x.to("cpu:0").device, x.to(pb.tensor(0.5)).tolist()
         (f32, 'cpu:0', [1.0, 2.0])
         """
+        wanted = {"device": device, "dtype": dtype}
         wrong = options.keys() - {"copy", "non_blocking"}  # a tensor has no memory to share
-        if wrong or len(args) > 2:
-            message = f"takes a device, a dtype or a tensor, got {sorted(wrong) or args}"
+        if wrong:
+            message = f"takes a device, a dtype or a tensor, got {sorted(wrong)}"
             raise ArgumentError(message, op="to")
-        for given in args:
-            if isinstance(given, type(self)):
-                dtype = given._node.type.dtype  # type: ignore[attr-defined]
-                device = device or hooks.functions.asarray(given).device
-            elif _is_dtype(given):
-                dtype = given
-            elif isinstance(given, str):
-                device = given
-            else:
-                message = f"takes a device, a dtype or a tensor, got {shown(given)}"
-                raise ArgumentError(message, op="to")
-        made: Any = self if dtype is None else hooks.functions.astype(self, dtype)
-        if device is not None:
-            return hooks.functions.to_device(made, device)
+        for name, value in _targets(args, type(self)):
+            if wanted[name] is not None:
+                got = f"{shown(value)} and {shown(wanted[name])}"
+                raise ArgumentError(f"the {name} is given twice, as {got}", op="to")
+            wanted[name] = value
+        made: Any = self
+        if wanted["dtype"] is not None:
+            made = hooks.functions.astype(self, wanted["dtype"])
+        if wanted["device"] is not None:
+            return hooks.functions.to_device(made, wanted["device"])
         return hooks.functions.positive(made) if made is self else made
 
     def cpu(self) -> Tensor:
@@ -100,6 +97,21 @@ class CastMethods:
         """
         name = device if isinstance(device, str) else f"cuda:{0 if device is None else device}"
         return hooks.functions.to_device(self, name)
+
+
+def _targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, Any]]:
+    """What the arguments of `to` say about the device and the dtype."""
+    for given in args:
+        if isinstance(given, tensor):
+            other: Any = given
+            yield from (("device", other.device), ("dtype", other.dtype))
+        elif _is_dtype(given):
+            yield "dtype", given
+        elif isinstance(given, str):
+            yield "device", given
+        else:
+            message = f"takes a device, a dtype or a tensor, got {shown(given)}"
+            raise ArgumentError(message, op="to")
 
 
 def _is_dtype(value: Any) -> Any:

@@ -100,7 +100,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_min(3).tolist()
         [3, 5]
         """
-        return hooks.functions.clip(self, min)
+        return hooks.functions.clip(self, hooks.functions.asarray(min))
 
     def clamp_max(self, max: ArrayLike) -> Tensor:
         """Return the elements, or `max` where they are greater.
@@ -108,7 +108,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_max(3).tolist()
         [1, 3]
         """
-        return hooks.functions.clip(self, None, max)
+        return hooks.functions.clip(self, None, hooks.functions.asarray(max))
 
     def where(self, condition: ArrayLike, other: ArrayLike) -> Tensor:
         """Return the elements where a condition is true, else those of `other`.
@@ -141,7 +141,7 @@ class TorchMethods:
         >>> pb.arange(4).view_as(pb.ones((2, 2))).tolist()
         [[0, 1], [2, 3]]
         """
-        return hooks.functions.reshape(self, other.shape)
+        return hooks.functions.reshape(self, hooks.functions.asarray(other).shape)
 
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return the elements in the shape of another tensor.
@@ -149,7 +149,7 @@ class TorchMethods:
         >>> pb.arange(4).reshape_as(pb.ones((2, 2))).tolist()
         [[0, 1], [2, 3]]
         """
-        return hooks.functions.reshape(self, other.shape)
+        return hooks.functions.reshape(self, hooks.functions.asarray(other).shape)
 
     def unsqueeze(self, dim: int) -> Tensor:
         """Insert a dimension of size 1.
@@ -194,7 +194,7 @@ class TorchMethods:
         >>> pb.tensor([1, 2]).expand_as(pb.ones((2, 2))).tolist()
         [[1, 2], [1, 2]]
         """
-        return hooks.functions.broadcast_to(self, other.shape)
+        return hooks.functions.broadcast_to(self, hooks.functions.asarray(other).shape)
 
     def t(self) -> Tensor:
         """Return the transpose of a matrix; a vector stays as it is.
@@ -293,7 +293,7 @@ class TorchMethods:
         >>> pb.tensor([[1, 2], [3, 4]]).index_select(1, [1, 1]).tolist()
         [[2, 2], [4, 4]]
         """
-        return hooks.functions.take(self, index, dim)
+        return hooks.functions.take(self, index, _axis_and_size("index_select", self, dim)[0])
 
     def index_add(
         self, dim: int, index: ArrayLike, source: ArrayLike, *, alpha: Number | Tensor = 1
@@ -331,6 +331,7 @@ class TorchMethods:
         >>> pb.tensor([3, 1, 2]).topk(2, largest=False).values.tolist()
         [1, 2]
         """
+        flag("topk", sorted, "sorted")  # they always are
         if flag("topk", largest, "largest"):
             return hooks.functions.top_k(self, k, dim)
         axis, size = _axis_and_size("topk", self, dim)
@@ -368,7 +369,7 @@ class TorchMethods:
         >>> pb.tensor([1.0]).new_full((2,), 7).tolist()
         [7.0, 7.0]
         """
-        return hooks.functions.full(size, fill_value, dtype=dtype or self.dtype)  # type: ignore[attr-defined]
+        return hooks.functions.full(size, fill_value, dtype=_dtype_like(self, dtype))
 
     def new_tensor(self, data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
         """Return a new tensor with a copy of data, of the same dtype unless another one is given.
@@ -376,7 +377,7 @@ class TorchMethods:
         >>> pb.tensor([1.0]).new_tensor([2, 3]).tolist()
         [2.0, 3.0]
         """
-        return hooks.functions.tensor(data, dtype=dtype or self.dtype)  # type: ignore[attr-defined]
+        return hooks.functions.tensor(data, dtype=_dtype_like(self, dtype))
 
 
 def _times(value: ArrayLike, alpha: Any) -> ArrayLike:
@@ -385,7 +386,11 @@ def _times(value: ArrayLike, alpha: Any) -> ArrayLike:
 
 def _new(name: str, x: Any, size: Sequence[Any], dtype: DTypeLike | None) -> Tensor:
     make = getattr(hooks.functions, name)
-    return make(one_or_many_for_method(tuple(size)), dtype=dtype or x.dtype)
+    return make(one_or_many_for_method(tuple(size)), dtype=_dtype_like(x, dtype))
+
+
+def _dtype_like(x: Any, dtype: DTypeLike | None) -> DTypeLike:
+    return x.dtype if dtype is None else dtype
 
 
 def _axis_and_size(op: str, x: Any, dim: int) -> tuple[int, int]:
