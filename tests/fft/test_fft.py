@@ -11,7 +11,10 @@ import scipy.fft
 from helpers import told
 
 import pullback as pb
+from pullback import testing
+from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from pullback.ops.fft.fourier import Irfft
 
 RNG = np.random.default_rng(0)
 V = RNG.standard_normal(7)
@@ -186,6 +189,27 @@ def test_convolution_theorem_in_a_loop() -> None:
         pb.check_grads(last, (x,), 2)
         want = pb.grad(last)(x).numpy()
     np.testing.assert_allclose(pb.grad(last)(x).numpy(), want, rtol=1e-10)
+
+
+class OnAnotherPlatform(Irfft, abstract=True):
+    """The inverse real transform as it is lowered for GPUs."""
+
+    name = "OnAnotherPlatform"
+
+    def hlo(self, b: Any, out: Any, x: Any) -> Any:
+        platform, b.platform = b.platform, "cuda"
+        made = super().hlo(b, out, x)
+        b.platform = platform
+        return made
+
+
+def test_the_lowering_for_gpus_means_the_same() -> None:
+    """One axis is transformed after the other, and coefficients at the ends are made real."""
+    for axes, length in (((1,), 4), ((1,), 5), ((0, 1), 4), ((0, 2, 3, 1), 5)):
+        x = np.moveaxis(C, -1, 1)[:, :, :2, :2]
+        op = OnAnotherPlatform(axes, length)
+        (got,) = testing.run(testing.graph_of(op, [x]), [x], engine("xla"))
+        np.testing.assert_allclose(got, op.numpy(x), rtol=1e-12, atol=1e-13)
 
 
 def test_errors_name_the_function_and_the_argument() -> None:
