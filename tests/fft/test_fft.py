@@ -42,6 +42,11 @@ CASES: list[Case] = [
     ("rfftn", (B,), {"s": (3, 6), "axes": (2, 0)}), ("rfftn", (B,), {"axes": (3, 1)}),
     *[(f, (W,), {}) for f in ("fftn", "ifftn", "irfftn")], ("rfftn", (W.real,), {}),
     *[(f, (C,), {"s": (4, -1), "axes": (1, 2)}) for f in ("fftn", "irfftn")],
+    *[(f, (C,), {"s": (3, 5), "axes": (2, 0), "norm": n}) for f in ("hfftn", "hfft2")
+      for n in NORMS],
+    *[(f, (B,), {"s": (3, 5), "axes": (2, 0), "norm": n}) for f in ("ihfftn", "ihfft2")
+      for n in NORMS],
+    ("hfftn", (Z,), {}), ("ihfft2", (B,), {}),
     ("fft", (np.ones((0, 3)),), {}), ("rfft", (np.ones((3, 0)),), {"axis": 0}),
     ("fft", (np.ones(0),), {"n": 2}), ("irfft", (A,), {"n": 5}), ("fft", (V,), {"norm": None}),
     ("rfftfreq", (9, 0.1), {}), ("rfftfreq", (8,), {}), ("fftfreq", (1,), {"d": -2.0}),
@@ -137,7 +142,8 @@ def linear_functions() -> list[Callable]:
     return [
         f.fft, lambda z: f.ifft(z, 6, 0, "ortho"), f.fftn, f.ifftn, lambda z: f.fft2(z, (2, 7)),
         lambda z: f.irfft(z, 7), f.irfftn, lambda z: f.hfft(z, axis=0), lambda z: f.rfft(z.real),
-        lambda z: f.ihfft(z.imag, 4), lambda z: f.rfftn(z.real, norm="forward"), f.fftshift,
+        lambda z: f.ihfft(z.imag, 4), f.hfft2, lambda z: f.rfftn(z.real, norm="forward"),
+        f.fftshift,
         *[lambda z, t=t: f.dct(z.real, t) for t in (1, 2, 3, 4)],
         lambda z: f.idst(z, 1), lambda z: f.dstn(z.imag, 3, norm="ortho"),
     ]  # fmt: skip
