@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, fresh, integer, placed
 from pullback.functions.creation import eye
-from pullback.functions.products import einsum, matmul, outer, tensordot, vecdot
+from pullback.functions.products import diagonal as diagonal_of
+from pullback.functions.products import matmul, outer, tensordot, vecdot
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, matrix_transpose
 from pullback.functions.vector_products import cross as cross_of_any
@@ -29,10 +30,7 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     if a.ndim < 2:
         what = f"needs matrices, so a rank of 2 or more, got {a._node.type}"
         raise ShapeError(what, op="linalg.diagonal", code="E3002")
-    rows, columns = a.shape[-2:]
-    above, left = max(-offset, 0), max(offset, 0)
-    n = max(min(rows - above, columns - left), 0)
-    return einsum("...ii->...i", a[..., above : above + n, left : left + n])
+    return diagonal_of(a, offset, -2, -1)
 
 
 @validated
