@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed",
+    "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
+    "GraphConsumed",
     "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
     "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
     "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
@@ -160,6 +161,12 @@ class InvalidNumber(EngineError, FloatingPointError):
 
 class TimeLimit(EngineError, TimeoutError):
     code = "E6007"
+
+
+class ExportError(PullbackError, BufferError):
+    """Memory that cannot be shared with another library as it was asked for."""
+
+    code = "export"
 
 
 class InPlaceError(PullbackError, RuntimeError):

@@ -16,6 +16,7 @@ from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
 from pullback.functions.exponentials import *
 from pullback.functions.joining import *
+from pullback.functions.namespace_info import *
 from pullback.functions.products import *
 from pullback.functions.reductions import *
 from pullback.functions.rounding import *

@@ -30,12 +30,13 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import flag, number_like, validated
+from pullback.graph.arguments import copy_flag, flag, number_like, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.interop.dlpack import imported
 from pullback.lazy.devices import placement
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
@@ -316,7 +317,7 @@ def eye(
     return _created("eye", shape, wanted, make, recorded, device)
 
 
-def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
+def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of a grid from the coordinates along each axis.
 
     >>> [g.tolist() for g in pb.meshgrid([1, 2], [3, 4], indexing="ij")]
@@ -333,21 +334,25 @@ def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[T
         order[:2] = [1, 0]
     shape = tuple(axes[i].shape[0] for i in order)
     own = [tuple(a.size if at == i else 1 for at in order) for i, a in enumerate(axes)]
-    return [spread(shaped(a, sizes), shape) for a, sizes in zip(axes, own)]
+    return tuple([spread(shaped(a, sizes), shape) for a, sizes in zip(axes, own)])
 
 
-def from_dlpack(x: SupportsDLPack, device: str | None = None) -> Tensor:
-    """Return a tensor with a copy of the data of an object that supports DLPack.
+def from_dlpack(
+    x: SupportsDLPack, *, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """Return a tensor with the data of an object that supports DLPack.
+
+    The data is copied. With `copy=False` the tensor shares memory with `x`, which must not be
+    written to any more; if it cannot be shared, that is an error.
 
     >>> import numpy as np
     >>> pb.from_dlpack(np.arange(3)).tolist()
     [0, 1, 2]
     """
-    if not hasattr(x, "__dlpack__"):
+    if not hasattr(x, "__dlpack_device__"):
         message = f"needs an object with __dlpack__, got {type(x).__name__}"
         raise ArgumentError(message, op="from_dlpack")
-    result = as_tensor(x)  # type: ignore[arg-type]
-    return result if device is None else to_device(result, device)
+    return imported(x, device, copy_flag("from_dlpack", copy))
 
 
 __all__ = [

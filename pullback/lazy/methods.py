@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from pullback.errors import ShapeError
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.arguments import shown
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pullback.lazy.indexing import At
     from pullback.lazy.tensor import Tensor
     from pullback.typing import Shape
+
+
+# The versions of the array API standard; each extends the one before
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class FunctionName(str):
@@ -102,9 +107,9 @@ class Methods:
     squeeze = functions.squeeze
     swapaxes = functions.swapaxes
 
-    def reshape(self, *shape: Shape) -> Tensor:
+    def reshape(self, *shape: Shape, copy: bool | None = None) -> Tensor:
         """Return the elements in another shape, given as a tuple or as several ints."""
-        return hooks.functions.reshape(self, _one_or_many_for_method(shape))
+        return hooks.functions.reshape(self, _one_or_many_for_method(shape), copy=copy)
 
     def broadcast_to(self, *shape: Shape) -> Tensor:
         """Broadcast to a shape, given as a tuple or as several ints."""
@@ -149,6 +154,10 @@ class Methods:
         return hooks.indexing.At(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version is not None and api_version not in API_VERSIONS:
+            known = ", ".join(API_VERSIONS)
+            what = f"api_version must be one of {known}, got {shown(api_version)}"
+            raise ArgumentError(what, op="__array_namespace__")
         return hooks.namespace
 
 

@@ -269,6 +269,8 @@ class Operators:
     __iand__ = _in_place_operator("&=", operator.and_)
     __ior__ = _in_place_operator("|=", operator.or_)
     __ixor__ = _in_place_operator("^=", operator.xor)
+    __ilshift__ = _in_place_operator("<<=", operator.lshift)
+    __irshift__ = _in_place_operator(">>=", operator.rshift)
 
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
