@@ -1,8 +1,8 @@
 """DLPack: memory exchanged with NumPy, PyTorch, JAX and other libraries.
 
-Exports share memory, which consumers must not write to. NumPy's capsules say so; a consumer that
-asks for the form without a read-only flag gets a copy. On a GPU that form is the only one, and
-memory is shared as it is. Imports are copied unless `copy=False` is given.
+Exports share memory, which consumers must not write to. Capsules say so to consumers that know
+version 1.0 of DLPack; others get a copy, unless they refuse one. On a GPU there is only the older
+form, and memory is shared as it is. Imports are copied unless `copy=False` is given.
 """
 
 from __future__ import annotations
@@ -61,17 +61,25 @@ def _exported_from_host(
 ) -> Any:
     if stream is not None:
         raise ExportError(f"__dlpack__: stream must be None on the CPU, got {stream!r}")
-    versioned = max_version is not None and tuple(max_version) >= _VERSIONED
-    if copy is False and not (versioned and x.dtype.numpy.isbuiltin == 1):
-        hint = "Consumers that pass max_version=(1, 0) or newer can share the memory, except bf16."
-        what = "copy=False, but this capsule cannot say that the memory is read-only"
-        raise ExportError(f"__dlpack__: {what}", hint=hint)
     if x.dtype.numpy.isbuiltin != 1:  # bf16, which NumPy does not export
         return _exported_buffer(x, "cpu", None, copy)
     value = read(x)
-    if copy or not (versioned and _NUMPY_IS_VERSIONED):
-        value = value.copy()
-    return value.__dlpack__(max_version=max_version) if _NUMPY_IS_VERSIONED else value.__dlpack__()
+    if not _NUMPY_IS_VERSIONED or max_version is None or tuple(max_version) < _VERSIONED:
+        value = WritableView(value).array() if copy is False else value.copy()
+        return value.__dlpack__()
+    return (value.copy() if copy else value).__dlpack__(max_version=max_version)
+
+
+class WritableView:
+    """Read-only memory as a consumer needs it that can neither be told so nor gets a copy."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self._value = value  # keeps the memory alive, as NumPy keeps this object
+        place = (value.ctypes.data, False)
+        self.__array_interface__ = {**value.__array_interface__, "data": place}
+
+    def array(self) -> np.ndarray:
+        return np.asarray(self)
 
 
 def _exported_buffer(x: Tensor, platform: str, stream: int | None, copy: bool | None) -> Any:
@@ -80,7 +88,8 @@ def _exported_buffer(x: Tensor, platform: str, stream: int | None, copy: bool | 
 
     there, value = engine("xla", platform), readable(x)
     if platform == "cpu":
-        value = there.put(read(x).copy(), x._node.type.plain)
+        host = read(x)
+        value = there.put(host if copy is False else host.copy(), x._node.type.plain)
     elif isinstance(value, np.ndarray):  # a leaf that no program has used yet
         value = there.put(value, x._node.type.plain)
     elif x.sharding is not None:  # on another device than the first
