@@ -19,7 +19,7 @@ __all__ = [
     "GraphConsumed",
     "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
     "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
-    "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
+    "PrecisionWarning", "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
     "UnsupportedOp", "UnsupportedShape",
     "VerificationError", "WorkerLost",
 ]  # fmt: skip
@@ -203,6 +203,10 @@ class GradientCut(UnsupportedOp):
 
 class GradientCutWarning(UserWarning):
     """A conversion of a tensor to a Python number, or to NumPy, that cuts its derivative."""
+
+
+class PrecisionWarning(UserWarning):
+    """A computation in a narrower dtype that becomes float64 because of a NumPy array."""
 
 
 class GradientVerification(AutodiffError, ValueError):

@@ -34,6 +34,20 @@ class DType:
 
     __numpy_dtype__ = dtype  # the name since NumPy 2.4
 
+    # What code written for NumPy asks of a dtype
+
+    @property
+    def char(self) -> str:
+        return self.numpy.char
+
+    @property
+    def itemsize(self) -> int:
+        return self.numpy.itemsize
+
+    @property
+    def type(self) -> type[np.generic]:
+        return self.numpy.type
+
     def __repr__(self) -> str:
         return self.name
 

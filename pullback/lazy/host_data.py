@@ -16,6 +16,7 @@ from pullback.graph.types import Type
 from pullback.lazy.devices import placement
 from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
+from pullback.lazy.precision import mark_numpy_default
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -80,10 +81,13 @@ def asarray(
     if isinstance(data, (list, tuple)) and _host_data_holds_tensors(data):
         return asarray(hooks.stack([asarray(row) for row in data]), dtype)
     try:
-        return from_host(_host_array(data, wanted))
+        made = from_host(_host_array(data, wanted))
     except MemoryError:
         what = f"there is not enough memory to copy {_shown_host_data(data)}"
         raise OutOfMemory(what, op="tensor") from None
+    if wanted is None and isinstance(data, np.ndarray):
+        mark_numpy_default(made._node)
+    return made
 
 
 def _asarray_on_device(

@@ -157,6 +157,21 @@ class Tensor(Operators, Methods):
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory of the value, for libraries that read no other protocol."""
+        value = self.__array__()
+        if value.dtype.isbuiltin != 1:
+            raise AttributeError(f"{self.dtype} has no array interface")  # NumPy calls __array__
+        # NumPy keeps the buffer, not the tensor, whose value may be replaced
+        described = {"data": memoryview(value), "strides": value.strides, "version": 3}
+        return {"shape": value.shape, "typestr": value.dtype.str, **described}
+
+    def tobytes(self) -> bytes:
+        """Return the elements in row-major order, as the memory of an array holds them."""
+        refuse_cut(self, "tobytes")
+        return read(self).tobytes()
+
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return hooks.call_ufunc(function, method, inputs, options)
 
