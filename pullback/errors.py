@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
     "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
-    "GraphConsumed",
-    "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
-    "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
-    "PrecisionWarning", "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
-    "UnsupportedOp", "UnsupportedShape",
+    "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis",
+    "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError",
+    "PrecisionWarning", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
+    "TextPosition", "TimeLimit", "TraceError", "UnsupportedOp", "UnsupportedShape",
     "VerificationError", "WorkerLost",
 ]  # fmt: skip
 

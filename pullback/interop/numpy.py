@@ -5,13 +5,15 @@ arguments; otherwise NumPy computes it on the values. If a derivative passes thr
 result would silently be a constant, so that is an error.
 
 Functions are looked up by name when they are first called: those of NumPy itself in
-`pullback.functions`, those of `numpy.linalg` and `numpy.fft` in the module of the same name.
+`pullback.functions`, those of `numpy.linalg` and `numpy.fft` in the module of the same name, and
+ufuncs of `scipy.special` in `pullback.special`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +36,7 @@ NAMES = {
     "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction", "constant_values": "value"}
+_SPECIAL = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}  # of scipy.special
 _HOST = {"allclose", "can_cast"}  # these return Python values
 _MODULES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 # What the methods of a ufunc compute
@@ -153,6 +156,10 @@ def _counterpart_of_numpy(function: Any) -> Function | None:
     if module is not None:
         home = getattr(hooks.namespace, module)
         return ADAPTED.get(f"{module}.{name}") or getattr(home, name, None)
+    special = sys.modules.get("scipy.special")
+    if special is not None and getattr(special, name, None) is function:
+        home = hooks.namespace.special
+        return getattr(home, name, None) or getattr(functions, _SPECIAL.get(name, name), None)
     if getattr(np, name, None) is not function or name in _HOST:
         return None
     return ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)

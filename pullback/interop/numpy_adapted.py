@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         return functions.split(x, indices_or_sections, axis=axis)
     around = (slice(None),) * (axis % x.ndim)
     places = [None, *[int(i) for i in indices_or_sections], None]
-    return [x[(*around, slice(*pair))] for pair in zip(places, places[1:], strict=False)]
+    return [x[(*around, slice(*pair))] for pair in itertools.pairwise(places)]
 
 
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:

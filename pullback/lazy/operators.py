@@ -287,6 +287,8 @@ class Operators:
 
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
+        if new.dtype is not type.dtype and _casts_in_place(new.dtype, type.dtype):
+            new = new.astype(type.dtype)
         if new.shape != type.shape or new.dtype is not type.dtype:
             what = f"{symbol}: the result is {new._node.type}, but the tensor is {type}"
             hint = "Write it as `x = x + ...` to get a tensor of the new type."
@@ -301,6 +303,11 @@ class Operators:
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+
+
+def _casts_in_place(source: DType, target: DType) -> bool:
+    """Whether `x += y` converts its result: as in NumPy, to the same or a higher kind."""
+    return "buifc".index(source.kind) <= "buifc".index(target.kind)
 
 
 def _divide_operator(x: Any, y: Any, swap: bool = False) -> Tensor:
