@@ -15,7 +15,7 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
-from pullback.lazy.precision import WIDE, warn_of_widening
+from pullback.lazy.precision import WIDE, numbers_of_user, warn_of_widening
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
@@ -111,7 +111,10 @@ def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
     """Return `value` as a tensor; a tensor is returned as it is."""
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]  # Tensor is the only subclass
-    return hooks.asarray(value)
+    made = hooks.asarray(value)
+    if isinstance(value, (list, tuple, float)):
+        numbers_of_user.add(made._node)
+    return made
 
 
 def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:

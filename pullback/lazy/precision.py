@@ -8,6 +8,7 @@ are followed back to a marked leaf. Recording anything else costs nothing.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from pullback.lazy.settings import current
 WIDE = frozenset((float64, complex128))  # looked up by identity
 _MOST = 1000  # nodes that are looked at
 _warned: set[SourceLine | None] = set()
+# Lists and numbers that were operands: their dtype is a default of ours, and means nothing
+numbers_of_user: weakref.WeakSet[Node] = weakref.WeakSet()
 
 
 class NumpyDefaultLine(SourceLine):
@@ -44,11 +47,12 @@ def warn_of_widening(nodes: Sequence[Any], dtype: DType) -> None:
     settings = current()
     if not settings.precision_warnings or settings.default_dtype is float64:
         return
-    kinds = [x.type.dtype for x in nodes if isinstance(x, Node)]
+    own = [x for x in nodes if isinstance(x, Node) and x not in numbers_of_user]
+    kinds = [x.type.dtype for x in own]
     narrow = next((d for d in kinds if d.is_inexact and d.real.bits < 64), None)
     if narrow is None or (line := user_line()) in _warned:
         return
-    source = _marked_ancestor([x for x in nodes if isinstance(x, Node) and x.type.dtype in WIDE])
+    source = _marked_ancestor([x for x in own if x.type.dtype in WIDE])
     if source is not None:
         warnings.warn(
             f"{narrow} becomes {dtype} here, because of a NumPy array that became a tensor at "
