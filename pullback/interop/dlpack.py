@@ -13,8 +13,6 @@ import numpy as np
 
 from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, ExportError
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.host_reads import read, readable, refuse_cut
 from pullback.lazy.settings import current
@@ -151,12 +149,11 @@ def _imported_buffer(x: Any, there: Any, index: int, copy: bool | None) -> Tenso
     from pullback.engines.xla.dlpack import external_stream, import_capsule  # loads jaxlib
 
     stream = external_stream(there.client, index)
-    buffer = import_capsule(there.client, x.__dlpack__(stream=stream), index, stream)
-    shape, dtype = tuple(buffer.shape), dtype_of(buffer.dtype)
+    buffer, type = import_capsule(there.client, x.__dlpack__(stream=stream), index, stream)
     mode = current()
     if index == 0 and there is engine(mode.engine, mode.device):
         value = buffer if copy is False else there.copy(buffer)
-        return wrap(leaf_source(Type(shape, dtype), value))
+        return wrap(leaf_source(type, value))
     if there.platform == "cpu":
         return asarray(there.get(buffer), copy=True if copy is None else copy)
     if copy is False:

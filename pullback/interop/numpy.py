@@ -144,8 +144,7 @@ def _bind_ufunc_method(
 
 def _write_numpy_result(name: str, target: Tensor, result: Any) -> Tensor:
     """Write a result to the tensor given as `out`."""
-    symbol = f"np.{name}(out=...)"
-    return target._update(functions.astype(result, target.dtype), symbol)
+    return target._update(result, f"np.{name}(out=...)")
 
 
 @functools.cache

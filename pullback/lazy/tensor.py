@@ -164,7 +164,7 @@ class Tensor(Operators, Methods):
         if value.dtype.isbuiltin != 1:
             raise AttributeError(f"{self.dtype} has no array interface")  # NumPy calls __array__
         # NumPy keeps the buffer, not the tensor, whose value may be replaced
-        described = {"data": memoryview(value), "strides": value.strides, "version": 3}
+        described = {"data": value.data, "strides": value.strides, "version": 3}
         return {"shape": value.shape, "typestr": value.dtype.str, **described}
 
     def tobytes(self) -> bytes:

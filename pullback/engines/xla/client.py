@@ -147,16 +147,10 @@ class Client:
 
     def copy(self, buffer: Any) -> Any:
         """Return a new buffer with the same values."""
-        return self._rewrap(buffer, _jax.ArrayCopySemantics.ALWAYS_COPY)
-
-    def adopt(self, buffer: Any) -> Any:
-        """Return a buffer on this device that something else made as one of this client."""
-        return self._rewrap(buffer, _jax.ArrayCopySemantics.REUSE_INPUT)
-
-    def _rewrap(self, buffer: Any, semantics: Any) -> Any:
         if fork.lost_xla:
             fork.refuse_after_fork("copying a value")
-        places = [self._devices], [self.place], [semantics]
+        always = _jax.ArrayCopySemantics.ALWAYS_COPY
+        places = [self._devices], [self.place], [always]
         try:
             return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
         except Exception as error:
