@@ -128,7 +128,7 @@ def test_xarray():
     x = pb.arange(6.0).reshape(2, 3)
     a = xarray.DataArray(x, dims=("a", "b"), coords={"b": [1, 2, 3]})
     for made in (
-        a, a * 2 + a.mean("a"), a.isel(a=0), a.sel(b=2), a.sum("b"), a.std(skipna=False), np.exp(a), a.T,
+        a, a * 2 + a.mean("a"), a.isel(a=0), a.sel(b=2), a.sum("b"), a.max(), np.exp(a), a.T,
         xarray.concat([a, a], "a"), a.where(a > 1, 0.0), a.roll(b=1), a.diff("b"), a.cumsum("b"),
         a.clip(0, 1), (a > 1).all(), a.groupby("b").mean(), xarray.dot(a, a, dim="b"),
     ):  # fmt: skip
