@@ -10,7 +10,7 @@ from pullback.engines.limits import physical_memory
 from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.arguments import copy_flag
-from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
+from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.lazy.devices import placement
@@ -153,6 +153,8 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         array = np.array(data, order="C", copy=True)
     except ValueError:
         raise ArgumentError("tensor: nested lists must have equal lengths at each depth") from None
+    if not has_dtype and array.dtype.kind == "f":
+        array = _exact_integers(data, array, wanted)
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
@@ -165,6 +167,18 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _exact_integers(data: Any, array: np.ndarray, wanted: DType | None) -> np.ndarray:
+    """Return integers as they are; NumPy makes floats of them if only some are beyond i64."""
+    if not array.size or not (np.abs(array) >= 2.0**63).any():
+        return array
+    exact = np.array(data, dtype=object)
+    if not all(isinstance(v, int) for v in exact.flat) or (wanted and not wanted.is_integer):
+        return array
+    if wanted is uint64 and all(0 <= v < 2**64 for v in exact.flat):
+        return exact.astype(np.uint64)
+    return exact
 
 
 def _shown_host_data(data: Any) -> str:
