@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.engines.limits import ADDRESS_SPACE, MOST
-from pullback.errors import ArgumentError, OutOfMemory
+from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
@@ -30,7 +30,7 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import copy_flag, flag, number_like, validated
+from pullback.graph.arguments import copy_flag, flag, number_like, shown, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
@@ -106,7 +106,10 @@ def _create_filled(
 ) -> Tensor:
     sizes = shape_of(op, shape)
     wanted = dtype_or(op, dtype, current().default_dtype)
-    number = np.asarray(value, wanted.numpy)  # raises here if it does not fit
+    try:
+        number = np.asarray(value, wanted.numpy)
+    except (OverflowError, TypeError, ValueError):
+        raise DTypeError(f"{shown(value)} does not fit into {wanted}", op=op) from None
     return _created(
         op, sizes, wanted, lambda: np.full(sizes, number),
         lambda: record(Broadcast(sizes), (constant(value, wanted),)), device,
@@ -228,6 +231,13 @@ def arange(
         positions = record(Iota((count,), 0, int64), ())
         return (positions * literal(step, int64) + literal(first, int64)).astype(wanted)
 
+    if whole and not exact and count:  # NumPy would compute in i64
+        if wanted.is_integer and not _created_fits(wanted, first, first + (count - 1) * step):
+            raise DTypeError(f"{first} to {last} do not fit into {wanted}", op="arange")
+        return _created(
+            "arange", (count,), wanted, recorded=None, device=device,
+            make=lambda: np.array(range(first, last, step), object).astype(wanted.numpy),
+        )  # fmt: skip
     return _created(
         "arange", (count,), wanted, lambda: (first + np.arange(count) * step).astype(wanted.numpy),
         recorded if exact else None, device,

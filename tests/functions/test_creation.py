@@ -81,3 +81,10 @@ def test_integers_beyond_those_of_64_bits_are_exact_or_refused():
     for data, dtype in (([1, 2**63], None), ([1, 2**63], "int64"), ([-1, 2**63], "uint64")):
         with pytest.raises(DTypeError, match="an integer does not fit into"):
             pb.asarray(data, dtype)
+    assert pb.arange(2**63, 2**63 + 4, 2, dtype="uint64").tolist() == [2**63, 2**63 + 2]
+    for call in (
+        lambda: pb.arange(2**63, 2**63 + 2), lambda: pb.full(2, 300, dtype="int8"),
+        lambda: pb.full_like([1], 1j), lambda: pb.full(2, float("nan"), dtype="int32"),
+    ):  # fmt: skip
+        with pytest.raises(DTypeError, match="not fit into"):
+            call()
