@@ -31,9 +31,9 @@ from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
-from pullback.functions.predicates import *
 from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
+from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *
 from pullback.functions.rearranging import *
@@ -61,7 +61,8 @@ from pullback.lazy.host_data import tensor as tensor
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
+        if (callable(value) and (name[0] != "_" or name == "__array_namespace_info__"))
+        or isinstance(value, _GridMaker)
     )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]

@@ -236,12 +236,16 @@ def arange(
             raise DTypeError(f"{first} to {last} do not fit into {wanted}", op="arange")
         return _created(
             "arange", (count,), wanted, recorded=None, device=device,
-            make=lambda: np.array(range(first, last, step), object).astype(wanted.numpy),
+            make=lambda: _integers_beyond_i64(first, last, step).astype(wanted.numpy),
         )  # fmt: skip
     return _created(
         "arange", (count,), wanted, lambda: (first + np.arange(count) * step).astype(wanted.numpy),
         recorded if exact else None, device,
     )  # fmt: skip
+
+
+def _integers_beyond_i64(first: Any, last: Any, step: Any) -> np.ndarray:
+    return np.array(list(range(first, last, step)), dtype="O")
 
 
 def _created_fits(dtype: DType, *values: Any) -> bool:

@@ -37,7 +37,10 @@ NAMES = {
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction", "constant_values": "value"}
 _SPECIAL = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}  # of scipy.special
+_SPECIAL_OF_NUMPY = {"i0", "sinc"}
 _HOST = {"allclose", "can_cast"}  # these return Python values
+# These write to their first argument and return None
+_WRITERS = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 _MODULES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 # What the methods of a ufunc compute
 _REDUCED = {
@@ -69,6 +72,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, A
 def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
     target = kwargs.get("out")
+    if function.__name__ in _WRITERS and not (args and isinstance(args[0], Tensor)):
+        return _call_numpy_on_host(function.__name__, function, args, kwargs)
     if isinstance(target, Tensor):
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     ours = _counterpart_of_numpy(function)
@@ -78,7 +83,7 @@ def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> An
             result = ours(*bound.args, **bound.kwargs)
             if isinstance(target, Tensor):
                 return _write_numpy_result(function.__name__, target, result)
-            return result
+            return None if function.__name__ in _WRITERS else result
     return _call_numpy_on_host(function.__name__, function, args, kwargs)
 
 
@@ -161,7 +166,10 @@ def _counterpart_of_numpy(function: Any) -> Function | None:
         return getattr(home, name, None) or getattr(functions, _SPECIAL.get(name, name), None)
     if getattr(np, name, None) is not function or name in _HOST:
         return None
-    return ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
+    ours = ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
+    if ours is None and name in _SPECIAL_OF_NUMPY:
+        return getattr(hooks.namespace.special, name, None)
+    return ours
 
 
 _signature_of = functools.cache(inspect.signature)

@@ -90,6 +90,11 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
     return functions.sum(_diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
+def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
+    new = functions.broadcast_to(functions.asarray(src), dst.shape)
+    return dst._update(functions.where(where, new, dst), "np.copyto")
+
+
 def _result_type(*arrays_and_dtypes: Any) -> np.dtype:
     known = [x.dtype.numpy if isinstance(x, Tensor) else x for x in arrays_and_dtypes]
     return np.result_type(*known)
@@ -129,6 +134,7 @@ ADAPTED: dict[str, Function] = {
     "isrealobj": lambda x: not x.dtype.is_complex,
     "result_type": _result_type,
     "copy": functions.positive,
+    "copyto": _copyto,
     "ravel": _flat,
     "dot": _dot,
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
