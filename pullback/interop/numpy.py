@@ -35,7 +35,7 @@ NAMES = {
     "around": "round", "concatenate": "concat", "mod": "remainder", "fabs": "abs", "rint": "round",
     "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
-_PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction", "constant_values": "value"}
+_PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
 _SPECIAL = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}  # of scipy.special
 _SPECIAL_OF_NUMPY = {"i0", "sinc"}
 _HOST = {"allclose", "can_cast"}  # these return Python values

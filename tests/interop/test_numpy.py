@@ -74,6 +74,11 @@ TENSORS = {
     "norm along": lambda x: np.linalg.norm(x, axis=0),
     "copy": lambda x: np.copy(x),
     "sorted flat": lambda x: np.sort(x, axis=None),
+    "where in a sum": lambda x: np.sum(x, where=X > 1, initial=1.0),
+    "decimals": lambda x: np.round(x, 1),
+    "pad": lambda x: np.pad(x, 1, "reflect"),
+    "upper trace": lambda x: np.trace(x, 1),
+    "take along": lambda x: np.take_along_axis(x, np.array([[0], [2]]), 1),
     "repeat": lambda x: np.repeat(x, 2, axis=1),
 }
 
