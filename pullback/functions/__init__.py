@@ -28,6 +28,7 @@ from pullback.functions.index_grids import *
 from pullback.functions.index_grids import GridMaker as _GridMaker
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
+from pullback.functions.namespace_info import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
@@ -65,7 +66,8 @@ from pullback.lazy.torch_methods import TorchMethods
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
+        if (callable(value) and (name[0] != "_" or name == "__array_namespace_info__"))
+        or isinstance(value, _GridMaker)
     )  # fmt: skip
     __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
