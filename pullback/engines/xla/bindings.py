@@ -5,6 +5,7 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from typing import Any
@@ -24,7 +25,15 @@ os.environ["NPROC"] = str(THREADS)
 
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
-__all__ = ["THREADS", "_jax", "cuda_kernels", "lapack_kernels", "version", "xla_client"]
+__all__ = [
+    "THREADS",
+    "_jax",
+    "accept_cuda_kernels",
+    "cuda_kernels",
+    "lapack_kernels",
+    "version",
+    "xla_client",
+]
 
 
 def lapack_kernels() -> Any:
@@ -32,16 +41,26 @@ def lapack_kernels() -> Any:
     return importlib.import_module("jaxlib.cpu._lapack")
 
 
+_CUDA_PACKAGES = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+
+
+def accept_cuda_kernels(api: Any) -> None:
+    """Let the CUDA plugin, given by its C interface, take kernels when they are registered."""
+    for package in _CUDA_PACKAGES:
+        try:
+            extension = importlib.import_module(f"{package}.cuda_plugin_extension")
+        except ImportError:
+            continue
+        take = functools.partial(extension.register_custom_call_target, api)
+        xla_client.register_custom_call_handler("CUDA", take)
+        return
+
+
 def cuda_kernels() -> dict[str, Any]:
     """Return the linear algebra kernels of the CUDA plugin by name, if it is installed."""
-    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
-        found: dict[str, Any] = {}
-        for module in ("_solver", "_linalg"):
-            try:
-                kernels = importlib.import_module(f"{package}.{module}")
-            except ImportError:
-                continue
-            found.update(kernels.registrations())
-        if found:
-            return {name: k for name, k in found.items() if name.endswith("_ffi")}
+    for package in _CUDA_PACKAGES:
+        try:
+            return importlib.import_module(f"{package}._solver").registrations()
+        except ImportError:
+            continue
     return {}

@@ -84,4 +84,5 @@ def _register_lapack() -> None:
 @functools.cache
 def _register_cuda_kernels() -> None:
     for name, kernel in bindings.cuda_kernels().items():
-        bindings.xla_client.register_custom_call_target(name, kernel, "CUDA", 1)
+        if name.endswith("_ffi"):
+            bindings.xla_client.register_custom_call_target(name, kernel, "CUDA", 1)
