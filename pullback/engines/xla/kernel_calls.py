@@ -48,10 +48,10 @@ class KernelCalls(OpBuilder):
     ) -> Any:  # fmt: skip
         """Call a target of XLA's typed interface. With `by_rows`, it is given the memory of all
         matrices, or of these operands, as it is, and so takes them for their transposes."""
-        batch, everywhere = len(xs[0].shape) - 2, by_rows is True
-        given = tuple(range(len(xs))) if everywhere else by_rows or ()
+        batch = len(xs[0].shape) - 2
+        given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
         ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
-        outs = [_layout(t.rank, batch, everywhere) for t in out]
+        outs = [_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, each_matrix, or_nan
+from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, each_matrix, lower_part, or_nan
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.triangles import lower_with_half_diagonal, mirrored, unmirrored
 from pullback.ops.linalg.triangular_solve import TriangularSolve
@@ -21,7 +21,8 @@ from pullback.ops.samples import complexes, real
 class Cholesky(MatrixKernel):
     """The lower triangular L with a positive diagonal for which L times its adjoint is x.
 
-    Only the lower triangle of x is read. A matrix that is not positive definite gives NaN.
+    Only the lower triangle of x is read. A matrix that is not positive definite gives NaN; one
+    that contains NaN may keep zeros above the diagonal.
     """
 
     factors = fixed_factor_rule("... _ _ -> ... _ _")
@@ -47,10 +48,7 @@ class Cholesky(MatrixKernel):
         )
 
     def _finished(self, b: Any, factor: Any, info: Any) -> Any:
-        n = factor.shape[-1]
-        rows, columns = (b.iota((n, n), int32, d) for d in (0, 1))
-        keep = b.broadcast(b.compare("GE", rows, columns), factor.shape)
-        return or_nan(b, info, b.select(keep, factor, b.full(factor.type, 0)))
+        return or_nan(b, info, lower_part(b, factor))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         inner = lower_with_half_diagonal(MatMul()(adjoint(out), g))
