@@ -117,7 +117,7 @@ def validated(f: F) -> F:
     Values of pullback's own types, such as numbers that are traced, are left to the function.
     """
     tests = []
-    package = f.__module__.split(".")[1]
+    package = f.__module__.removeprefix("pullback.").split(".")[0]
     prefix = f"{package}." if package in _PACKAGES else ""
     op = f"{prefix}{f.__qualname__.removesuffix('.__init__')}"
     for i, (name, p) in enumerate(inspect.signature(f).parameters.items()):

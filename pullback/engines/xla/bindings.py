@@ -26,14 +26,9 @@ os.environ["NPROC"] = str(THREADS)
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
 __all__ = [
-    "THREADS",
-    "_jax",
-    "accept_cuda_kernels",
-    "cuda_kernels",
-    "lapack_kernels",
-    "version",
+    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "version",
     "xla_client",
-]
+]  # fmt: skip
 
 
 def lapack_kernels() -> Any:
@@ -41,26 +36,24 @@ def lapack_kernels() -> Any:
     return importlib.import_module("jaxlib.cpu._lapack")
 
 
-_CUDA_PACKAGES = ("jax_cuda13_plugin", "jax_cuda12_plugin")
-
-
-def accept_cuda_kernels(api: Any) -> None:
-    """Let the CUDA plugin, given by its C interface, take kernels when they are registered."""
-    for package in _CUDA_PACKAGES:
-        try:
-            extension = importlib.import_module(f"{package}.cuda_plugin_extension")
-        except ImportError:
-            continue
-        take = functools.partial(extension.register_custom_call_target, api)
-        xla_client.register_custom_call_handler("CUDA", take)
-        return
-
-
 def cuda_kernels() -> dict[str, Any]:
     """Return the linear algebra kernels of the CUDA plugin by name, if it is installed."""
-    for package in _CUDA_PACKAGES:
+    solver = _cuda_module("_solver")
+    return solver.registrations() if solver else {}
+
+
+def cuda_kernels_go_to(plugin: Any) -> None:
+    """Let kernels for CUDA be registered with the loaded plugin, not with jaxlib itself."""
+    extension = _cuda_module("cuda_plugin_extension")
+    if extension is not None:
+        register = functools.partial(extension.register_custom_call_target, plugin)
+        xla_client.register_custom_call_handler("CUDA", register)
+
+
+def _cuda_module(name: str) -> Any:
+    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
         try:
-            return importlib.import_module(f"{package}._solver").registrations()
+            return importlib.import_module(f"{package}.{name}")
         except ImportError:
             continue
-    return {}
+    return None

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.engines.base import OpBuilder
-from pullback.engines.xla import bindings
 from pullback.engines.xla.instructions import HloValue
 from pullback.graph.types import Type
 
@@ -75,6 +74,8 @@ def _layout(rank: int, batch: int, by_rows: bool) -> str:
 
 @functools.cache
 def _register_lapack() -> None:
+    from pullback.engines.xla import bindings  # jaxlib: heavy
+
     lapack = bindings.lapack_kernels()
     lapack.initialize()  # it takes the routines from SciPy
     for name, kernel in lapack.registrations().items():
@@ -83,6 +84,8 @@ def _register_lapack() -> None:
 
 @functools.cache
 def _register_cuda_kernels() -> None:
+    from pullback.engines.xla import bindings  # jaxlib: heavy
+
     for name, kernel in bindings.cuda_kernels().items():
         if name.endswith("_ffi"):
             bindings.xla_client.register_custom_call_target(name, kernel, "CUDA", 1)
