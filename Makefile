@@ -53,6 +53,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/sharding.py
 	$(BIN)/python benchmarks/collectives.py
 	$(BIN)/python benchmarks/ir.py
+	$(BIN)/python benchmarks/linalg.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
