@@ -112,6 +112,7 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.compile", "static_argnums"): lambda v: v == (0, 0),
     ("pb.compile", "donate_argnums"): lambda v: v == (0, 0),
     ("pb.compile", "static_argnames"): lambda v: v in ([], {}),
+    ("pb.linalg.block_diag", "arrays"): lambda v: v == 3 or v == [],
     ("pb.isdtype", "kind"): lambda v: v == ("float32",),
     ("pb.meshgrid", "arrays"): lambda v: v == [],
     ("pb.pad", "pad_width"): lambda v: v == {},
@@ -119,6 +120,9 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Tensor.index_add", "source"): lambda v: isinstance(v, (int, float, list)),
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
+    ("pb.block", "arrays"): lambda v: v == 3,
+    ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
+    ("Tensor.partition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.tril", "k"): lambda v: isinstance(v, int),
     ("Tensor.triu", "k"): lambda v: isinstance(v, int),
     ("pb.result_type", "values"): lambda v: isinstance(v, (int, float)),
@@ -139,7 +143,8 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
 # -- kinds of parameters --------------------------------------------------------------------------
 
 KIND_BY_NAME = {
-    "axis": "axis", "axis1": "axis", "axis2": "axis", "split_axis": "axis", "concat_axis": "axis",
+    "axis": "axis", "axis1": "axis", "axis2": "axis", "axisa": "axis", "axisb": "axis",
+    "axisc": "axis", "split_axis": "axis", "concat_axis": "axis",
     "source": "axis", "destination": "axis", "axes": "sequence", "mesh": "mesh", "spec": "spec",
     "in_specs": "spec", "out_specs": "spec", "sharding": "spec", "module": "module",
     "program": "program", "shape": "size", "window": "size", "strides": "size", "dilation": "size",
@@ -196,6 +201,10 @@ def _step(carry: Any, v: Any) -> Any:
     return carry + v.sum(), v
 
 
+# Functions of square matrices
+SQUARE = (
+    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "slogdet",
+)  # fmt: skip
 # Arguments for which the kind does not tell a good value.
 GOOD: dict[str, dict[str, Any]] = {
     "pb.arange": {"start": 3}, "pb.avg_pool": _window(), "pb.max_pool": _window(),
@@ -208,6 +217,8 @@ GOOD: dict[str, dict[str, Any]] = {
         "pred": True, "true_fun": lambda: total, "false_fun": lambda: total, "args": vector},
     "pb.conv": {"x": image, "filters": lambda: pb.ones((2, 2, 2, 3))},
     "pb.conv2d": {"x": image, "filters": lambda: pb.ones((2, 2, 2, 3))},
+    "pb.convolve": {"a": vector, "v": vector}, "pb.correlate": {"a": vector, "v": vector},
+    "pb.dot": {"a": square, "b": square}, "pb.polyval": {"p": vector}, "pb.vander": {"x": vector},
     "pb.default_device": {"name": "cpu:0"}, "pb.default_dtype": {"spec": "float32"},
     "pb.dynamic_slice": {"starts": (0, 0), "sizes": (1, 2)},
     "pb.dynamic_update_slice": {"update": lambda: pb.ones((1, 1)), "starts": (0, 0)},
@@ -269,7 +280,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "Tensor.repeat": {"repeats": 2, "axis": 0, "more": None}, "Tensor.cumsum": {"axis": 0},
     "Tensor.cumprod": {"axis": 0},
     "Tensor.shard": {"mesh": mesh}, "Tensor.take": {"axis": 0, "indices": lambda: [0, 1]},
-    "Tensor.dot": {"x2": lambda: x().T}, "Tensor.swapaxes": {"axis2": 1},
+    "Tensor.dot": {"b": lambda: x().T}, "Tensor.argpartition": {"kth": 1},
+    "Tensor.partition": {"kth": 1}, "Tensor.compress": {"condition": lambda: [True, False]},
+    "Tensor.swapaxes": {"axis2": 1},
     "Tensor.view": {"shape": (3, 2)}, "Tensor.cummax": {"axis": 0}, "Tensor.cummin": {"axis": 0},
     "Tensor.logcumsumexp": {"axis": 0},
     "Tensor.put_along_axis": {"indices": lambda: pb.zeros((2, 3), "int32"), "values": 1.0},
@@ -290,6 +303,19 @@ GOOD: dict[str, dict[str, Any]] = {
     "Tensor.to": {"args": "cpu:0"},
     **{f"Tensor.logical_{name}": {"x2": whole} for name in ("and", "or", "xor")},
     "pb.to_device": {"device": "cpu:0"}, "Tensor.to_device": {"device": "cpu:0"},
+    **{f"pb.linalg.{name}": {"x": square} for name in SQUARE},
+    "pb.linalg.cho_factor": {"a": square}, "pb.linalg.lu_factor": {"a": square},
+    "pb.linalg.cho_solve": {"c_and_lower": lambda: pb.linalg.cho_factor(square()), "b": square},
+    "pb.linalg.lu_solve": {"lu_and_piv": lambda: pb.linalg.lu_factor(square()), "b": square},
+    "pb.linalg.matmul": {"x1": square, "x2": square}, "pb.linalg.matrix_power": {
+        "x": square, "n": 2},
+    "pb.linalg.multi_dot": {"arrays": lambda: [square(), square()]},
+    "pb.linalg.outer": {"x1": vector, "x2": vector},
+    "pb.linalg.solve": {"x1": square, "x2": square},
+    "pb.linalg.solve_triangular": {"a": square, "b": square},
+    "pb.linalg.tensordot": {"x2": lambda: x().T, "axes": 1},
+    "pb.linalg.tensorinv": {"a": lambda: pb.eye(4).reshape(2, 2, 4)},
+    "pb.linalg.tensorsolve": {"a": square, "b": lambda: pb.ones(2)},
 }  # fmt: skip
 
 # Not called: they end or change the process, take no argument, or are classes of the library.
@@ -298,6 +324,7 @@ LEFT_OUT = {
     "pb.distributed.shutdown", "pb.backward_on_trace", "pb.apply", "pb.op", "pb.config",
     "pb.tree.register", "pb.Tensor", "pb.Trace", "Tensor.backward", "Tensor.item", "Tensor.shards",
     "pb.load_compiled", "Tensor.searchsorted", "Tensor.outer",  # of vectors
+    "Tensor.choose",  # of indices
     "Tensor.split", "Tensor.cuda",  # always an error, or one without a GPU
     "pb.logcumsumexp", *[f"pb.{name}" for name in pb.functions.numpy_names.__all__],  # other names
     # their arguments are those of the methods without the underscore
@@ -411,6 +438,7 @@ def public() -> Iterator[tuple[str, Callable]]:
     spaces = {
         "pb": pb, "pb.random": pb.random, "pb.optim": pb.optim, "pb.ir": pb.ir, "pb.tree": pb.tree,
         "pb.debug": pb.debug, "pb.distributed": pb.distributed, "Tensor": pb.Tensor,
+        "pb.fft": pb.fft, "pb.linalg": pb.linalg,
     }  # fmt: skip
     for prefix, space in spaces.items():
         for name in dir(space):
