@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.dtypes import float32
+from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic, Binary, Over
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
-from pullback.ops.elementwise.functions import both, equal, where
+from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
@@ -112,6 +112,17 @@ class Log1p(Analytic):
     domain = (-0.9, 3.0)
     singular = True
 
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        # XLA's loses 7 of the last bits in f64
+        own = out.dtype is float64 and not b.literal
+        return self.lower_expansion(b, x) if own else super().lower(b, out, x)
+
+    def expand(self, x: Node) -> Node:
+        near = maximum(x + 1, 0)  # XLA would simplify (x + 1) - 1
+        rest = where(both(greater(near, 0), less(near, np.inf)), (x - (near - 1)) / near, 0)
+        made = where(equal(near, 1), x, Log()(near) + rest)
+        return where(less(x, -1), np.nan, made)
+
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x + 1),)
 
@@ -129,7 +140,7 @@ class Logistic(Analytic):
         return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: out * (1 - out),)
+        return (lambda: out * Logistic()(-x),)  # 1 - out would lose its digits
 
 
 class LogAddExp(Binary):

@@ -1,0 +1,143 @@
+"""The beta function, its logarithm and binomial coefficients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.ops.elementwise.functions import (
+    both,
+    either,
+    equal,
+    greater,
+    greater_equal,
+    guarded,
+    less,
+    less_equal,
+    where,
+)
+from pullback.ops.elementwise.gamma_functions import (
+    DIGAMMA_FAR,
+    Digamma,
+    Lgamma,
+    Polygamma,
+    log_gamma_of_positive,
+    stirling_rest,
+)
+from pullback.ops.elementwise.gamma_values import Gamma
+from pullback.ops.elementwise.special_base import SpecialFunction, is_odd
+from pullback.ops.prelude import Node, constant, op_functions
+
+exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
+maximum, minimum, reciprocal = op_functions("Maximum", "Minimum", "Reciprocal")
+floor, rounded, is_infinite = op_functions("Floor", "Round", "IsInf")
+
+
+class BetaLn(SpecialFunction):
+    """log |beta(x, y)|, also where the gamma function overflows."""
+
+    points = ((0.4, 1.3, 4.5, 30.0), (0.7, 5.0, 6.5, 0.8))
+
+    def expand(self, x: Node, y: Node) -> Node:
+        plain = Lgamma()(x) + Lgamma()(y) - Lgamma()(x + y)
+        positive = both(greater(x, 0), greater(y, 0))
+        plain = where(is_pole_of_gamma(x + y), -np.inf, plain)
+        plain = where(either(is_pole_of_gamma(x), is_pole_of_gamma(y)), np.inf, plain)
+        low, high = minimum(x, y), maximum(x, y)
+        made = where(both(positive, greater_equal(high, 3)), log_beta_of_positive(low, high), plain)
+        return where(both(positive, is_infinite(high)), -np.inf, made)
+
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
+        return (lambda: -DigammaDifference()(x, y), lambda: -DigammaDifference()(y, x))
+
+
+class Beta(SpecialFunction):
+    """The beta function, gamma(x) gamma(y) / gamma(x + y)."""
+
+    points = ((0.4, 1.3, 4.5, 30.0, -1.5), (0.7, 5.0, 6.5, 0.8, 2.2))
+
+    def expand(self, x: Node, y: Node) -> Node:
+        total = x + y
+        product = Gamma()(x) / Gamma()(total) * Gamma()(y)
+        small = less(maximum(maximum(absolute(x), absolute(y)), absolute(total)), 20)
+        sign = gamma_sign(x) * gamma_sign(y) * gamma_sign(total)
+        made = where(small, product, sign * exp(BetaLn()(x, y)))
+        made = where(is_pole_of_gamma(total), 0, made)
+        return where(either(is_pole_of_gamma(x), is_pole_of_gamma(y)), np.inf, made)
+
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
+        return (
+            lambda: -guarded(out, DigammaDifference()(x, y)),
+            lambda: -guarded(out, DigammaDifference()(y, x)),
+        )
+
+
+class DigammaDifference(SpecialFunction):
+    """digamma(x + y) - digamma(x), without cancellation for large positive x and y."""
+
+    points = ((0.4, 1.3, 4.5, 30.0, 8.0), (0.7, 5.0, 6.5, 0.8, -2.5))
+
+    def expand(self, x: Node, y: Node) -> Node:
+        total = x + y
+        step = y / (x * total)  # 1/x - 1/total
+        low, high = reciprocal(x * x), reciprocal(total * total)
+        # the rests at both ends are subtracted only once they are small
+        rest = DIGAMMA_FAR.at(high) * high - DIGAMMA_FAR.at(low) * low
+        far = log1p(y / x) + step * 0.5 + rest
+        both_large = both(greater_equal(x, 3), greater_equal(total, 3))
+        return where(both_large, far, Digamma()(total) - Digamma()(x))
+
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
+        trigamma = Polygamma(1)
+        return (lambda: trigamma(x + y) - trigamma(x), lambda: trigamma(x + y))
+
+
+class Binom(SpecialFunction):
+    """The binomial coefficient x over y, of real numbers; rounded if both are integers."""
+
+    points = ((5.0, 7.3, 2.5, 30.0, -2.5), (2.0, 3.1, 1.5, 4.5, 1.2))
+
+    def expand(self, x: Node, y: Node) -> Node:
+        rest = x - y
+        product = Gamma()(x + 1) / Gamma()(rest + 1) / Gamma()(y + 1)
+        small = less(maximum(absolute(x), maximum(absolute(y), absolute(rest))), 20)
+        sign = gamma_sign(x + 1) * gamma_sign(y + 1) * gamma_sign(rest + 1)
+        large = sign * exp(-BetaLn()(rest + 1, y + 1)) / absolute(x + 1)
+        made = where(small, product, large)
+        whole = both(equal(x, floor(x)), equal(y, floor(y)))
+        made = where(both(whole, less(absolute(made), 2.0**52)), rounded(made), made)
+        vanishes = either(is_pole_of_gamma(rest + 1), is_pole_of_gamma(y + 1))
+        made = where(vanishes, 0, made)
+        return where(is_pole_of_gamma(x + 1), np.nan, made)
+
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
+        rest = x - y
+        return (
+            lambda: guarded(out, DigammaDifference()(rest + 1, y)),
+            lambda: guarded(out, Digamma()(rest + 1) - Digamma()(y + 1)),
+        )
+
+
+def log_beta_of_positive(low: Node, high: Node) -> Node:
+    """Return log(beta(low, high)) for 0 < low <= high and high >= 3."""
+    total = low + high
+    ratio = low / high
+    corrections = stirling_rest(high) - stirling_rest(total)
+    # lgamma(high) - lgamma(total), without its largest terms, which cancel
+    change = corrections - (total - 0.5) * log1p(ratio) - low * (log(high) - 1)
+    mixed = log_gamma_of_positive(low) + change
+    share = low / total
+    leading = (low - 0.5) * log(share) - high * log1p(ratio)
+    constant = 0.5 * math.log(2 * math.pi) + corrections + stirling_rest(maximum(low, 3))
+    return where(less(low, 3), mixed, leading - 0.5 * log(high) + constant)
+
+
+def is_pole_of_gamma(x: Node) -> Node:
+    """Return where x is 0 or a negative integer."""
+    return both(less_equal(x, 0), equal(x, floor(x)))
+
+
+def gamma_sign(x: Node) -> Node:
+    """Return the sign of gamma(x), 1 or -1."""
+    return where(both(less(x, 0), is_odd(floor(x))), -1, constant(1, x.type.dtype))

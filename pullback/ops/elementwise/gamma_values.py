@@ -1,0 +1,44 @@
+"""The gamma function itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.ops.elementwise.functions import both, equal, guarded, less, where
+from pullback.ops.elementwise.gamma_functions import (
+    Digamma,
+    GammaFamily,
+    log_gamma_of_positive,
+    stirling_rest,
+)
+from pullback.ops.elementwise.special_base import from_integer, sine_of_pi
+from pullback.ops.prelude import Node, op_functions
+
+exp, power, maximum, minimum = op_functions("Exp", "Pow", "Maximum", "Minimum")
+
+
+class Gamma(GammaFamily):
+    """The gamma function; NaN at negative integers, inf at 0.0 and -inf at -0.0."""
+
+    def expand(self, x: Node) -> Node:
+        left = less(x, 0)
+        right = gamma_of_positive(where(left, 1 - x, x))
+        other = math.pi / (sine_of_pi(x) * right)
+        other = where(equal(from_integer(x), 0), np.nan, other)
+        return where(left, other, where(equal(x, 0), 1 / x, right))
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: guarded(out, Digamma()(x)),)
+
+
+def gamma_of_positive(z: Node) -> Node:
+    """Return gamma(z) for z > 0."""
+    below = less(z, 0.5)
+    near = exp(log_gamma_of_positive(where(below, z + 1, minimum(z, 3))))
+    near = where(below, near / z, near)
+    y = minimum(maximum(z, 3), 200)
+    root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
+    far = root * (exp(stirling_rest(y) - y) * math.sqrt(2 * math.pi)) * root
+    return where(both(less(z, 3), equal(z, z)), near, where(equal(z, z), far, z))
