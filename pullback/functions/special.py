@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import Tensor, float_node, integer
+from pullback.functions.arguments import Tensor, float_node, integer, record_as
 from pullback.functions.factory import UnaryFunction, float_unary
 from pullback.graph.arguments import validated
 from pullback.lazy.record import record
@@ -31,8 +31,13 @@ def polygamma(order: int, x: ArrayLike) -> Tensor:
     return record(Polygamma(n) if n else Digamma(), (float_node(x),))
 
 
-sinc = float_unary(
-    "sinc", Sinc, "sin(pi x) / (pi x), 1 at 0 and exactly 0 at other integers.", "0.0 -> 1.0"
-)
+def sinc(x: ArrayLike) -> Tensor:
+    """Return sin(pi x) / (pi x), 1 at 0 and exactly 0 at other integers.
+
+    >>> pb.sinc([0.0, 1.0]).tolist()
+    [1.0, 0.0]
+    """
+    return record_as("sinc", Sinc(0), float_node(x))
+
 
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "sinc"]

@@ -31,7 +31,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
         return _riemann_zeta(wrap(float_node(x)))
     first, second = map(wrap, float_arguments(x, q))
     outside = first < literal(1, first.dtype)
-    made = special("zeta", Zeta(), first, second)
+    made = special("zeta", Zeta(0), first, second)
     return apply(Where, outside._node, literal(math.nan, first.dtype)._node, node_of(made))
 
 
@@ -42,7 +42,7 @@ def _riemann_zeta(x: Tensor) -> Tensor:
         return literal(value, x.dtype)
 
     left = x < c(0)
-    right = special("zeta", Zeta(), apply(Where, left._node, node_of(c(1) - x), node_of(x)), c(1))
+    right = special("zeta", Zeta(0), apply(Where, left._node, node_of(c(1) - x), node_of(x)), c(1))
     below = apply(Where, left._node, node_of(x), c(-0.5)._node)  # where it is not used
     turn = apply(Sin, node_of(below * c(math.pi / 2)))
     scale = apply(Pow, c(2 * math.pi)._node, node_of(below)) * c(1 / math.pi)

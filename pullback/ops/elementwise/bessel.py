@@ -94,8 +94,12 @@ class BesselI(BesselFunction):
     def partials(self, out: Node, x: Node) -> tuple:
         def slope() -> Node:
             n = self.order
-            near = [BesselI(abs(k), self.scaled)(x) for k in (n - 1, n + 1)]
-            made = (near[0] + near[1]) * 0.5
+            if self.scaled and n == 0:
+                return -(sign(x) * BesselIGap()(x))
+            above = BesselI(n + 1, self.scaled)(x)
+            if self.scaled and n == 1:
+                return BesselIGap()(x) - first_over_x(out, x)
+            made = (BesselI(abs(n - 1), self.scaled)(x) + above) * 0.5
             return made - sign(x) * out if self.scaled else made
 
         return (slope,)
@@ -107,18 +111,47 @@ class BesselI(BesselFunction):
                 yield cls(order, scaled), tuple([np.array(p) for p in cls.points])
 
 
+class BesselIGap(SpecialFunction):
+    """exp(-|x|) (I0(|x|) - I1(|x|)), without cancellation for large x."""
+
+    points = ((-1.5, 0.2, 2.7, 6.5, 11.0),)
+
+    def expand(self, x: Node) -> Node:
+        size = absolute(x)
+        low = minimum(size, FAR_I)
+        near = chebyshev(tables.GAP_NEAR, low / 4 - 1) / ((low + 4) * sqrt(low + 4))
+        high = maximum(size, FAR_I)
+        far = chebyshev(tables.GAP_FAR, 2 * FAR_I / high - 1) / (high * sqrt(high))
+        return where(less(size, FAR_I), near, far)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: sign(x) * (first_over_x(BesselI(1, True)(x), x) - 2 * out),)
+
+
+def first_over_x(first: Node, x: Node) -> Node:
+    """Return I1(x) / x, both scaled, as a function that is regular at 0."""
+    near = less(absolute(x), 1)
+    middle = (BesselI(0, True)(x) - BesselI(2, True)(x)) * 0.5
+    return where(near, middle, first / where(near, 1, x))
+
+
 def bessel_j_pair(x: Node) -> tuple[Node, Node]:
     """Return J0 and J1 of x >= 0."""
     low = minimum(x, FAR)
     square = low * low
-    gap = (low - tables.J0_ZERO[0] - tables.J0_ZERO[1]) * (low + tables.J0_ZERO[0])
+    gap = bessel_gap(low, *tables.J0_ZERO)
     near0 = tables.J0_NEAR.at(square) * gap * (square - tables.J0_NEXT**2)
-    gap = (low - tables.J1_ZERO[0] - tables.J1_ZERO[1]) * (low + tables.J1_ZERO[0])
+    gap = bessel_gap(low, *tables.J1_ZERO)
     near1 = chebyshev(tables.J1_NEAR, square / 12.5 - 1) * gap * low
     (p0, q0, p1, q1), up, down = bessel_far(x)
     far0, far1 = p0 * up - q0 * down, p1 * down + q1 * up
     is_near = less(x, FAR)
     return where(is_near, near0, far0), where(is_near, near1, far1)
+
+
+def bessel_gap(x: Node, zero: float, rest: float) -> Node:
+    """Return x**2 - (zero + rest)**2 for x >= 0, with the digits of the rest."""
+    return (maximum(x - zero, -zero) - rest) * (x + zero)  # XLA would add the constants
 
 
 def bessel_y_pair(x: Node) -> tuple[Node, Node]:
@@ -150,8 +183,7 @@ def bessel_far(x: Node) -> tuple[list[Node], Node, Node]:
 def bessel_i_pair(x: Node, scaled: bool) -> tuple[Node, Node]:
     """Return I0 and I1 of x >= 0, scaled by exp(-x) or not."""
     low, high = minimum(x, FAR_I), maximum(x, FAR_I)
-    square = low * low
-    near = [tables.I0_NEAR.at(square), tables.I1_NEAR.at(square) * low]
+    near = [bessel_series(n, low, 1) for n in (0, 1)]
     variable = 2 * FAR_I / high - 1
     far = [chebyshev(c, variable) / sqrt(high) for c in (tables.I0_FAR, tables.I1_FAR)]
     if scaled:
@@ -178,5 +210,5 @@ def bessel_series(order: int, x: Node, sign: int) -> Node:
     term = x * x * (0.25 * sign)
     made = constant(1, x.type.dtype)
     for k in reversed(range(1, 30 + 2 * order)):
-        made = made * term / (k * (order + k)) + 1
-    return made * IntegerPow(order)(x * 0.5) / math.factorial(order)
+        made = made * (term / (k * (order + k))) + 1
+    return made * IntegerPow(order)(x * 0.5) / math.factorial(order) if order else made

@@ -31,7 +31,8 @@ from pullback.ops.prelude import Node, constant, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
 maximum, minimum, reciprocal = op_functions("Maximum", "Minimum", "Reciprocal")
-floor, rounded, is_infinite = op_functions("Floor", "Round", "IsInf")
+floor, rounded = op_functions("Floor", "Round")
+is_infinite, is_finite = op_functions("IsInf", "IsFinite")
 
 
 class BetaLn(SpecialFunction):
@@ -59,8 +60,9 @@ class Beta(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         total = x + y
-        product = Gamma()(x) / Gamma()(total) * Gamma()(y)
-        small = less(maximum(maximum(absolute(x), absolute(y)), absolute(total)), 20)
+        lost = lost_in_sum(x, y, total) * Digamma()(total)
+        product = Gamma()(x) / Gamma()(total) * Gamma()(y) * (1 - lost)
+        small = less(maximum(maximum(absolute(x), absolute(y)), absolute(total)), 165)
         sign = gamma_sign(x) * gamma_sign(y) * gamma_sign(total)
         made = where(small, product, sign * exp(BetaLn()(x, y)))
         made = where(is_pole_of_gamma(total), 0, made)
@@ -80,13 +82,16 @@ class DigammaDifference(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         total = x + y
-        step = y / (x * total)  # 1/x - 1/total
-        low, high = reciprocal(x * x), reciprocal(total * total)
+        steps = sum_of_steps(x, total, y)
+        moved = less(minimum(x, total), 3)
+        start, end = where(moved, x + 3, x), where(moved, total + 3, total)
+        low, high = reciprocal(start * start), reciprocal(end * end)
         # the rests at both ends are subtracted only once they are small
         rest = DIGAMMA_FAR.at(high) * high - DIGAMMA_FAR.at(low) * low
-        far = log1p(y / x) + step * 0.5 + rest
-        both_large = both(greater_equal(x, 3), greater_equal(total, 3))
-        return where(both_large, far, Digamma()(total) - Digamma()(x))
+        far = log1p(y / start) + y / (start * end) * 0.5 + rest
+        positive = both(greater(x, 0), greater(total, 0))
+        right = where(moved, steps + far, far)
+        return where(positive, right, Digamma()(total) - Digamma()(x))
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         trigamma = Polygamma(1)
@@ -100,8 +105,9 @@ class Binom(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         rest = x - y
-        product = Gamma()(x + 1) / Gamma()(rest + 1) / Gamma()(y + 1)
-        small = less(maximum(absolute(x), maximum(absolute(y), absolute(rest))), 20)
+        lost = lost_in_sum(x, -y, rest) * Digamma()(rest + 1)
+        product = gamma_after(x) / gamma_after(rest) / gamma_after(y) * (1 - lost)
+        small = less(maximum(absolute(x), maximum(absolute(y), absolute(rest))), 165)
         sign = gamma_sign(x + 1) * gamma_sign(y + 1) * gamma_sign(rest + 1)
         large = sign * exp(-BetaLn()(rest + 1, y + 1)) / absolute(x + 1)
         made = where(small, product, large)
@@ -115,7 +121,7 @@ class Binom(SpecialFunction):
         rest = x - y
         return (
             lambda: guarded(out, DigammaDifference()(rest + 1, y)),
-            lambda: guarded(out, Digamma()(rest + 1) - Digamma()(y + 1)),
+            lambda: guarded(out, DigammaDifference()(y + 1, rest - y)),
         )
 
 
@@ -131,6 +137,28 @@ def log_beta_of_positive(low: Node, high: Node) -> Node:
     leading = (low - 0.5) * log(share) - high * log1p(ratio)
     constant = 0.5 * math.log(2 * math.pi) + corrections + stirling_rest(maximum(low, 3))
     return where(less(low, 3), mixed, leading - 0.5 * log(high) + constant)
+
+
+def lost_in_sum(x: Node, y: Node, total: Node) -> Node:
+    """Return what rounding took from x + y; 0 where it is not finite."""
+    part = total - x
+    lost = (x - (total - part)) + (y - part)
+    return where(is_finite(lost), lost, 0)
+
+
+def gamma_after(x: Node) -> Node:
+    """Return gamma(x + 1), without rounding x + 1 where x is large."""
+    near = less(absolute(x), 1)
+    value = Gamma()(where(near, x + 1, x))
+    return where(near, value, value * x)
+
+
+def sum_of_steps(x: Node, total: Node, y: Node) -> Node:
+    """Return digamma(total) - digamma(x) less the same three steps to the right."""
+    made = y / (x * total)
+    for k in (1, 2):
+        made = made + y / ((x + k) * (total + k))
+    return made
 
 
 def is_pole_of_gamma(x: Node) -> Node:

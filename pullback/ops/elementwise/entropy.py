@@ -67,7 +67,7 @@ class KlDiv(SharedFormula):
     def expand(self, x: Node, y: Node) -> Node:
         inside = both(greater(x, 0), greater(y, 0))
         change = (y - x) / x
-        close = both(greater(change, -1 / 3), less(change, 0.5))
+        close = both(greater(change, -0.5), less(change, 1))
         far = x * log_of_ratio(x, y) + (y - x)
         return outside_entropy(inside, x, y, where(close, -(x * log1p_minus(change)), far), y)
 

@@ -179,8 +179,7 @@ def times_exp_minus_square(factor: Node, x: Node, scale: float = 1.0) -> Node:
     kept = bits_and(TABLE["Bitcast"](integer)(x), -(2**low))
     leading = TABLE["Bitcast"](dtype)(kept)
     rest = (leading - x) * (leading + x) * scale
-    # In f32 the rest is above -0.1 wherever the result is not 0, so a few terms do. In this order:
-    # XLA would make one exponential out of a product of two.
+    # The rest is small wherever the result is not 0, so a few terms do. XLA would make one
+    # exponential out of a product of two.
     series = [1 / math.factorial(k) for k in range(6)]
-    last = exp(rest) if dtype is float64 else horner_series(series, rest)
-    return factor * exp(leading * leading * -scale) * last
+    return factor * exp(leading * leading * -scale) * horner_series(series, rest)

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic, Binary, Over
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
+from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
@@ -62,6 +63,15 @@ class Expm1(Analytic):
         far = np.asarray(np.exp(x))  # NumPy's expm1 of infinity is NaN in its imaginary part
         far.real -= 1
         return np.where(np.isfinite(x), made, far)
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        own = not (out.dtype.is_complex or b.literal)  # more precise than XLA's
+        return self.lower_expansion(b, x) if own else super().lower(b, out, x)
+
+    def expand(self, x: Node) -> Node:
+        count = 17 if x.type.dtype is float64 else 10
+        near = horner_series([1 / math.factorial(k) for k in range(1, count)], x) * x
+        return where(less(absolute(x), 0.7), near, Exp()(x) - 1)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x

@@ -16,6 +16,7 @@ from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
 
 log, sin, tan, absolute, reciprocal = op_functions("Log", "Sin", "Tan", "Abs", "Reciprocal")
+(maximum,) = op_functions("Maximum")
 # lgamma(1 + s) / s for |s| <= 1/2, and lgamma(2 + s) / s for -1/2 <= s <= 1
 LGAMMA_NEAR_1 = (
     -0.5772156649015329, 0.8224670334241132, -0.4006856343865406, 0.2705808084277935,
@@ -105,7 +106,7 @@ class Digamma(GammaFamily):
         z = where(left, 1 - x, x)
         below = less(z, 1)
         y = where(below, z + 1, z)
-        gap = (y - DIGAMMA_ZERO[0]) - DIGAMMA_ZERO[1]
+        gap = maximum(y - DIGAMMA_ZERO[0], -1) - DIGAMMA_ZERO[1]  # XLA would add the constants
         square = reciprocal(y * y)
         far = log(y) - 0.5 / y + DIGAMMA_FAR.at(square) * square
         right = where(less(y, 3), DIGAMMA_NEAR.at(gap) * gap, far)

@@ -13,7 +13,7 @@ from pullback.ops.elementwise.gamma_functions import (
     log_gamma_of_positive,
     stirling_rest,
 )
-from pullback.ops.elementwise.special_base import from_integer, sine_of_pi
+from pullback.ops.elementwise.special_base import exp_series, from_integer, sine_of_pi
 from pullback.ops.prelude import Node, op_functions
 
 exp, power, maximum, minimum = op_functions("Exp", "Pow", "Maximum", "Minimum")
@@ -40,5 +40,6 @@ def gamma_of_positive(z: Node) -> Node:
     near = where(below, near / z, near)
     y = minimum(maximum(z, 3), 200)
     root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
-    far = root * (exp(stirling_rest(y) - y) * math.sqrt(2 * math.pi)) * root
+    rest = exp_series(stirling_rest(y))  # XLA would make one exponential out of two
+    far = root * (exp(-y) * rest * math.sqrt(2 * math.pi)) * root
     return where(both(less(z, 3), equal(z, z)), near, where(equal(z, z), far, z))

@@ -135,8 +135,11 @@ def beta_factor(a: Node, b: Node, x: Node) -> Node:
     far = exp(exponent + corrections) * sqrt(p / (p + q) * q * (0.5 / math.pi))
     logs = a * log(x) + b * log1p(-x)
     middle = exp(logs - log_beta_of_positive(low, maximum(high, 3)))
-    near = power(x, a) * power(rest, b) / Beta()(a, b)
-    made = where(less(high, 10), near, middle)
+    lost = (1 - maximum(rest, 0)) - x  # XLA would simplify 1 - (1 - x)
+    near = power(x, a) * power(rest, b) * (1 + b * lost / rest) / Beta()(a, b)
+    # where neither factor overflows, powers are more precise than a large exponent
+    far = where(both(less(a + b, 160), less(exponent, -1)), near, far)
+    made = where(less(high, 100), near, middle)
     return where(greater_equal(low, 3), far, made)
 
 

@@ -21,7 +21,7 @@ from pullback.ops.prelude import TABLE, Node, broadcast_types, constant, op_func
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
 power, minimum, maximum, reciprocal = op_functions("Pow", "Minimum", "Maximum", "Reciprocal")
 (gamma_slope,) = op_functions("GammaSlope")
-STEP = 1 / 12  # of the quadrature
+STEP = 1 / 16  # of the quadrature
 
 
 class GammaInc(SpecialFunction):
@@ -87,10 +87,13 @@ def gamma_factor(a: Node, x: Node) -> Node:
     large = maximum(a, 3)
     exponent = large * log1p_minus((x - large) / large) - stirling_rest(large)
     far = exp(exponent) * sqrt(large * (0.5 / math.pi))
-    small = minimum(a, 3)
-    near = power(x, small) * exp(-x) / Gamma()(small)
-    near = where(greater(x, 700), exp(log(x) * small - x) / Gamma()(small), near)
-    return where(less(a, 3), near, far)
+    small = minimum(a, 100)
+    near = power(x, small) / Gamma()(small) * exp(-x)
+    # where neither factor overflows, a power is more precise than a large exponent
+    plain = both(less(a, 100), both(less(x, 700), less(exponent, -1)))
+    tail = exp(log(x) * minimum(a, 3) - x) / Gamma()(minimum(a, 3))
+    below = where(less(x, 700), near, tail)
+    return where(less(a, 3), below, where(plain, near, far))
 
 
 def gamma_at_ends(a: Node, x: Node, value: Node, lower: bool) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,12 +24,13 @@ from pullback.ops.prelude import (
     same_dtype,
 )
 
-sin, rounded, floor, log1p = op_functions("Sin", "Round", "Floor", "Log1p")
-# (atanh(r) / r - 1) / r**2 as a polynomial in r**2, for |r| <= 1/5
+sin, cos, rounded, floor = op_functions("Sin", "Cos", "Round", "Floor")
+(log1p,) = op_functions("Log1p")
+# (atanh(r) / r - 1) / r**2 as a polynomial in r**2, for |r| <= 1/3
 ATANH_REST = (
-    0.3333333333333333, 0.19999999999999954, 0.14285714285745174, 0.11111111103220504,
-    0.09090910099293802, 0.07692235448289166, 0.06669696891669157, 0.058087576657517286,
-    0.06211557028039068,
+    0.3333333333333333, 0.1999999999999976, 0.1428571428580071, 0.11111111099035531,
+    0.09090909954214577, 0.07692271793624882, 0.06667593442767027, 0.05867083931047704,
+    0.054230401748138014, 0.037440533573059064, 0.0781911746712093,
 )  # fmt: skip
 
 
@@ -132,9 +134,20 @@ def sine_of_pi(x: Node) -> Node:
     return where(is_odd(rounded(x)), -size, size)
 
 
+def cosine_of_pi(x: Node) -> Node:
+    """Return cos(pi x)."""
+    size = cos(from_integer(x) * np.pi)
+    return where(is_odd(rounded(x)), -size, size)
+
+
 def log1p_minus(x: Node) -> Node:
     """Return log(1 + x) - x, without cancellation near 0."""
     ratio = x / (x + 2)  # log(1 + x) is 2 atanh(ratio), and 2 ratio - x is -ratio x
     square = ratio * ratio
     near = ratio * (square * 2 * horner_series(ATANH_REST, square) - x)
-    return where(both(greater(x, -1 / 3), less(x, 0.5)), near, log1p(x) - x)
+    return where(both(greater(x, -0.5), less(x, 1)), near, log1p(x) - x)
+
+
+def exp_series(x: Node) -> Node:
+    """Return exp(x) for |x| < 0.05, by its power series."""
+    return horner_series([1 / math.factorial(k) for k in range(9)], x)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pullback.ops.elementwise.beta_functions import is_pole_of_gamma
 from pullback.ops.elementwise.functions import both, equal, guarded, less, not_equal, where
 from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.prelude import Node, Text, constant, op_functions
 
 log, power, floor = op_functions("Log", "Pow", "Floor")
 TERMS = 10  # that are added before the integral takes over
@@ -20,11 +22,14 @@ WEIGHTS = (
 
 
 class Zeta(SpecialFunction):
-    """The sum of (q + k)**-x over k = 0, 1, 2, ..., continued analytically to x < 1."""
+    """The sum of (q + k)**-(x + shift) over k = 0, 1, 2, ..., continued analytically to x < 1."""
 
+    shift: int
+    text = Text(("shift",))
     points = ((1.3, 2.0, 4.5, 0.5), (0.4, 1.0, 7.5, 1.0))
 
     def expand(self, x: Node, q: Node) -> Node:
+        x = x + self.shift
         start = q + TERMS
         base, inverse = power(start, -x), 1 / start
         correction, rising, scale = 0 * x, x, inverse
@@ -38,15 +43,24 @@ class Zeta(SpecialFunction):
         return zeta_at_ends(x, q, total)
 
     def partials(self, out: Node, x: Node, q: Node) -> tuple:
-        return (lambda: ZetaSlope()(x, q), lambda: -guarded(x, Zeta()(x + 1, q)))
+        n = self.shift
+        return (lambda: ZetaSlope(n)(x, q), lambda: -guarded(x + n, Zeta(n + 1)(x, q)))
+
+    @classmethod
+    def samples(cls) -> Any:
+        for shift in (0, 1):
+            yield cls(shift), tuple([np.array(p) for p in cls.points])
 
 
 class ZetaSlope(SpecialComposite):
     """The derivative of Zeta with respect to x."""
 
+    shift: int
+    text = Text(("shift",))
     points = ((1.3, 2.0, 4.5, 0.5), (0.4, 1.0, 7.5, 1.0))
 
     def formula(self, x: Node, q: Node) -> Node:
+        x = x + self.shift
         start = q + TERMS
         base, lift, inverse = power(start, -x), log(start), 1 / start
         correction, slope, rising, change, scale = 0 * x, 0 * x, x, 0 * x + 1, inverse
@@ -62,6 +76,10 @@ class ZetaSlope(SpecialComposite):
         for k in reversed(range(TERMS)):
             total = total - guarded(power(q + k, -x), log(q + k))
         return total
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(0), tuple([np.array(p) for p in cls.points])
 
 
 def zeta_at_ends(x: Node, q: Node, value: Node) -> Node:
