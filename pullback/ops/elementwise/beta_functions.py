@@ -22,11 +22,11 @@ from pullback.ops.elementwise.gamma_functions import (
     Digamma,
     Lgamma,
     Polygamma,
-    log_gamma_of_positive,
+    log_gamma_near,
     stirling_rest,
 )
-from pullback.ops.elementwise.gamma_values import Gamma
-from pullback.ops.elementwise.special_base import SpecialFunction, is_odd
+from pullback.ops.elementwise.gamma_values import Gamma, gamma_of_positive
+from pullback.ops.elementwise.special_base import SpecialFunction, is_odd, together
 from pullback.ops.prelude import Node, constant, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
@@ -41,7 +41,8 @@ class BetaLn(SpecialFunction):
     points = ((0.4, 1.3, 4.5, 30.0), (0.7, 5.0, 6.5, 0.8))
 
     def expand(self, x: Node, y: Node) -> Node:
-        plain = Lgamma()(x) + Lgamma()(y) - Lgamma()(x + y)
+        logs = together(Lgamma(), x, y, x + y)
+        plain = logs[0] + logs[1] - logs[2]
         positive = both(greater(x, 0), greater(y, 0))
         plain = where(is_pole_of_gamma(x + y), -np.inf, plain)
         plain = where(either(is_pole_of_gamma(x), is_pole_of_gamma(y)), np.inf, plain)
@@ -60,8 +61,9 @@ class Beta(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         total = x + y
-        lost = lost_in_sum(x, y, total) * Digamma()(total)
-        product = Gamma()(x) / Gamma()(total) * Gamma()(y) * (1 - lost)
+        lost = lost_in_sum(x, y, total) * log(absolute(total))  # about digamma(total)
+        values = together(Gamma(), x, y, total)
+        product = values[0] / values[2] * values[1] * (1 - lost)
         small = less(maximum(maximum(absolute(x), absolute(y)), absolute(total)), 165)
         sign = gamma_sign(x) * gamma_sign(y) * gamma_sign(total)
         made = where(small, product, sign * exp(BetaLn()(x, y)))
@@ -91,7 +93,8 @@ class DigammaDifference(SpecialFunction):
         far = log1p(y / start) + y / (start * end) * 0.5 + rest
         positive = both(greater(x, 0), greater(total, 0))
         right = where(moved, steps + far, far)
-        return where(positive, right, Digamma()(total) - Digamma()(x))
+        left = together(Digamma(), total, x)
+        return where(positive, right, left[0] - left[1])
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         trigamma = Polygamma(1)
@@ -105,8 +108,9 @@ class Binom(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         rest = x - y
-        lost = lost_in_sum(x, -y, rest) * Digamma()(rest + 1)
-        product = gamma_after(x) / gamma_after(rest) / gamma_after(y) * (1 - lost)
+        lost = lost_in_sum(x, -y, rest) * log(absolute(rest) + 1)  # about digamma(rest + 1)
+        above, below, chosen = together(gamma_after, x, rest, y)
+        product = above / below / chosen * (1 - lost)
         small = less(maximum(absolute(x), maximum(absolute(y), absolute(rest))), 165)
         sign = gamma_sign(x + 1) * gamma_sign(y + 1) * gamma_sign(rest + 1)
         large = sign * exp(-BetaLn()(rest + 1, y + 1)) / absolute(x + 1)
@@ -125,6 +129,14 @@ class Binom(SpecialFunction):
         )
 
 
+def beta_of_positive(x: Node, y: Node) -> Node:
+    """Return beta(x, y) for positive x and y whose sum is less than 165."""
+    total = x + y
+    lost = lost_in_sum(x, y, total) * log(total)  # about digamma(total)
+    values = together(gamma_of_positive, x, y, total)
+    return values[0] / values[2] * values[1] * (1 - lost)
+
+
 def log_beta_of_positive(low: Node, high: Node) -> Node:
     """Return log(beta(low, high)) for 0 < low <= high and high >= 3."""
     total = low + high
@@ -132,7 +144,7 @@ def log_beta_of_positive(low: Node, high: Node) -> Node:
     corrections = stirling_rest(high) - stirling_rest(total)
     # lgamma(high) - lgamma(total), without its largest terms, which cancel
     change = corrections - (total - 0.5) * log1p(ratio) - low * (log(high) - 1)
-    mixed = log_gamma_of_positive(low) + change
+    mixed = log_gamma_near(minimum(low, 3)) + change
     share = low / total
     leading = (low - 0.5) * log(share) - high * log1p(ratio)
     constant = 0.5 * math.log(2 * math.pi) + corrections + stirling_rest(maximum(low, 3))

@@ -160,14 +160,19 @@ class Polygamma(GammaFamily):
 
 def log_gamma_of_positive(z: Node) -> Node:
     """Return log(gamma(z)) for z >= 0."""
+    leading = (z - 0.5) * (log(z) - 1) + (math.log(2 * math.pi) - 1) / 2
+    far = where(equal(z, np.inf), np.inf, leading + stirling_rest(z))
+    return where(less(z, 3), log_gamma_near(z), far)
+
+
+def log_gamma_near(z: Node) -> Node:
+    """Return log(gamma(z)) for 0 <= z <= 3."""
     below = less(z, 0.5)
     y = where(below, z + 1, z)
-    near = horner_series(LGAMMA_NEAR_1, y - 1) * (y - 1)
-    middle = horner_series(LGAMMA_NEAR_2, y - 2) * (y - 2)
-    leading = (y - 0.5) * (log(y) - 1) + (math.log(2 * math.pi) - 1) / 2
-    far = where(equal(y, np.inf), np.inf, leading + stirling_rest(y))
-    near = where(equal(y, 1), 0, near)  # not -0.0
-    made = where(less(y, 1.5), near, where(less(y, 3), middle, far))
+    first = horner_series(LGAMMA_NEAR_1, y - 1) * (y - 1)
+    first = where(equal(y, 1), 0, first)  # not -0.0
+    second = horner_series(LGAMMA_NEAR_2, y - 2) * (y - 2)
+    made = where(less(y, 1.5), first, second)
     return where(below, made - log(z), made)
 
 

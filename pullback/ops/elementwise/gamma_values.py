@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from pullback.ops.elementwise.functions import both, equal, guarded, less, where
+from pullback.ops.elementwise.error_functions import horner_series
+from pullback.ops.elementwise.functions import equal, guarded, less, where
 from pullback.ops.elementwise.gamma_functions import (
+    LGAMMA_NEAR_2,
     Digamma,
     GammaFamily,
-    log_gamma_of_positive,
     stirling_rest,
 )
 from pullback.ops.elementwise.special_base import exp_series, from_integer, sine_of_pi
@@ -35,11 +36,12 @@ class Gamma(GammaFamily):
 
 def gamma_of_positive(z: Node) -> Node:
     """Return gamma(z) for z > 0."""
-    below = less(z, 0.5)
-    near = exp(log_gamma_of_positive(where(below, z + 1, minimum(z, 3))))
-    near = where(below, near / z, near)
+    # one or two steps of the recurrence lead to [1.5, 3]
+    steps = where(less(z, 0.5), z * (z + 1), where(less(z, 1.5), z, 1))
+    offset = where(less(z, 0.5), z, where(less(z, 1.5), z - 1, minimum(z, 3) - 2))
+    near = exp(horner_series(LGAMMA_NEAR_2, offset) * offset) / steps
     y = minimum(maximum(z, 3), 200)
     root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
     rest = exp_series(stirling_rest(y))  # XLA would make one exponential out of two
     far = root * (exp(-y) * rest * math.sqrt(2 * math.pi)) * root
-    return where(both(less(z, 3), equal(z, z)), near, where(equal(z, z), far, z))
+    return where(less(z, 3), near, where(equal(z, z), far, z))

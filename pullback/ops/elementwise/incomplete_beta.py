@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.beta_functions import Beta, DigammaDifference, log_beta_of_positive
+from pullback.ops.elementwise.beta_functions import (
+    DigammaDifference,
+    beta_of_positive,
+    log_beta_of_positive,
+)
 from pullback.ops.elementwise.functions import (
     both,
     either,
@@ -136,7 +140,7 @@ def beta_factor(a: Node, b: Node, x: Node) -> Node:
     logs = a * log(x) + b * log1p(-x)
     middle = exp(logs - log_beta_of_positive(low, maximum(high, 3)))
     lost = (1 - maximum(rest, 0)) - x  # XLA would simplify 1 - (1 - x)
-    near = power(x, a) * power(rest, b) * (1 + b * lost / rest) / Beta()(a, b)
+    near = power(x, a) * power(rest, b) * (1 + b * lost / rest) / beta_of_positive(a, b)
     # where neither factor overflows, powers are more precise than a large exponent
     far = where(both(less(a + b, 160), less(exponent, -1)), near, far)
     made = where(less(high, 100), near, middle)

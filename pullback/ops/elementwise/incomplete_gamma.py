@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.ops.elementwise.functions import both, either, equal, greater, guarded, less, where
 from pullback.ops.elementwise.gamma_functions import Digamma, stirling_rest
-from pullback.ops.elementwise.gamma_values import Gamma
+from pullback.ops.elementwise.gamma_values import gamma_of_positive
 from pullback.ops.elementwise.special_base import (
     SpecialFunction,
     column,
@@ -88,10 +88,11 @@ def gamma_factor(a: Node, x: Node) -> Node:
     exponent = large * log1p_minus((x - large) / large) - stirling_rest(large)
     far = exp(exponent) * sqrt(large * (0.5 / math.pi))
     small = minimum(a, 100)
-    near = power(x, small) / Gamma()(small) * exp(-x)
+    scale = gamma_of_positive(small)
+    near = power(x, small) / scale * exp(-x)
     # where neither factor overflows, a power is more precise than a large exponent
     plain = both(less(a, 100), both(less(x, 700), less(exponent, -1)))
-    tail = exp(log(x) * minimum(a, 3) - x) / Gamma()(minimum(a, 3))
+    tail = exp(log(x) * minimum(a, 3) - x) / scale
     below = where(less(x, 700), near, tail)
     return where(less(a, 3), below, where(plain, near, far))
 
