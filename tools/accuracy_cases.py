@@ -54,12 +54,16 @@ def mixed(*samplers: Sampler) -> Sampler:
     return sample
 
 
-def unary(name: str, value: Callable, slope: Callable, domain: Sampler, **more: Any) -> AccuracyCase:
+def unary(
+    name: str, value: Callable, slope: Callable, domain: Sampler, **more: Any
+) -> AccuracyCase:  # fmt: skip
     function = more.pop("function", None) or getattr(pb, name, None)
     return AccuracyCase(name, function, value, (slope,), (domain,), **more)
 
 
-def special(name: str, value: Callable, slope: Callable, domain: Sampler, **more: Any) -> AccuracyCase:
+def special(
+    name: str, value: Callable, slope: Callable, domain: Sampler, **more: Any
+) -> AccuracyCase:  # fmt: skip
     return unary(name, value, slope, domain, function=getattr(pb.special, name), **more)
 
 
@@ -267,12 +271,14 @@ GAMMA = [
                  (lambda x: mp.psi(4, x),), (LEFT,)),
     special("gamma", mp.gamma, lambda x: mp.gamma(x) * mp.digamma(x),
             mixed(LEFT, between(-6, 30), between(1.4, 1.5)),
-            slope_scale=lambda x: abs(mp.gamma(x)) if x < 0 else 0,
-            reason="below 0 the derivative is measured against gamma(x)"),
+            slope_scale=lambda x: abs(mp.gamma(x)) if x < 0 else 0, limits=(5, 16),
+            reason="a power and an exponential; below 0 the derivative is measured against "
+            "gamma(x)"),
     AccuracyCase("beta", pb.special.beta, mp.beta,
                  (lambda a, b: mp.beta(a, b) * (mp.psi(0, a) - mp.psi(0, a + b)),
                   lambda a, b: mp.beta(a, b) * (mp.psi(0, b) - mp.psi(0, a + b))),
-                 (logarithmic(0.01, 60), logarithmic(0.01, 60)), cost=2),
+                 (logarithmic(0.01, 60), logarithmic(0.01, 60)), cost=2, limits=(10, 16),
+                 reason="three values of the gamma function"),
     AccuracyCase("betaln", pb.special.betaln, lambda a, b: mp.log(mp.beta(a, b)),
                  (lambda a, b: mp.psi(0, a) - mp.psi(0, a + b),
                   lambda a, b: mp.psi(0, b) - mp.psi(0, a + b)),
@@ -282,16 +288,19 @@ GAMMA = [
                  (by(0, hurwitz), lambda x, q: -x * hurwitz(x + 1, q)),
                  (mixed(between(1.05, 12), between(12, 40)), logarithmic(0.1, 50)), cost=20),
     AccuracyCase("gammainc", pb.special.gammainc, lower,
-                 (by(0, lower), density), (logarithmic(0.05, 100), logarithmic(0.05, 100)), cost=40),
+                 (by(0, lower), density), (logarithmic(0.05, 100), logarithmic(0.05, 100)),
+                 cost=40),
     AccuracyCase("gammaincc", pb.special.gammaincc, upper,
                  (by(0, upper), lambda a, x: -density(a, x)),
                  (logarithmic(0.05, 100), logarithmic(0.05, 100)), cost=40),
     AccuracyCase("betainc", pb.special.betainc, beta_lower,
                  (by(0, beta_lower), by(1, beta_lower), beta_density),
-                 (logarithmic(0.1, 50), logarithmic(0.1, 50), between(0.02, 0.98)), cost=40),
+                 (logarithmic(0.1, 50), logarithmic(0.1, 50), between(0.02, 0.98)), cost=40,
+                 limits=(10, 16), reason="contains a value of `beta`"),
     AccuracyCase("binom", pb.special.binom, mp.binomial,
                  (by(0, mp.binomial), by(1, mp.binomial)), (between(20, 40), between(0.1, 20)),
-                 cost=4),
+                 cost=4, limits=(10, 48),
+                 reason="three values of the gamma function; a derivative that crosses 0"),
 ]  # fmt: skip
 
 RANGE = mixed(between(-30, 30), between(-6, 6), logarithmic(1e-3, 200))
@@ -308,7 +317,7 @@ def oscillating(name: str, f: Callable, n: int, domain: Sampler) -> AccuracyCase
         return (f(n - 1, x) - f(n + 1, x)) / 2
 
     return bessel(name, lambda x: f(n, x), slope, domain, scale=amplitude, slope_scale=amplitude,
-                  reason=OSCILLATION)  # fmt: skip
+                  limits=(8 if name[0] == "y" else 4, 16), reason=OSCILLATION)  # fmt: skip
 
 
 def scaled_i(n: int) -> Callable:
@@ -339,7 +348,8 @@ BESSEL = [
     bessel("i0", lambda x: mp.besseli(0, x), slope_of_i(0), RIGHT),
     bessel("i1", lambda x: mp.besseli(1, x), slope_of_i(1), RIGHT),
     bessel("i0e", scaled_i(0), slope_of_scaled_i(0), RIGHT),
-    bessel("i1e", scaled_i(1), slope_of_scaled_i(1), RIGHT, slope_scale=lambda x: scaled_i(1)(x) / x,
+    bessel("i1e", scaled_i(1), slope_of_scaled_i(1), RIGHT,
+           slope_scale=lambda x: scaled_i(1)(x) / x,
            reason="the derivative is measured against i1e(x) / x"),
     unary("sinc", mp.sincpi, slope_of_sinc, mixed(between(-5, 5), logarithmic(1e-3, 50)),
           slope_scale=lambda x: 1 / max(1, abs(x)),

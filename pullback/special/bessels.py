@@ -10,8 +10,6 @@ from pullback.ops.elementwise.spherical import SphericalJ
 from pullback.special.operands import special
 from pullback.typing import ArrayLike
 
-_LARGEST_ORDER = 20  # recurrences and series keep their digits up to it
-
 
 def j0(x: ArrayLike) -> Tensor:
     """Return the Bessel function of the first kind of order 0.
@@ -106,13 +104,33 @@ def spherical_jn(n: int, z: ArrayLike, derivative: bool = False) -> Tensor:
     return (below * order - above * (order + 1)) / (2 * order + 1)
 
 
-def bessel_order(name: str, n: int) -> int:
-    """Return the order of a function, which must be between 0 and the largest."""
-    order = integer(f"special.{name}", n, "n")
-    if not 0 <= order <= _LARGEST_ORDER:
-        what = f"n must be between 0 and {_LARGEST_ORDER}, got {order}"
-        raise ArgumentError(what, op=f"special.{name}")
+@validated
+def iv(v: int, z: ArrayLike) -> Tensor:
+    """Return the modified Bessel function of the first kind of an integer order, from -8 to 8.
+
+    >>> round(pb.special.iv(2, 1.0).item(), 4)
+    0.1357
+    """
+    return special("iv", BesselI(bessel_order("iv", abs(v), "v", 8), False), z)
+
+
+@validated
+def ive(v: int, z: ArrayLike) -> Tensor:
+    """Return exp(-abs(z)) * iv(v, z), without overflow.
+
+    >>> round(pb.special.ive(2, 1000.0).item(), 4)
+    0.0126
+    """
+    return special("ive", BesselI(bessel_order("ive", abs(v), "v", 8), True), z)
+
+
+def bessel_order(name: str, n: int, what: str = "n", largest: int = 20) -> int:
+    """Return the order of a function; recurrences and series lose digits beyond the largest."""
+    order = integer(f"special.{name}", n, what)
+    if not 0 <= order <= largest:
+        message = f"{what} must be between {0 if what == 'n' else -largest} and {largest}"
+        raise ArgumentError(f"{message}, got {order}", op=f"special.{name}")
     return order
 
 
-__all__ = ["i0", "i0e", "i1", "i1e", "j0", "j1", "spherical_jn", "y0", "y1"]
+__all__ = ["i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "spherical_jn", "y0", "y1"]

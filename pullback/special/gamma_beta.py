@@ -12,6 +12,7 @@ from pullback.graph.arguments import validated
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.beta_functions import Beta, BetaLn, Binom
+from pullback.ops.elementwise.float_bits import CopySign
 from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma
 from pullback.ops.elementwise.gamma_values import Gamma
 from pullback.ops.elementwise.incomplete_beta import BetaInc
@@ -40,10 +41,11 @@ def gammasgn(x: ArrayLike) -> Tensor:
     below = a.floor()
     one = literal(1, a.dtype)
     odd = (below * literal(0.5, a.dtype)).floor() * literal(2, a.dtype) != below
-    negative = _chosen(a == literal(0, a.dtype), one.copysign(a), _chosen(odd, -one, one))
-    at_pole = _chosen(a == below, literal(math.nan, a.dtype), negative)
-    made = _chosen(a > literal(0, a.dtype), one, at_pole)
-    return _chosen(a == literal(0, a.dtype), one.copysign(a), made)
+    made = _chosen(a == below, literal(math.nan, a.dtype), _chosen(odd, -one, one))
+    made = _chosen(a > literal(0, a.dtype), one, made)
+    at_zero = apply(CopySign, one._node, node_of(a))
+    made = _chosen(a == literal(0, a.dtype), at_zero, made)
+    return _chosen(a != a, a, made)
 
 
 @validated

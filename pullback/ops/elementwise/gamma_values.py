@@ -17,7 +17,8 @@ from pullback.ops.elementwise.gamma_functions import (
 from pullback.ops.elementwise.special_base import exp_series, from_integer, sine_of_pi
 from pullback.ops.prelude import Node, op_functions
 
-exp, power, maximum, minimum = op_functions("Exp", "Pow", "Maximum", "Minimum")
+exp, power, absolute = op_functions("Exp", "Pow", "Abs")
+maximum, minimum = op_functions("Maximum", "Minimum")
 
 
 class Gamma(GammaFamily):
@@ -25,8 +26,8 @@ class Gamma(GammaFamily):
 
     def expand(self, x: Node) -> Node:
         left = less(x, 0)
-        right = gamma_of_positive(where(left, 1 - x, x))
-        other = math.pi / (sine_of_pi(x) * right)
+        right = gamma_of_positive(absolute(x))
+        other = -math.pi / (x * sine_of_pi(x) * right)
         other = where(equal(from_integer(x), 0), np.nan, other)
         return where(left, other, where(equal(x, 0), 1 / x, right))
 
@@ -42,6 +43,7 @@ def gamma_of_positive(z: Node) -> Node:
     near = exp(horner_series(LGAMMA_NEAR_2, offset) * offset) / steps
     y = minimum(maximum(z, 3), 200)
     root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
-    rest = exp_series(stirling_rest(y))  # XLA would make one exponential out of two
-    far = root * (exp(-y) * rest * math.sqrt(2 * math.pi)) * root
+    # XLA would make one exponential out of two
+    rest = exp_series(stirling_rest(y), math.sqrt(2 * math.pi))
+    far = root * (exp(-y) * rest) * root
     return where(less(z, 3), near, where(equal(z, z), far, z))

@@ -20,7 +20,7 @@ from pullback.ops.prelude import TABLE, Node, broadcast_types, constant, op_func
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
 power, minimum, maximum, reciprocal = op_functions("Pow", "Minimum", "Maximum", "Reciprocal")
-(gamma_slope,) = op_functions("GammaSlope")
+gamma_slope, is_nan = op_functions("GammaSlope", "IsNan")
 STEP = 1 / 16  # of the quadrature
 
 
@@ -58,7 +58,7 @@ class GammaPdf(SpecialFunction):
     def expand(self, a: Node, x: Node) -> Node:
         made = gamma_factor(a, x) / x
         at_zero = where(less(a, 1), np.inf, where(equal(a, 1), 1, constant(0, a.type.dtype)))
-        return where(equal(x, 0), at_zero, made)
+        return where(equal(x, 0), at_zero, where(equal(x, np.inf), 0, made))
 
     def partials(self, out: Node, a: Node, x: Node) -> tuple:
         return (lambda: guarded(out, log(x) - Digamma()(a)), lambda: guarded(out, (a - 1 - x) / x))
@@ -103,7 +103,7 @@ def gamma_at_ends(a: Node, x: Node, value: Node, lower: bool) -> Node:
     value = where(either(equal(x, 0), equal(a, np.inf)), none, value)
     value = where(either(equal(a, 0), equal(x, np.inf)), all, value)
     undefined = either(either(less(a, 0), less(x, 0)), both(equal(a, x), equal(a + x, a)))
-    return where(undefined, np.nan, value)
+    return where(either(undefined, is_nan(a + x)), np.nan, value)
 
 
 def gamma_by_shape(a: Node, x: Node) -> Node:

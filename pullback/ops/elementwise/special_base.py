@@ -161,6 +161,6 @@ def log1p_minus(x: Node) -> Node:
     return where(both(greater(x, -0.5), less(x, 1)), near, log1p(x) - x)
 
 
-def exp_series(x: Node) -> Node:
-    """Return exp(x) for |x| < 0.05, by its power series."""
-    return horner_series([1 / math.factorial(k) for k in range(9)], x)
+def exp_series(x: Node, factor: float = 1.0) -> Node:
+    """Return factor * exp(x) for |x| < 0.05, by its power series."""
+    return horner_series([factor / math.factorial(k) for k in range(9)], x)

@@ -8,16 +8,19 @@ import numpy as np
 
 from pullback.ops.elementwise.beta_functions import is_pole_of_gamma
 from pullback.ops.elementwise.functions import both, equal, guarded, less, not_equal, where
+from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction
 from pullback.ops.prelude import Node, Text, constant, op_functions
 
 log, power, floor = op_functions("Log", "Pow", "Floor")
-TERMS = 10  # that are added before the integral takes over
+TERMS = 12  # that are added before the integral takes over
 # B2 / 2!, B4 / 4!, ...
 WEIGHTS = (
     1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
     1 / 74724249600, -3617 / 10670622842880000, 43867 / 5109094217170944000,
     -174611 / 802857662698291200000, 77683 / 14101100039391805440000,
+    -1.395446468581252e-19, 3.5347070396294675e-21, -8.953517427037546e-23,
+    2.267952452337683e-24,
 )  # fmt: skip
 
 
@@ -29,9 +32,9 @@ class Zeta(SpecialFunction):
     points = ((1.3, 2.0, 4.5, 0.5), (0.4, 1.0, 7.5, 1.0))
 
     def expand(self, x: Node, q: Node) -> Node:
-        x = x + self.shift
         start = q + TERMS
-        base, inverse = power(start, -x), 1 / start
+        base, inverse = self._term(x, start), 1 / start
+        given, x = x, x + self.shift
         correction, rising, scale = 0 * x, x, inverse
         for k, weight in enumerate(WEIGHTS):
             correction = correction + rising * scale * weight
@@ -39,8 +42,13 @@ class Zeta(SpecialFunction):
             scale = scale * inverse * inverse
         total = base * (start / (x - 1) + 0.5 + where(equal(base, 0), 0, correction))
         for k in reversed(range(TERMS)):
-            total = total + power(q + k, -x)
+            total = total + self._term(given, q + k)
         return zeta_at_ends(x, q, total)
+
+    def _term(self, x: Node, base: Node) -> Node:
+        """Return base**-(x + shift), without rounding the exponent."""
+        made = power(base, -x)
+        return made * IntegerPow(-self.shift)(base) if self.shift else made
 
     def partials(self, out: Node, x: Node, q: Node) -> tuple:
         n = self.shift
