@@ -20,7 +20,7 @@ from pullback.ops.elementwise.functions import both, equal, greater, guarded, le
 from pullback.ops.elementwise.special_base import Rational, SharedFormula, SpecialFunction
 from pullback.ops.prelude import Node, constant, op_functions
 
-exp, log, log1p, sqrt, absolute = op_functions("Exp", "Log", "Log1p", "Sqrt", "Abs")
+log, log1p, sqrt, absolute, erf = op_functions("Log", "Log1p", "Sqrt", "Abs", "Erf")
 minimum, maximum, reciprocal = op_functions("Minimum", "Maximum", "Reciprocal")
 ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution at 0
@@ -169,8 +169,9 @@ class Erfcx(SpecialFunction):
     def expand(self, x: Node) -> Node:
         size = absolute(x)
         made = scaled_erfc(size)
-        left = 2 * exp_of_square(minimum(size, 30)) - made
-        return where(less(x, 0), left, made)
+        growth = exp_of_square(minimum(size, 30))
+        made = where(less(x, 0), growth * 2 - made, made)
+        return where(less(size, 0.3), growth * (1 - erf(x)), made)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -ErfcxSlope()(x),)
