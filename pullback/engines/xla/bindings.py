@@ -5,7 +5,10 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
+from typing import Any
 
 from pullback.engines.environment import environment_variable
 
@@ -22,4 +25,35 @@ os.environ["NPROC"] = str(THREADS)
 
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
-__all__ = ["THREADS", "_jax", "version", "xla_client"]
+__all__ = [
+    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "version",
+    "xla_client",
+]  # fmt: skip
+
+
+def lapack_kernels() -> Any:
+    """Return jaxlib's module of LAPACK kernels; initialising it imports SciPy."""
+    return importlib.import_module("jaxlib.cpu._lapack")
+
+
+def cuda_kernels() -> dict[str, Any]:
+    """Return the linear algebra kernels of the CUDA plugin by name, if it is installed."""
+    solver = _cuda_module("_solver")
+    return solver.registrations() if solver else {}
+
+
+def cuda_kernels_go_to(plugin: Any) -> None:
+    """Let kernels for CUDA be registered with the loaded plugin, not with jaxlib itself."""
+    extension = _cuda_module("cuda_plugin_extension")
+    if extension is not None:
+        register = functools.partial(extension.register_custom_call_target, plugin)
+        xla_client.register_custom_call_handler("CUDA", register)
+
+
+def _cuda_module(name: str) -> Any:
+    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
+        try:
+            return importlib.import_module(f"{package}.{name}")
+        except ImportError:
+            continue
+    return None
