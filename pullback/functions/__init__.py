@@ -66,8 +66,9 @@ from pullback.lazy.torch_methods import TorchMethods as _TorchMethods
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and (name[0] != "_" or name == "__array_namespace_info__"))
-        or isinstance(value, _GridMaker)
+        if isinstance(value, _GridMaker)
+        or (callable(value) and value is not TorchMethods
+            and (name[0] != "_" or name == "__array_namespace_info__"))
     )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]

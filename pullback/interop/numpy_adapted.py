@@ -81,13 +81,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return [x[(*around, slice(*pair))] for pair in itertools.pairwise(places)]
 
 
-def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    moved = functions.moveaxis(functions.asarray(a), (axis1, axis2), (-2, -1))
-    return functions.diagonal(moved, offset=offset)
-
-
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
-    return functions.sum(_diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return functions.matrix_trace(a, offset, axis1, axis2, dtype)
 
 
 def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
@@ -141,7 +136,6 @@ ADAPTED: dict[str, Function] = {
     "linspace": _linspace,
     "where": _where,
     "split": _split,
-    "diagonal": _diagonal,
     "trace": _trace,
     "divmod": lambda x1, x2: (functions.floor_divide(x1, x2), functions.remainder(x1, x2)),
     "cumsum": _with_axis_default(functions.cumulative_sum, None),
