@@ -63,6 +63,8 @@ def asarray(
     >>> pb.asarray(np.float32(2)).dtype
     f32
     """
+    if copy is not None:
+        copy = copy_flag("asarray", copy)
     if device is not None:
         return _asarray_on_device(data, dtype, device, copy)
     wanted = None if dtype is None else user_dtype("tensor", dtype)
@@ -74,7 +76,7 @@ def asarray(
         return data.astype(wanted)
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         return asarray(hooks.dlpack.imported(data, None, copy), dtype, copy=copy)
-    if copy is not None and copy_flag("asarray", copy) is False:
+    if copy is False:
         return from_host(_shared_host_array(data, wanted))
     if isinstance(data, TracedNumber):
         return wrap(data.cast(data.strong() if wanted is None else wanted))

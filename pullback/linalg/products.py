@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, fresh, integer, placed
 from pullback.functions.creation import eye
-from pullback.functions.products import diagonal as diagonal_of_last
+from pullback.functions.products import diagonal as diagonal_of_plane
 from pullback.functions.products import matmul, outer, tensordot, vecdot
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, matrix_transpose
@@ -26,7 +26,7 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     >>> pb.linalg.diagonal([[1, 2], [3, 4]]).tolist()
     [1, 4]
     """
-    return diagonal_of_last(x, offset)
+    return diagonal_of_plane(x, offset, -2, -1)
 
 
 @validated
@@ -36,7 +36,7 @@ def trace(x: ArrayLike, offset: int = 0, dtype: DTypeLike | None = None) -> Tens
     >>> pb.linalg.trace([[1, 2], [3, 4]]).item()
     5
     """
-    return sum(diagonal_of_last(x, offset), axis=-1, dtype=dtype)
+    return sum(diagonal_of_plane(x, offset, -2, -1), axis=-1, dtype=dtype)
 
 
 @validated
