@@ -108,7 +108,7 @@ HOST = {
 
 def agrees(name, got, want):
     assert isinstance(got, pb.Tensor), name
-    np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, err_msg=name)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, atol=1e-12, err_msg=name)
 
 
 def test_known_functions_return_tensors():
