@@ -17,11 +17,12 @@ from pullback.functions.joining import stack
 from pullback.functions.known_values import known_values
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sorting import nonzero
+from pullback.functions.take_modes import indices_within
 from pullback.graph.arguments import function, sequence, shown
 from pullback.graph.dtypes import int64
 from pullback.lazy.host_reads import read
 from pullback.lazy.record import record
-from pullback.ops.index.checked import CheckedIndex
+from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -228,12 +229,9 @@ def index_in_mode(op: str, index: ArrayLike, size: int, mode: str) -> Tensor:
     """Indices below `size`: those that are not raise, are counted modulo `size`, or are clipped."""
     if mode == "raise":
         return _checked_index(op, index, size)
-    found = _integers(op, index)
-    if mode == "wrap":
-        return found % size
-    if mode != "clip":
+    if mode not in ("wrap", "clip"):
         raise ArgumentError(f'mode must be "raise", "wrap" or "clip", got {shown(mode)}', op=op)
-    return astype(found, int64).clip(0, size - 1)
+    return indices_within(_integers(op, index), size, mode)
 
 
 def _integers(op: str, index: ArrayLike) -> Tensor:

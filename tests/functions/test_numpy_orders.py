@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import told
-from numpy_cases import Case, case, check_cases, check_derivatives
+from numpy_cases import Case, case, check_cases, check_derivatives, check_transforms
 
 import pullback as pb
 from pullback.errors import ArgumentError, HostReadError, ShapeError
@@ -112,11 +112,7 @@ def test_they_run_inside_transforms() -> None:
             pb.partition(x, 1), pb.ediff1d(x), pb.isin(pb.argsort(x), MANY % 3),
         )  # fmt: skip
 
-    each = [pb.tree.leaves(f(pb.tensor(row))) for row in A]
-    pb.evaluate(each)
-    got = pb.compile(pb.vmap(f))(pb.tensor(A))
-    for mapped, *rows in zip(pb.tree.leaves(got), *each, strict=True):
-        np.testing.assert_allclose(mapped.numpy(), np.stack([r.numpy() for r in rows]))
+    check_transforms(f, A)
 
 
 @pytest.mark.parametrize(
