@@ -15,6 +15,7 @@ from pullback.functions.choosing import *
 from pullback.functions.comparisons import *
 from pullback.functions.complex_parts import *
 from pullback.functions.convolution import *
+from pullback.functions.correlation import *
 from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
@@ -32,6 +33,8 @@ from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
 from pullback.functions.padding import *
+from pullback.functions.polynomial_fit import *
+from pullback.functions.polynomials import *
 from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *
@@ -50,6 +53,7 @@ from pullback.functions.special import *
 from pullback.functions.stacking import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
+from pullback.functions.vector_products import *
 from pullback.functions.where_take import *
 from pullback.functions.windows import *
 from pullback.lazy import methods
@@ -64,6 +68,7 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
         if (callable(value) and value is not TorchMethods and name[0] != "_")
         or isinstance(value, _GridMaker)
     )  # fmt: skip
+    __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient

@@ -14,6 +14,7 @@ from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
+from pullback.lazy.index_plan import known_index
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.settings import current
@@ -180,8 +181,7 @@ def one_hot(
     wanted = arguments.dtype_or("one_hot", dtype, current().default_dtype)
     count = integer("one_hot", num_classes, "num_classes")
     axis = axis_of("one_hot", axis, x.ndim + 1)
-    if given is not x and x.dtype.is_integer:  # the values are known
-        _check_known_classes(x.numpy(), count)
+    _check_known_classes(known_index(given), count)
     with at_one_line("one_hot"):
         index = record(CheckedIndex(count), (node_of(x),))
     index = index if x.dtype.bits >= 32 else index.astype(int64)
@@ -191,9 +191,9 @@ def one_hot(
     return apply(Equal, column._node, classes._node).astype(wanted)
 
 
-def _check_known_classes(values: np.ndarray, count: int) -> None:
-    wrong = values[(values < 0) | (values >= count)]
-    if wrong.size:
+def _check_known_classes(values: np.ndarray | None, count: int) -> None:
+    wrong = None if values is None else values[(values < 0) | (values >= count)]
+    if wrong is not None and wrong.size:
         what = f"index {wrong[0]} is out of range for {count} classes"
         message = f"{what}: it must be at least 0 and less than {count}"
         raise IndexOutOfRange(message, op="one_hot", index=int(wrong[0]), extent=count)

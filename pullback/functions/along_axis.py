@@ -9,7 +9,7 @@ from pullback.functions.arguments import axis_of, placed
 from pullback.functions.shape import flatten, shaped, spread
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import int64
-from pullback.lazy.index_plan import counted_from_start, out_of_range
+from pullback.lazy.index_plan import counted_from_start, known_index, out_of_range
 from pullback.lazy.indexing import updated
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import at_one_line, record
@@ -87,8 +87,8 @@ def _aligned_along_axis(op: str, x: Tensor, indices: ArrayLike, axis: int) -> tu
     others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
     shape = placed(op, broadcast_shapes, *others)
     x, wide = (spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places))
-    if places is not indices and places.dtype.is_integer:  # the values are known
-        values, size = places.numpy(), x.shape[axis]
+    values, size = known_index(indices), x.shape[axis]
+    if values is not None:
         wrong = values[(values < -size) | (values >= size)]
         if wrong.size:
             raise out_of_range(int(wrong[0]), axis, size)

@@ -13,6 +13,7 @@ from pullback.functions.where_take import where
 from pullback.graph.arguments import shown, validated
 from pullback.graph.dtypes import float32, int64
 from pullback.lazy.host_reads import read
+from pullback.lazy.index_plan import known_index
 from pullback.lazy.indexing import updated
 from pullback.lazy.operators import as_tensor, cast_node
 from pullback.lazy.record import at_one_line
@@ -109,9 +110,10 @@ def _segmented(
         raise ShapeError(message, op=op, code="E3001")
     if mode not in ("raise", "drop"):
         raise ArgumentError(f'mode must be "raise" or "drop", got {shown(mode)}', op=op)
-    count = _segment_count(op, ids, num_segments)
-    if ids is not segment_ids and mode == "raise":  # the values are known
-        _check_known_segments(op, read(ids), count)
+    known = known_index(segment_ids)
+    count = _segment_count(op, ids, known, num_segments)
+    if known is not None and mode == "raise":
+        _check_known_segments(op, known, count)
     wide = x.astype(float32) if x.dtype.bits == 16 and x.dtype.is_float else x
     places, rows = ids.astype(int64), count
     if mode == "drop":  # one more segment takes the rows that are left out
@@ -126,14 +128,14 @@ def _segmented(
     return made if made.dtype is x.dtype else made.astype(x.dtype)
 
 
-def _segment_count(op: str, ids: Tensor, num_segments: int | None) -> int:
+def _segment_count(op: str, ids: Tensor, known: np.ndarray | None, num_segments: int | None) -> int:
     if num_segments is not None:
         count = integer(op, num_segments, "num_segments")
         if count < 0:
             raise ArgumentError(f"num_segments must not be negative, got {count}", op=op)
         return count
     try:
-        values = read(ids)
+        values = read(ids) if known is None else known
     except HostReadError as error:
         error.op, error.hint = op, (
             "The number of segments decides the shape of the result: pass num_segments."

@@ -16,6 +16,7 @@ from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.host_data import from_host
 from pullback.lazy.host_reads import read
+from pullback.lazy.index_plan import index_array
 from pullback.lazy.indexing import updated
 from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar_operand
 from pullback.lazy.record import at_one_line, record
@@ -108,10 +109,8 @@ def take(
 
 def _take_indices(indices: ArrayLike) -> Any:
     """Indices as a tensor, an array or a number; a list of bools is no mask here."""
-    indices = list(indices) if isinstance(indices, (tuple, range)) else indices
-    if isinstance(indices, list) and indices:
-        indices = as_tensor(indices)
-        indices = read(indices) if indices._node.value is not None else indices
+    if isinstance(indices, (list, tuple, range)):
+        indices = index_array(indices)
     dtype = getattr(indices, "dtype", None)
     if isinstance(indices, bool) or dtype is bool_ or dtype == np.bool_:
         hint = "Write x[mask] to select by a mask."

@@ -114,6 +114,16 @@ def test_indexing_functions_map_and_compile():
     taken = pb.vmap(lambda d, i: pb.take(d, i, 0, "wrap"))(data, ids).numpy()
     want = [np.take(d, i, mode="wrap") for d, i in zip(X[:2, :3], ids.numpy())]
     np.testing.assert_allclose(taken, want)
+    known = [[1], [0]]
+
+    @pb.compile
+    def on_host(x):
+        summed = pb.segment_sum(x, [0, 0]), pb.one_hot([1, 0], 2)
+        return pb.take(x, [1, 0], 0), pb.take_along_axis(x, known, 1), *summed
+
+    want = X[:2][[1, 0]], X[[0, 1], [1, 0]][:, None], X[:2].sum(0)[None], np.eye(2)[[1, 0]]
+    for got, wanted in zip(on_host(pb.tensor(X[:2])), want, strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-6)
     hot = pb.compile(lambda i: pb.one_hot(i, 3))
     assert hot(ids[0]).tolist() == np.eye(3)[[0, 1, 1]].tolist()
     with pytest.raises(IndexOutOfRange, match="one_hot: an index is out of range"):
@@ -128,7 +138,7 @@ def test_indexing_functions_map_and_compile():
     ("call", "error", "words"),
     [
         (lambda: pb.take(X, [True, False]), ArgumentError, "take: indices must be integers, got b"),
-        (lambda: pb.take(X, [0.5]), DTypeError, "take: indices must be integers, got float32"),
+        (lambda: pb.take(X, [0.5]), DTypeError, "take: indices must be integers, got float64"),
         (lambda: pb.take(X, [12]), IndexOutOfRange, "index 12 is out of range for axis 0"),
         (lambda: pb.take(X, 0, mode="c"), ArgumentError, 'mode must be "raise", "clip"'),
         (lambda: pb.take(X, 0, fill_value=1), ArgumentError, 'fill_value needs mode="fill"'),
