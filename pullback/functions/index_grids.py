@@ -259,6 +259,11 @@ class GridMaker:
     """Makes grids from slices: `mgrid[0:2, 0:3]` and, with axes of size 1, `ogrid[0:2, 0:3]`.
 
     The step of a slice may be complex: `0:1:5j` is 5 points from 0 to 1, both included.
+
+    >>> pb.mgrid[0:2, 0:3].tolist()
+    [[[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [0, 1, 2]]]
+    >>> [row.tolist() for row in pb.ogrid[0:2, 0:1:3j]]
+    [[[0.0], [1.0]], [[0.0, 0.5, 1.0]]]
     """
 
     def __init__(self, name: str, sparse: bool) -> None:

@@ -32,7 +32,8 @@ def changed(name: str) -> Any:
 
 
 STACKING = [
-    *[case(f"atleast_{n}d", x) for n in (1, 2, 3) for x in (np.float64(2.5), V, A, B, EMPTY)],
+    *[case(n, x) for n in ("atleast_1d", "atleast_2d", "atleast_3d")
+      for x in (np.float64(2.5), V, A, B, EMPTY)],
     case("atleast_2d", V, A), case("atleast_3d", V, A),
     *[case(n, [V, W[:0], V]) for n in ("hstack",)],
     *[case(n, [V, V + 1]) for n in ("vstack", "hstack", "dstack", "column_stack")],
