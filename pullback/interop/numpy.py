@@ -46,10 +46,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, A
 
 def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
-    if function.__name__ in _WRITES:
-        what = f"np.{function.__name__}: cannot write into a tensor"
-        raise ArgumentError(what, hint=f"Write x = pb.{function.__name__}(x, ...).")
-    ours = _counterpart_of_numpy(function)
+    name = function.__name__
+    if name in _WRITES and args and isinstance(args[0], Tensor):
+        what = f"np.{name}: cannot write into a tensor"
+        raise ArgumentError(what, hint=f"Write x = pb.{name}(x, ...).")
+    ours = None if name in _WRITES else _counterpart_of_numpy(function)
     if ours is not None:
         bound = _bind_numpy_call(function, ours, args, kwargs)
         if bound is not None:
