@@ -28,8 +28,10 @@ NAMES = {
     "around": "round", "concatenate": "concat", "mod": "remainder",
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
-_HOST = {"allclose", "can_cast", "result_type"}  # these return Python or NumPy values
-_WRITES = {"put_along_axis"}  # into its argument, where ours returns a new tensor
+# These return Python or NumPy values
+_HOST = {"allclose", "array_equal", "array_equiv", "can_cast", "promote_types", "result_type"}
+# These write into their argument, where ours return a new tensor
+_WRITES = {"fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 
 Function = Callable[..., Any]
 
@@ -44,10 +46,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, A
 
 def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
-    if function.__name__ in _WRITES:
-        what = f"np.{function.__name__}: cannot write into a tensor"
-        raise ArgumentError(what, hint=f"Write x = pb.{function.__name__}(x, ...).")
-    ours = _counterpart_of_numpy(function)
+    name = function.__name__
+    if name in _WRITES and args and isinstance(args[0], Tensor):
+        what = f"np.{name}: cannot write into a tensor"
+        raise ArgumentError(what, hint=f"Write x = pb.{name}(x, ...).")
+    ours = None if name in _WRITES else _counterpart_of_numpy(function)
     if ours is not None:
         bound = _bind_numpy_call(function, ours, args, kwargs)
         if bound is not None:
@@ -81,11 +84,16 @@ def _numpy_trace(
     return functions.matrix_trace(a, offset, axis1, axis2, dtype)
 
 
+def _numpy_apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kw: Any) -> Tensor:
+    return hooks.namespace.apply_along_axis(func1d, axis, arr, *args, **kw)
+
+
 # Functions that pullback does not have, or that take more arguments in NumPy
 _ADAPTED: dict[str, Function] = {
     "shape": lambda a: a.shape, "ndim": lambda a: a.ndim, "ravel": _flat, "dot": _numpy_dot,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    "trace": _numpy_trace,
+    "trace": _numpy_trace, "apply_along_axis": _numpy_apply_along_axis,
+    "apply_over_axes": lambda func, a, axes: hooks.namespace.apply_over_axes(func, a, axes),
     "sort": _numpy_along_last(functions.sort), "argsort": _numpy_along_last(functions.argsort),
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
 }  # fmt: skip

@@ -211,7 +211,8 @@ def test_every_function_is_public_and_tested_here() -> None:
     # tests/sharding/test_sharding.py and tests/lazy/test_device_placement.py
     elsewhere = {"reshard", "shard", "to_device", "with_sharding_constraint"}
     said = tried | elsewhere
-    missing = [n for n in functions.__all__ if n not in said and f"pb.{n}" not in source]
+    missing = [n for n in functions.__all__
+               if n not in said and f"pb.{n}" not in source and f'"{n}"' not in source]  # fmt: skip
     assert not missing
 
 

@@ -64,8 +64,7 @@ TENSORS = {
 HOST = {
     "out": lambda x: np.add(x, 1, out=np.zeros_like(X)),
     "method": lambda x: np.add.reduce(x),
-    "unknown ufunc": lambda x: np.heaviside(x, 0.5),
-    "unknown function": lambda x: np.median(x),
+    "unknown function": lambda x: np.i0(x),
     "of a module": lambda x: np.linalg.norm(x),
 }
 
