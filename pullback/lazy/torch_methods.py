@@ -100,7 +100,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_min(3).tolist()
         [3, 5]
         """
-        return hooks.functions.clip(self, hooks.functions.asarray(min))
+        return hooks.functions.clip(self, _limit("clamp_min", min))
 
     def clamp_max(self, max: ArrayLike) -> Tensor:
         """Return the elements, or `max` where they are greater.
@@ -108,7 +108,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_max(3).tolist()
         [1, 3]
         """
-        return hooks.functions.clip(self, None, hooks.functions.asarray(max))
+        return hooks.functions.clip(self, None, _limit("clamp_max", max))
 
     def where(self, condition: ArrayLike, other: ArrayLike) -> Tensor:
         """Return the elements where a condition is true, else those of `other`.
@@ -382,6 +382,12 @@ class TorchMethods:
 
 def _times(value: ArrayLike, alpha: Any) -> ArrayLike:
     return value if type(alpha) is int and alpha == 1 else hooks.functions.multiply(value, alpha)
+
+
+def _limit(op: str, value: ArrayLike) -> ArrayLike:
+    if value is None:
+        raise ArgumentError("the limit must be a number or a tensor, got None", op=op)
+    return value
 
 
 def _new(name: str, x: Any, size: Sequence[Any], dtype: DTypeLike | None) -> Tensor:
