@@ -29,6 +29,7 @@ from pullback.functions.index_grids import GridMaker
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
 from pullback.functions.matrix_vector import *
+from pullback.functions.namespace_info import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
@@ -68,6 +69,9 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
     __all__ = sorted(
         name for name, value in globals().items()
         if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
+        if isinstance(value, _GridMaker)
+        or (callable(value) and value is not TorchMethods
+            and (name[0] != "_" or name == "__array_namespace_info__"))
     )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]
