@@ -98,7 +98,7 @@ class Methods:
     argmax = functions.argmax
     argmin = functions.argmin
     count_nonzero = functions.count_nonzero
-    dot = functions.matmul
+    dot = functions.dot
     logsumexp = functions.logsumexp
     matmul = functions.matmul
     max = functions.max
@@ -112,6 +112,7 @@ class Methods:
     var = functions.var
 
     # along an axis
+    argpartition = functions.argpartition
     argsort = functions.argsort
     cummax = functions.cummax
     cummin = functions.cummin
@@ -119,11 +120,13 @@ class Methods:
     cumsum = functions.cumsum
     log_softmax = functions.log_softmax
     logcumsumexp = functions.cumlogsumexp
+    partition = functions.partition
     searchsorted = functions.searchsorted
     softmax = functions.softmax
     sort = functions.sort
 
     # indices
+    choose = functions.choose
     diagonal = functions.diagonal
     nonzero = functions.nonzero
     take = functions.take
@@ -142,6 +145,15 @@ class Methods:
     to_device = functions.to_device
     squeeze = functions.squeeze
     swapaxes = functions.swapaxes
+
+    def compress(self, condition: ArrayLike, axis: int | None = None) -> Tensor:
+        """Return the slices along an axis where a vector is true; without an axis, elements of the
+        flattened tensor.
+
+        >>> pb.tensor([10, 20, 30]).compress([False, True, True]).tolist()
+        [20, 30]
+        """
+        return hooks.functions.compress(condition, self, axis)
 
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None

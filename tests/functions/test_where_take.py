@@ -15,6 +15,7 @@ X = RNG.normal(size=(3, 4))
 FAR = np.array([[-9, -1], [0, 3], [4, 13]])
 IDS = np.array([2, 0, 2, -1, 4, 9])
 DATA = RNG.normal(size=(6, 2)) + 2.0
+LONG = np.sort(np.concatenate([RNG.integers(-3, 4, 97), [np.nan, np.nan, np.inf]]))
 
 
 def _put(x, indices, values, axis):
@@ -53,6 +54,8 @@ def test_taking_and_putting_agree_with_numpy():
         ("along flat", lambda: pb.take_along_axis(X, [3, -1], None), X.ravel()[[3, -1]]),
         ("one_hot", lambda: pb.one_hot(pb.tensor([200, 3], dtype="uint8"), 300, "float64"),
          np.eye(300)[[200, 3]]),
+        *[(f"search {side}", lambda s=side: pb.searchsorted(LONG, [2.0, -9.0, np.nan, 9.0], s),
+           np.searchsorted(LONG, [2.0, -9.0, np.nan, 9.0], side)) for side in ("left", "right")],
         ("search rows", lambda: pb.searchsorted(np.sort(X), X[:, ::-1], "right"),
          np.stack([np.searchsorted(np.sort(r), r[::-1], "right") for r in X])),
         ("search sorter", lambda: pb.searchsorted(X, X[:, :1], sorter=np.argsort(X)),
