@@ -19,8 +19,8 @@ __all__ = [
     "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
     "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
     "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
-    "UnsupportedOp", "UnsupportedShape",
-    "VerificationError", "WorkerLost",
+    "UnknownImport", "UnknownName", "UnsupportedOp", "UnsupportedShape", "VerificationError",
+    "WorkerLost",
 ]  # fmt: skip
 
 
@@ -109,6 +109,38 @@ class ArgumentError(PullbackError, TypeError, ValueError):
     """A call with a wrong kind of argument, a wrong tree or a wrong option."""
 
     code = "E2007"
+
+
+class _MissingName(PullbackError):
+    """The message is made when it is read: most errors of this kind are answers to `hasattr`."""
+
+    code = "unknown-name"
+    name: str
+
+    def __init__(self, owner: str, name: str) -> None:
+        what = "Tensor" if owner == "Tensor" else f"module {owner!r}"
+        super().__init__(f"{what} has no attribute {name!r}")
+        self.owner, self.name = owner, name
+
+    def __str__(self) -> str:
+        if self.hint is None:
+            from pullback.suggestions.names import suggest_name
+
+            self.hint = suggest_name(self.owner, self.name)
+        return super().__str__()
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.owner, self.name)
+
+
+class UnknownName(_MissingName, AttributeError):
+    """A name that a module of pullback, or a tensor, does not have; the message says what to write.
+
+    `owner` is the module, or "Tensor"."""
+
+
+class UnknownImport(_MissingName, ImportError):
+    """The same for `from pullback import name`."""
 
 
 class VerificationError(PullbackError, ValueError):

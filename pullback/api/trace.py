@@ -13,6 +13,7 @@ from pullback.api.signatures import Params, Tree
 from pullback.api.vjp_jvp import matching_derivatives, matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import public_methods
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.graph.tape import Token
@@ -40,6 +41,7 @@ def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs
     return Trace(f, args, kwargs)
 
 
+@public_methods
 class Trace:
     """The program of a function for arguments of given types.
 

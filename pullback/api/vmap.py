@@ -13,6 +13,7 @@ from pullback.api.recording import deliver_recorded, is_recorded_value, prefix_e
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -55,6 +56,7 @@ def vmap(
         raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
     spmd = _spmd_axes(spmd_axis_name)
 
+    @boundary
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))

@@ -15,6 +15,7 @@ from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import ArgumentError, EngineError
+from pullback.graph.boundary import public_methods
 from pullback.graph.graph import Graph
 from pullback.graph.types import show_types_apart
 
@@ -41,6 +42,7 @@ class Cost:
     peak_bytes: int
 
 
+@public_methods
 class Lowered(Generic[Parameters, Result]):
     """The program for one kind of arguments, to print, save and compile."""
 
@@ -92,6 +94,7 @@ class Lowered(Generic[Parameters, Result]):
         return self.text()
 
 
+@public_methods
 class AheadOfTimeProgram(Generic[Parameters, Result]):
     """A program that was compiled ahead of time and is never traced again."""
 

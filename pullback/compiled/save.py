@@ -42,6 +42,7 @@ from pullback.errors import (
     VerificationError,
 )
 from pullback.functions import shard
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type, show_types_apart
 from pullback.graph.where import user_line
@@ -191,6 +192,7 @@ def _unreadable(name: str, why: str) -> SavedProgramError:
     return SavedProgramError(f"load_compiled: {name} cannot be read, {why}", hint=hint)
 
 
+@public_methods
 class Loaded(Executor):
     """A program from a file, compiled for this machine, for one kind of arguments."""
 

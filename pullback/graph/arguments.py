@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pullback.errors import ArgumentError, PullbackError
+from pullback.graph.boundary import handles_errors, leave, refused_call
 
 _LONGEST = 80  # of a value in a message
 _INT64 = 2**63
@@ -127,19 +128,26 @@ def validated(f: F) -> F:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        count = len(args)
-        for i, name, default, check in tests:
-            if 0 <= i < count:
-                value = args[i]
-            elif name in kwargs:
-                value = kwargs[name]
-            else:
-                continue
-            if value is not default and not _is_ours(value):
-                check(op, value, name)
-        return f(*args, **kwargs)
+        try:
+            count = len(args)
+            for i, name, default, check in tests:
+                if 0 <= i < count:
+                    value = args[i]
+                elif name in kwargs:
+                    value = kwargs[name]
+                else:
+                    continue
+                if value is not default and not _is_ours(value):
+                    check(op, value, name)
+            return f(*args, **kwargs)
+        except BaseException as error:
+            refused = refused_call(f, error, args, kwargs)
+            if refused is not None:
+                raise refused from None
+            leave(error)
+            raise
 
-    return cast(F, call)
+    return cast(F, handles_errors(call))
 
 
 def _words(annotation: str) -> frozenset[str]:

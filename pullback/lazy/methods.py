@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
+from pullback.graph.boundary import boundary, public, public_methods
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if not TYPE_CHECKING:
     functions = _FunctionNames()
 
 
+@public_methods
 class Methods:
     """Everything that can be written as `x.f(...)` as well as `pb.f(x, ...)`."""
 
@@ -128,16 +130,19 @@ class Methods:
         return hooks.functions.matrix_transpose(self)
 
     @property
+    @boundary
     def mT(self) -> Tensor:
         """The tensor with its last two dimensions swapped."""
         return hooks.functions.matrix_transpose(self)
 
     @property
+    @boundary
     def real(self) -> Tensor:
         """The real part of each element."""
         return hooks.functions.real(self)
 
     @property
+    @boundary
     def imag(self) -> Tensor:
         """The imaginary part of each element."""
         return hooks.functions.imag(self)
@@ -156,7 +161,7 @@ def bind_methods(module: ModuleType) -> None:
     """Set the methods that are functions of `module`."""
     for name, value in list(vars(Methods).items()):
         if isinstance(value, FunctionName):
-            setattr(Methods, name, getattr(module, value))
+            setattr(Methods, name, public(getattr(module, value)))
 
 
 def _one_or_many_for_method(values: tuple[Shape, ...]) -> Shape:

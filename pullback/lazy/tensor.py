@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 from pullback.graph.arguments import flag
+from pullback.graph.boundary import boundary, public_methods
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike
 
 
+@public_methods
 class Tensor(Operators, Methods):
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
@@ -74,6 +76,7 @@ class Tensor(Operators, Methods):
         return shards(self)
 
     @property
+    @boundary
     def device(self) -> str:
         """The device of the tensor, such as `cpu:0`; an error if it is on several."""
         return device_of(self)

@@ -11,6 +11,7 @@ import numpy as np
 from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
 from pullback.functions.sharding import reshard
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import DType, float32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
@@ -31,6 +32,7 @@ class OptimizerState(NamedTuple):
     slots: dict[str, Any]  # each a tree with the structure of the parameters
 
 
+@public_methods
 @dataclass(frozen=True)
 class UpdateRule:
     """An optimizer in functional form: pure functions over trees of tensors.
@@ -126,6 +128,7 @@ def _cast_optimizer_leaves(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
+@public_methods
 class Optimizer:
     """An optimizer that updates leaves in place, by their `.grad`."""
 

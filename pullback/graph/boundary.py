@@ -1,0 +1,185 @@
+"""The boundary between user code and pullback, where errors leave it.
+
+A traceback shows the user's frames only: those of pullback, also between a transform and the user
+function that it calls, are dropped when an error leaves a public call. Nothing is done unless an
+error is raised. `PULLBACK_TRACEBACK=full` keeps all frames.
+"""
+
+from __future__ import annotations
+
+import functools
+import opcode
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, TypeVar, cast
+
+from pullback.errors import ArgumentError, PullbackError, UnknownImport, UnknownName
+from pullback.graph.where import is_internal_frame, is_user_frame
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NOTE = "(raised inside pullback; PULLBACK_TRACEBACK=full shows all of its frames)"
+_IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
+# Special methods that users call through syntax or builtins, and that may fail
+_SPECIAL = (
+    "__init__", "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__", "__bool__",
+    "__int__", "__float__", "__complex__", "__index__", "__array__", "__array_ufunc__",
+    "__array_function__", "__dlpack__", "__dlpack_device__", "__reduce__", "__repr__", "__str__",
+    "__format__", "__copy__", "__deepcopy__", "__contains__",
+)  # fmt: skip
+# The code of functions whose frames call `leave` themselves, so that they need no wrapper
+_handlers: set[CodeType] = set()
+_wrapped: dict[Any, Any] = {}  # the boundary of each public function
+
+
+def leave(error: BaseException) -> None:
+    """Drop pullback's frames from an error that leaves a public call, and from its causes.
+
+    The frame that calls this re-raises the error with a bare `raise`, which adds no frame.
+    """
+    if os.environ.get("PULLBACK_TRACEBACK", "").strip().lower() == "full":
+        return
+    seen: set[int] = set()
+    found: list[BaseException | None] = [error]
+    while found:
+        e = found.pop()
+        if e is not None and id(e) not in seen:
+            seen.add(id(e))
+            _trim(e)
+            found += (e.__cause__, e.__context__)
+            if isinstance(e, BaseExceptionGroup):
+                found += e.exceptions
+
+
+def _trim(error: BaseException) -> None:
+    """Drop pullback's frames from the traceback of one error.
+
+    An error that is not pullback's, but was raised in its code, keeps the frame that raised it.
+    """
+    context = error.__context__
+    if context is not None and not _has_user_frames(context.__traceback__):
+        error.__suppress_context__ = True  # it was raised and handled inside pullback
+    kept: list[TracebackType] = []
+    run: list[TracebackType] = []  # frames in a row that are not the user's
+    last = -1  # the index of pullback's last frame in the run
+    entry = error.__traceback__
+    while entry is not None:
+        if is_user_frame(entry.tb_frame):
+            kept += [*run, entry] if last < 0 else [entry]
+            run, last = [], -1
+        else:
+            if is_internal_frame(entry.tb_frame):
+                last = len(run)
+            run.append(entry)
+        entry = entry.tb_next
+    if last < 0:
+        kept += run
+    elif not isinstance(error, PullbackError):
+        kept += run[last:]
+        if _NOTE not in getattr(error, "__notes__", ()):
+            error.add_note(_NOTE)
+    following: TracebackType | None = None
+    for entry in reversed(kept):
+        entry.tb_next = following
+        following = entry
+    error.__traceback__ = following
+
+
+def _has_user_frames(entry: TracebackType | None) -> bool:
+    while entry is not None:
+        if is_user_frame(entry.tb_frame):
+            return True
+        entry = entry.tb_next
+    return False
+
+
+def handles_errors(f: F) -> F:
+    """Mark a function whose own frame calls `leave`."""
+    _handlers.add(cast(FunctionType, f).__code__)
+    return f
+
+
+def boundary(f: F) -> F:
+    """Return a public function that calls `f`; its errors end at the user's line."""
+    if not isinstance(f, FunctionType) or f.__code__ in _handlers:
+        return f
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except BaseException as error:
+            refused = refused_call(f, error, args, kwargs)
+            if refused is not None:
+                raise refused from None
+            leave(error)
+            raise
+
+    return cast(F, handles_errors(call))
+
+
+def refused_call(
+    f: Callable[..., Any], error: BaseException, args: tuple, kwargs: dict[str, Any]
+) -> ArgumentError | None:
+    """The error for arguments that do not fit the parameters of `f`, if that is what happened."""
+    if type(error) is not TypeError:
+        return None
+    from pullback.suggestions.calls import refuse_arguments
+
+    return refuse_arguments(f, args, kwargs)
+
+
+def public_methods(cls: C) -> C:
+    """Make the methods of a class that users call boundaries; properties are left alone."""
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, FunctionType) and (not name.startswith("_") or name in _SPECIAL):
+            setattr(cls, name, public(value))
+    return cls
+
+
+def public(f: F) -> F:
+    """The boundary of a function, which is the same one in every namespace."""
+    if f not in _wrapped:
+        _wrapped[f] = boundary(f)
+    return _wrapped[f]
+
+
+def publish(module: str) -> None:
+    """Make the functions in a module's `__all__` boundaries, and answer unknown names."""
+    names = vars(sys.modules[module])
+    load = names.get("__getattr__")  # loads names at their first use
+    for name in names["__all__"]:
+        if isinstance(names.get(name), FunctionType):
+            _publish_function(names, name)
+
+    def __getattr__(name: str) -> Any:
+        if load is None or name not in names["__all__"]:
+            raise unknown_name(module, name)
+        found = load(name)
+        if isinstance(found, FunctionType):
+            names[name] = found
+            return _publish_function(names, name)
+        return found
+
+    names["__getattr__"] = __getattr__
+
+
+def _publish_function(names: dict[str, Any], name: str) -> Any:
+    """Replace a function in a module's namespace by its boundary."""
+    made = public(names[name])
+    if made is not names[name]:
+        made.__module__, made.__qualname__ = names["__name__"], name  # where pickle finds it
+        names[name] = made
+    return made
+
+
+def unknown_name(owner: str, name: str) -> UnknownName | UnknownImport:
+    """The error for a name that a module or `Tensor` does not have."""
+    frame = sys._getframe(2)
+    code = frame.f_code.co_code
+    if owner != "Tensor" and 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] == _IMPORT_FROM:
+        return UnknownImport(owner, name)  # otherwise Python replaces the message
+    return UnknownName(owner, name)

@@ -1,0 +1,2 @@
+def suggest_name(owner, name):
+    return ""
