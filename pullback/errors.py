@@ -6,7 +6,7 @@ also derives from the builtin exception that Python raises in such a case.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pullback.graph.where import SourceLine, user_line
 
@@ -26,6 +26,12 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # checkers know all names
+
+    def __getattr__(name: str) -> NoReturn:
+        raise UnknownName(__name__, name)
 
 
 class TextPosition(NamedTuple):

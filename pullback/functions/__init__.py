@@ -28,6 +28,7 @@ from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
 from pullback.functions.where_take import *
 from pullback.lazy import methods
+from pullback.lazy.foreign_names import add_foreign_names
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
@@ -38,3 +39,4 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
 methods.bind_methods(hooks.functions)
+add_foreign_names(name for name in dir() if not name.startswith("_"))

@@ -29,6 +29,8 @@ def shown(value: Any) -> str:
     """Return the type and the value of an argument, for a message."""
     if value is None:
         return "None"
+    if type(value).__name__ == "Tensor" and _is_ours(value):
+        return f"a tensor {value._node.type}"
     text = repr(value)
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     return f"{type(value).__name__} {text}"
@@ -95,7 +97,10 @@ def function(op: str, value: Any, what: str) -> Callable:
     """Return something that can be called."""
     if callable(value):
         return value
-    raise ArgumentError(f"{what} must be a function, got {shown(value)}", op=op)
+    from pullback.suggestions.calls import FUNCTION_HINTS
+
+    message = f"{what} must be a function, got {shown(value)}"
+    raise ArgumentError(message, op=op, hint=FUNCTION_HINTS.get(op))
 
 
 # The check of a parameter whose annotation consists of these words; there is none for others.
@@ -137,7 +142,7 @@ def validated(f: F) -> F:
                     value = kwargs[name]
                 else:
                     continue
-                if value is not default and not _is_ours(value):
+                if value is not default and (check is function or not _is_ours(value)):
                     check(op, value, name)
             return f(*args, **kwargs)
         except BaseException as error:

@@ -15,6 +15,7 @@ from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
+from pullback.lazy.foreign_names import ForeignNames
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
 from pullback.lazy.info import Shard, device_of, devices_of, shards
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @public_methods
-class Tensor(Operators, Methods):
+class Tensor(Operators, Methods, ForeignNames):
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb
@@ -130,6 +131,7 @@ class Tensor(Operators, Methods):
                 f"{what}: needs one element, got {self._node.type}",
                 hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
             )  # fmt: skip
+        require_values(what, [self._node])
         return read(self).reshape(())[()]
 
     def __bool__(self) -> bool:

@@ -19,6 +19,7 @@ from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P
+from pullback.tree_nodes import register_hint
 
 Slots = dict[str, Tensor]  # the state of one parameter, by name
 Nodes = tuple[Node, ...]
@@ -186,7 +187,7 @@ def check_optimizer_parameter(p: Any, path: str) -> None:
     place = path or "the root"
     if not isinstance(p, Tensor):
         message = f"optim: a parameter must be a tensor, got {type(p).__name__} at {place}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, hint=register_hint(p))
     if not p.dtype.is_inexact:
         raise ArgumentError(
             f"optim: a parameter must be float or complex, got {p.dtype}{list(p.shape)} at {place}"

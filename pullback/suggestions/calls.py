@@ -33,6 +33,14 @@ _SYNONYMS = {
     "mesh_axes": ("axis_names",), "rtol": ("rtol",), "unroll": ("unroll",),
 }  # fmt: skip
 
+# What to do if the argument of a function that takes functions is none
+FUNCTION_HINTS = {
+    "trace": "It records the program of a function. The sum of a diagonal is pb.linalg.trace(x).",
+    "grad": "Write pb.grad(f)(x), or y.backward() for a tensor that was computed.",
+    "compile": "Write pb.compile(f), or @pb.compile before the definition.",
+    "vmap": "Write pb.vmap(f)(x).", "map": "Write pb.map(f, x); pb.tree.map(f, tree) maps leaves.",
+}  # fmt: skip
+
 
 def refuse_arguments(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
