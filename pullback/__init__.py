@@ -119,7 +119,10 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
 
     def __getattr__(name: str) -> object:
         """Load a heavy module at its first use."""
-        return importlib.import_module(f"pullback.{name}")
+        module = importlib.import_module(f"pullback.{name}")
+        if "__getattr__" not in vars(module):
+            publish(module.__name__)
+        return module
 
     publish(__name__)
 

@@ -121,12 +121,11 @@ class _MissingName(PullbackError):
     """The message is made when it is read: most errors of this kind are answers to `hasattr`."""
 
     code = "unknown-name"
-    name: str
-
     def __init__(self, owner: str, name: str) -> None:
         what = "Tensor" if owner == "Tensor" else f"module {owner!r}"
         super().__init__(f"{what} has no attribute {name!r}")
-        self.owner, self.name = owner, name
+        self.owner = owner
+        self.name: Any = name
 
     def __str__(self) -> str:
         if self.hint is None:

@@ -15,6 +15,7 @@ from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import public_methods
 from pullback.graph.graph import Graph, ancestors
+from pullback.graph.html import html_program
 from pullback.graph.node import Node
 from pullback.graph.tape import Token
 from pullback.lazy.tensor import Tensor
@@ -137,6 +138,12 @@ class Trace:
         return self.graph.text(provenance)
 
     __str__ = text
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.graph.summary}>"
+
+    def _repr_html_(self) -> str:
+        return html_program(f"Trace of {self.graph.summary}", self.text())
 
 
 def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:

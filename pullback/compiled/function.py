@@ -19,6 +19,7 @@ from pullback.compiled.guards.walk import Snapshot, walk
 from pullback.compiled.lower import Lowered
 from pullback.compiled.specialization import MISSED, Specialization, mode_key
 from pullback.graph.boundary import handles_errors, leave, public_methods
+from pullback.graph.html import html_table
 from pullback.graph.memo import remember
 from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
@@ -101,6 +102,13 @@ class Compiled(Generic[Parameters, Result]):
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
+
+    def _repr_html_(self) -> str:
+        """Show the programs that were traced so far in a notebook."""
+        with lock:
+            found = [s for kind in self._specializations.values() for s in kind]
+        rows = [(f"program {i}", s.program.executed.summary) for i, s in enumerate(found, 1)]
+        return html_table(f"Compiled {self._name}", rows or [("programs", "none yet")])
 
     def _find(self, call: Invocation) -> Specialization | None:
         """Return a specialization for such arguments whose guards hold."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -84,6 +85,13 @@ def text(op: str, value: Any, what: str) -> str:
     raise ArgumentError(f"{what} must be a string, got {shown(value)}", op=op)
 
 
+def path_text(op: str, value: Any, what: str) -> Any:
+    """Return the path of a file."""
+    if isinstance(value, (str, os.PathLike)):
+        return value
+    raise ArgumentError(f"{what} must be a path, got {shown(value)}", op=op)
+
+
 def sequence(op: str, value: Any, what: str) -> Any:
     """Return something with elements; a string is one value."""
     if isinstance(value, (tuple, list)):
@@ -111,6 +119,7 @@ _CHECKS: dict[frozenset[str], Check] = {
     frozenset(("float", "Tensor")): real,
     frozenset(("Number", "Tensor")): number_like,
     frozenset(("str",)): text,
+    frozenset(("str", "os", "PathLike")): path_text,
     frozenset(("Callable",)): function,
     frozenset(("Sequence",)): sequence,
 }

@@ -59,9 +59,6 @@ def _trim(error: BaseException) -> None:
 
     An error that is not pullback's, but was raised in its code, keeps the frame that raised it.
     """
-    context = error.__context__
-    if context is not None and not _has_user_frames(context.__traceback__):
-        error.__suppress_context__ = True  # it was raised and handled inside pullback
     kept: list[TracebackType] = []
     run: list[TracebackType] = []  # frames in a row that are not the user's
     last = -1  # the index of pullback's last frame in the run
@@ -75,9 +72,12 @@ def _trim(error: BaseException) -> None:
                 last = len(run)
             run.append(entry)
         entry = entry.tb_next
+    context = error.__context__
+    if context is not None and last >= 0 and error.__cause__ is None:  # it was raised by pullback
+        error.__suppress_context__ = not _has_user_frames(context.__traceback__)
     if last < 0:
         kept += run
-    elif not isinstance(error, PullbackError):
+    elif not isinstance(error, PullbackError) and not _is_refused_call(error):
         kept += run[last:]
         if _NOTE not in getattr(error, "__notes__", ()):
             error.add_note(_NOTE)
@@ -86,6 +86,12 @@ def _trim(error: BaseException) -> None:
         entry.tb_next = following
         following = entry
     error.__traceback__ = following
+
+
+def _is_refused_call(error: BaseException) -> bool:
+    """Whether Python refused a call of a user function, for arguments that the user gave."""
+    words = ("() takes ", "() missing ", "() got ")
+    return type(error) is TypeError and any(word in str(error) for word in words)
 
 
 def _has_user_frames(entry: TracebackType | None) -> bool:
@@ -151,8 +157,8 @@ def publish(module: str) -> None:
     """Make the functions in a module's `__all__` boundaries, and answer unknown names."""
     names = vars(sys.modules[module])
     load = names.get("__getattr__")  # loads names at their first use
-    for name in names["__all__"]:
-        if isinstance(names.get(name), FunctionType):
+    for name in names.get("__all__", list(names)):
+        if not name.startswith("_") and isinstance(names.get(name), FunctionType):
             _publish_function(names, name)
 
     def __getattr__(name: str) -> Any:

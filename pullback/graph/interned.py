@@ -77,7 +77,7 @@ class Interned(type):
                 return cls._plain
             return cls._intern(args, kwargs)
         except BaseException as error:
-            refused = refused_call(cls.__init__, error, (cls, *args), kwargs)
+            refused = refused_call(cls.__init__, error, (cls, *args), kwargs)  # type: ignore[misc]
             if refused is not None:
                 raise refused from None
             leave(error)

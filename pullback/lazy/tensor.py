@@ -11,6 +11,7 @@ from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 from pullback.graph.arguments import flag
 from pullback.graph.boundary import boundary, public_methods
 from pullback.graph.dtypes import DType
+from pullback.graph.html import html_array
 from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
 from pullback.lazy import settings
@@ -182,7 +183,16 @@ class Tensor(Operators, Methods, ForeignNames):
             return f"Tensor({self._node.type}{layout})"
         body = np.array2string(read(self), separator=", ", prefix="Tensor(")
         grad = ", requires_grad=True" if self.requires_grad else ""
-        return f"Tensor({body}, {self.dtype}{layout}{grad})"
+        hidden = not self.size or self.size > np.get_printoptions()["threshold"]
+        shape = f", shape={self.shape}" if hidden and self.shape != (0,) else ""
+        return f"Tensor({body}, {self.dtype}{shape}{layout}{grad})"
+
+    def _repr_html_(self) -> str:
+        """Show the type and a small table of the values in a notebook."""
+        layout = "" if self.sharding is None else f", {self.sharding.spec} on {self.sharding.mesh}"
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        title = f"Tensor {self._node.type.plain}{layout}{grad}"
+        return html_array(title, read(self) if has_value(self) else None)
 
     def __str__(self) -> str:
         return str(read(self)) if has_value(self) else repr(self)

@@ -13,6 +13,7 @@ from pullback.errors import ArgumentError, UnsupportedOp
 from pullback.functions.sharding import reshard
 from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import DType, float32
+from pullback.graph.html import html_table
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
@@ -26,11 +27,28 @@ Nodes = tuple[Node, ...]
 Params = TypeVar("Params")  # a tensor, or a tree of tensors
 
 
+def _leaf_types(values: Any) -> str:
+    """The types of the tensors in a tree, those of many in short."""
+    types = [str(x._node.type) if isinstance(x, Tensor) else "?" for x in tree.leaves(values)]
+    return ", ".join(types) if len(types) <= 4 else f"{len(types)} tensors, {types[0]} ..."
+
+
 class OptimizerState(NamedTuple):
     """The state of the functional form between steps: a tree of tensors."""
 
     step: Tensor | None  # number of steps taken, if the rule depends on it
     slots: dict[str, Any]  # each a tree with the structure of the parameters
+
+    def __repr__(self) -> str:
+        """Show types, not values: there may be as many as parameters."""
+        return f"OptimizerState({', '.join(f'{name}={value}' for name, value in self._rows())})"
+
+    def _repr_html_(self) -> str:
+        return html_table("OptimizerState", self._rows())
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        step = "none" if self.step is None else str(self.step)
+        return [("step", step), *[(name, _leaf_types(x)) for name, x in self.slots.items()]]
 
 
 @public_methods
@@ -140,6 +158,13 @@ class Optimizer:
         self.params = _checked_optimizer_leaves(params, self._name)
         self.slots = [rule.initial_slots(p) for p in self.params]
         self._counts = [rule.zero_count(self.params)] * len(self.params)
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of {_leaf_types(self.params)}: {self.rule}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("rule", self.rule), ("parameters", _leaf_types(self.params))]
+        return html_table(self._name, rows)
 
     @property
     def learning_rate(self) -> float | Tensor:

@@ -1,1 +1,1 @@
-"""What to write instead of a name or an argument that does not exist; loaded when one is missing."""
+"""What to write instead of names and arguments that do not exist; loaded when one is missing."""

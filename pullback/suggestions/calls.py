@@ -92,8 +92,7 @@ def called_name(f: Callable[..., Any]) -> tuple[str, bool]:
 
 
 def _shown_parameter(p: inspect.Parameter) -> str:
-    stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-    return f"{stars}{p.name}"
+    return str(p.replace(annotation=p.empty, default=p.empty))  # with its stars
 
 
 def _meant(name: str, known: list[str], given: dict[str, Any]) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import re
 import sys
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def target_names(owner: str, answer: str) -> list[str]:
 
 
 def find_target(path: str) -> Any:
-    """What a name that begins with `pb` or `x` stands for; raises AttributeError if it is nothing."""
+    """What a name that begins with `pb` or `x` stands for; an AttributeError if it is nothing."""
     first, *rest = path.split(".")
     found: Any = sys.modules["pullback"] if first == "pb" else sys.modules["pullback"].Tensor
     for part in rest:
@@ -83,12 +83,10 @@ def _sentence(owner: str, answer: str) -> str:
 def _elsewhere(owner: str, name: str) -> str:
     """Where pullback has a name that is not where it was looked for."""
     for module in _MODULES:
-        namespace = importlib.import_module(module)
+        namespace = find_target(_short(module))
         if module != owner and name in dir(namespace):
-            call = callable(getattr(namespace, name)) and not isinstance(
-                getattr(namespace, name), type
-            )
-            return f"{_short(module)}.{name}" + ("(x, ...)" if call and owner == "Tensor" else "")
+            call = owner == "Tensor" and isinstance(getattr(namespace, name), FunctionType)
+            return f"{_short(module)}.{name}" + ("(x, ...)" if call else "")
     tensor = sys.modules["pullback"].Tensor
     if owner != "Tensor" and hasattr(tensor, name):
         return f"x.{name}" + ("(...)" if callable(getattr(tensor, name)) else "")
