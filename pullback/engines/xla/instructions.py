@@ -96,6 +96,13 @@ class Block:
         return tuple([x.type for x in self.arguments])
 
 
+def is_view(i: HloInstruction) -> bool:
+    """Whether the result has the operand's elements, maybe in the operand's memory."""
+    if i.name not in ("reshape", "transpose", "broadcast_in_dim"):
+        return False
+    return i.results[0].type.size == i.operands[0].type.size
+
+
 def captured_instructions(i: HloInstruction) -> list[HloValue]:
     """The values from outside that an instruction's regions use, in the order of use."""
     return list(dict.fromkeys([x for region in i.regions for x in _free_in_instructions(region)]))
