@@ -121,6 +121,7 @@ class _MissingName(PullbackError):
     """The message is made when it is read: most errors of this kind are answers to `hasattr`."""
 
     code = "unknown-name"
+
     def __init__(self, owner: str, name: str) -> None:
         what = "Tensor" if owner == "Tensor" else f"module {owner!r}"
         super().__init__(f"{what} has no attribute {name!r}")

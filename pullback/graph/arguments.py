@@ -156,8 +156,12 @@ def validated(f: F) -> F:
             return f(*args, **kwargs)
         except BaseException as error:
             refused = refused_call(f, error, args, kwargs)
-            if refused is not None:
-                raise refused from None
+            if refused is None:
+                leave(error)
+                raise
+        try:
+            raise refused
+        except ArgumentError as error:
             leave(error)
             raise
 

@@ -119,8 +119,12 @@ def boundary(f: F) -> F:
             return f(*args, **kwargs)
         except BaseException as error:
             refused = refused_call(f, error, args, kwargs)
-            if refused is not None:
-                raise refused from None
+            if refused is None:
+                leave(error)
+                raise
+        try:
+            raise refused
+        except ArgumentError as error:
             leave(error)
             raise
 
@@ -163,7 +167,11 @@ def publish(module: str) -> None:
 
     def __getattr__(name: str) -> Any:
         if load is None or name not in names["__all__"]:
-            raise unknown_name(module, name)
+            try:
+                raise unknown_name(module, name)
+            except PullbackError as error:
+                leave(error)
+                raise
         found = load(name)
         if isinstance(found, FunctionType):
             names[name] = found
@@ -183,7 +191,7 @@ def _publish_function(names: dict[str, Any], name: str) -> Any:
 
 
 def unknown_name(owner: str, name: str) -> UnknownName | UnknownImport:
-    """The error for a name that a module or `Tensor` does not have."""
+    """The error for a name that a module or `Tensor` does not have, at the caller's caller."""
     frame = sys._getframe(2)
     code = frame.f_code.co_code
     if owner != "Tensor" and 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] == _IMPORT_FROM:

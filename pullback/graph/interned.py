@@ -78,8 +78,12 @@ class Interned(type):
             return cls._intern(args, kwargs)
         except BaseException as error:
             refused = refused_call(cls.__init__, error, (cls, *args), kwargs)  # type: ignore[misc]
-            if refused is not None:
-                raise refused from None
+            if refused is None:
+                leave(error)
+                raise
+        try:
+            raise refused
+        except ArgumentError as error:
             leave(error)
             raise
 

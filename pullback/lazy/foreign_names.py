@@ -1,13 +1,15 @@
 """Names of other libraries that tensors do not have: reading one raises an error that says what to
-write. `Tensor.__getattr__` would answer all names, but slows down every attribute of a tensor.
+write.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from pullback.graph.boundary import unknown_name
+from pullback.errors import UnknownName
+from pullback.graph.boundary import leave, unknown_name
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
 
@@ -20,13 +22,22 @@ class ForeignName:
         self.name = name
 
     def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
-        raise unknown_name("Tensor", self.name)
+        try:
+            raise unknown_name("Tensor", self.name)
+        except UnknownName as error:
+            leave(error)
+            raise
 
 
 class ForeignNames:
     """The last base class of Tensor, so that names that it has come first."""
 
     __slots__ = ()
+
+    if sys.version_info >= (3, 12):  # in 3.11, it slows down every attribute of a tensor
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name("Tensor", name)
 
     def __dir__(self) -> list[str]:
         return tensor_attributes(type(self))

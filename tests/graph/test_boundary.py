@@ -52,7 +52,7 @@ def raised(f, *args):
 def test_a_traceback_ends_at_the_mistake(name):
     error = raised(MISTAKES[name])
     found = frames(error)
-    assert found in (["here"], ["here", "pullback"]), found
+    assert found == ["here"]
     assert isinstance(error, pb.PullbackError) or name == "lower", repr(error)
     assert error.__suppress_context__ or error.__context__ is None
 
@@ -159,6 +159,6 @@ def test_what_python_prints():
     package = os.path.dirname(pb.__file__) + os.sep
     for text in printed:
         lines = [line for line in text.splitlines() if line.startswith("  File ")]
-        assert sum(package in line for line in lines) <= 1, text
+        assert not any(package in line for line in lines), text
         assert len(lines) <= 6, text
         assert "During handling" not in text, text

@@ -56,7 +56,8 @@ SHOWN = {
     "cache": (pb.cache_info, "CacheInfo(hits=", "CacheInfo hits"),
     "engine": (pb.engine_info, "EngineInfo(engine=", "EngineInfo engine"),
     "state": (
-        lambda: pb.optim.adam().init({"w": W}), "OptimizerState(step=0, mean=f32[2], square=f32[2])",
+        lambda: pb.optim.adam().init({"w": W}),
+        "OptimizerState(step=0, mean=f32[2], square=f32[2])",
         "OptimizerState step 0 mean f32[2] square f32[2]",
     ),
     "many": (
@@ -105,6 +106,6 @@ def test_programs_that_were_compiled(tmp_path):
 
 
 def test_text_is_escaped():
-    page = html_table("<t>", [("<a>", "<b> & \"c\"")])
+    page = html_table("<t>", [("<a>", '<b> & "c"')])
     assert plain(page) == '<t> <a> <b> & "c"' and "<a>" not in page and "<b> &" not in page
     assert html_array("<x>", None) == "<div><b>&lt;x&gt;</b></div>"
