@@ -30,8 +30,9 @@ _SPECIAL = (
     "__array_function__", "__dlpack__", "__dlpack_device__", "__reduce__", "__repr__", "__str__",
     "__format__", "__copy__", "__deepcopy__", "__contains__",
 )  # fmt: skip
-# The code of functions whose frames call `leave` themselves, so that they need no wrapper
-_handlers: set[CodeType] = set()
+# The code of functions whose frames call `leave` themselves, so that they need no wrapper; by id,
+# because hashing code takes time
+_handlers: dict[int, CodeType] = {}
 _wrapped: dict[Any, Any] = {}  # the boundary of each public function
 
 
@@ -104,13 +105,14 @@ def _has_user_frames(entry: TracebackType | None) -> bool:
 
 def handles_errors(f: F) -> F:
     """Mark a function whose own frame calls `leave`."""
-    _handlers.add(cast(FunctionType, f).__code__)
+    code = cast(FunctionType, f).__code__
+    _handlers[id(code)] = code
     return f
 
 
 def boundary(f: F) -> F:
     """Return a public function that calls `f`; its errors end at the user's line."""
-    if not isinstance(f, FunctionType) or f.__code__ in _handlers:
+    if not isinstance(f, FunctionType) or id(f.__code__) in _handlers:
         return f
 
     @functools.wraps(f)

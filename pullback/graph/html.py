@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
 _EDGE = 4  # rows and columns shown at each end of a large matrix
 _MOST = 2 * _EDGE + 2  # shown in full
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _GAP = "\u2026"
 _CELL = ' style="text-align:right;padding:1px 6px"'
 _LEFT = ' style="text-align:left;padding:1px 6px"'
+
+
+def escape(text: str) -> str:
+    """Return text without characters that HTML would interpret (`html` takes 2 ms to import)."""
+    return text.translate(_ESCAPED)
 
 
 def html_table(title: str, rows: Iterable[tuple[str, Any]]) -> str:
