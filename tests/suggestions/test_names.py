@@ -12,7 +12,7 @@ from helpers import told
 import pullback as pb
 from pullback.errors import UnknownImport, UnknownName
 from pullback.suggestions.module_names import TABLES
-from pullback.suggestions.names import find_target, suggest_name, target_names
+from pullback.suggestions.names import find_target, target_names
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
 ANSWERS = {
@@ -33,11 +33,11 @@ ANSWERS = {
     ("pullback.optim", "adm"): "Did you mean pb.optim.adam?",
     ("pullback.errors", "ShapeErorr"): "Did you mean pb.errors.ShapeError?",
     ("pullback.debug", "grad"): "Write pb.grad.",
-    ("Tensor", "numel"): "Write x.size.",
-    ("Tensor", "H"): "Write x.mT.conj().",
+    ("Tensor", "grad_fn"): "Write pb.trace(f, x).",
+    ("Tensor", "to_numpy"): "Write x.numpy().",
     ("Tensor", "stride"): "Tensors have no memory order",
     ("Tensor", "vmap"): "Write pb.vmap(x, ...).",
-    ("Tensor", "sigmoid_"): "Write x = x.sigmoid().",
+    ("Tensor", "set_"): "Write x.assign(value).",
 }
 
 
@@ -69,7 +69,6 @@ def test_no_answer_is_given_for_what_exists():
     ]
     superfluous += [name for name in (*TENSOR_NAMES, *FOUND_ELSEWHERE) if hasattr(pb.Tensor, name)]
     assert not superfluous
-    assert not [name for name in FOUND_ELSEWHERE if not suggest_name("Tensor", name)]
 
 
 def test_imports_are_answered_too():
@@ -81,14 +80,14 @@ def test_imports_are_answered_too():
 
 def test_a_missing_name_is_missing():
     x = pb.tensor([1.0, 2.0])
-    assert not hasattr(x, "numel") and getattr(x, "numel", 3) == 3
-    assert "numel" not in dir(x) and {"sum", "shape", "numpy"} <= set(dir(x))
+    assert not hasattr(x, "nelement") and getattr(x, "nelement", 3) == 3
+    assert "nelement" not in dir(x) and {"sum", "shape", "numpy"} <= set(dir(x))
     assert not hasattr(pb, "jit") and "jit" not in dir(pb)
     assert not hasattr(pb, "__wrapped__")
     for copied in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
         assert copied.tolist() == [1.0, 2.0]
     with pytest.raises(AttributeError):
-        x.numel = 3
+        x.nelement = 3
 
 
 def test_the_error_travels_between_processes():
