@@ -78,9 +78,9 @@ def _trim(error: BaseException) -> None:
         error.__suppress_context__ = not _has_user_frames(context.__traceback__)
     if last < 0:
         kept += run
-    elif not isinstance(error, PullbackError) and not _is_refused_call(error):
+    elif not _is_meant(error):
         kept += run[last:]
-        if _NOTE not in getattr(error, "__notes__", ()):
+        if isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
             error.add_note(_NOTE)
     following: TracebackType | None = None
     for entry in reversed(kept):
@@ -89,8 +89,11 @@ def _trim(error: BaseException) -> None:
     error.__traceback__ = following
 
 
-def _is_refused_call(error: BaseException) -> bool:
-    """Whether Python refused a call of a user function, for arguments that the user gave."""
+def _is_meant(error: BaseException) -> bool:
+    """Whether an error was raised on purpose: it is pullback's, or about a call of a user function
+    with the arguments that the user gave."""
+    if isinstance(error, PullbackError) or type(error).__module__ == PullbackError.__module__:
+        return True
     words = ("() takes ", "() missing ", "() got ")
     return type(error) is TypeError and any(word in str(error) for word in words)
 

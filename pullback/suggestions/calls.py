@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.errors import ArgumentError
+from pullback.graph.where import is_internal_file
 
 _PREFIXES = ("debug", "distributed", "fft", "ir", "linalg", "optim", "random", "special", "tree")
 # What other libraries call a parameter
@@ -46,8 +47,11 @@ def refuse_arguments(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> ArgumentError | None:
     """The error for a call that does not fit the signature of `f`; None if it fits."""
+    inner = inspect.unwrap(f)
+    if is_internal_file(getattr(inner, "__code__", f.__code__).co_filename):
+        f = inner  # otherwise it is a user's, which may take more than its signature says
     try:
-        signature = inspect.signature(f)
+        signature = inspect.signature(f, follow_wrapped=False)
         signature.bind(*args, **kwargs)
     except TypeError:
         pass
@@ -84,9 +88,9 @@ def refuse_arguments(
 
 def called_name(f: Callable[..., Any]) -> tuple[str, bool]:
     """The name under which users call a function, and whether it is a method with a `self`."""
-    module, _, name = f.__module__.removeprefix("pullback.").partition(".")[0], "", f.__qualname__
-    name = name.rpartition("<locals>.")[2].removesuffix(".__init__").replace("Methods.", "Tensor.")
-    first = next(iter(inspect.signature(f).parameters), "")
+    module = f.__module__.removeprefix("pullback.").partition(".")[0]
+    name = f.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__").replace("Methods.", "Tensor.")
+    first = next(iter(inspect.signature(f, follow_wrapped=False).parameters), "")
     prefix = f"{module}." if module in _PREFIXES else ""
     return f"{prefix}{name}", first == "self"
 

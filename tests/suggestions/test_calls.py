@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from helpers import told
@@ -37,6 +39,7 @@ CALLS = {
     "trace": (lambda: pb.trace(X), "trace:", "f32[2,2]", "pb.linalg.trace(x)"),
     "object": (lambda: pb.grad(pb.sin)(Box()), "grad:", "pb.tree.register(Box"),
     "object in vmap": (lambda: pb.vmap(pb.sin)(Box()), "vmap:", "pb.tree.register(Box"),
+    "collective": (lambda: pb.psum(X, name="i"), "psum:", "'name'", "Write axis_name=..."),
     "object in scan": (lambda: pb.scan(lambda c, x: (c, x), Box(), X), "pb.tree.register(Box"),
 }
 
@@ -84,6 +87,19 @@ def test_a_public_function_in_the_rule_of_an_op():
 
     with pytest.raises(DTypeError, match=r"node of a program(.|\n)*pb\.op\(.Sin.\)\(x\)"):
         pb.grad(lambda x: pb.apply(Wave(), x).sum())(X)
+
+
+def test_functions_that_take_more_than_they_say():
+    def few(x):
+        """The signature that `many` shows."""
+
+    @functools.wraps(few)
+    def many(*args):
+        return args[0] + "text"
+
+    with pytest.raises(TypeError, match="text") as info:
+        pb.grad(many)(1.0, 2.0)
+    assert "few" not in str(info.value)
 
 
 def test_errors_of_functions_with_good_arguments_are_theirs():
