@@ -89,9 +89,10 @@ def refuse_arguments(
 def called_name(f: Callable[..., Any]) -> tuple[str, bool]:
     """The name under which users call a function, and whether it is a method with a `self`."""
     module = f.__module__.removeprefix("pullback.").partition(".")[0]
-    name = f.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__").replace("Methods.", "Tensor.")
+    name = f.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__")
     first = next(iter(inspect.signature(f, follow_wrapped=False).parameters), "")
     prefix = f"{module}." if module in _PREFIXES else ""
+    name = name.replace("Methods.", "Tensor.")
     return f"{prefix}{name}", first == "self"
 
 
