@@ -26,7 +26,8 @@ _WRITTEN = {
     "rsub": "y - x",
     # reductions and products
     "aminmax": "x.min(), x.max()", "addmm": "x + a @ b", "ger": "pb.outer(x, y)",
-    "ptp": "x.max() - x.min()", "dist": "(x - y).norm()", "var_mean": "x.var(), x.mean()",
+    "inverse": "pb.linalg.inv(x)", "ptp": "x.max() - x.min()", "dist": "(x - y).norm()",
+    "var_mean": "x.var(), x.mean()", "logdet": "pb.linalg.slogdet(x)[1]",
     "equal": "bool(pb.all(x == y))",
     # indices
     "compress": "x[mask]", "gather": "pb.take_along_axis(x, indices, axis)",
@@ -43,7 +44,7 @@ _WRITTEN = {
     "unsqueeze_": "x = x.expand_dims(axis)", "scatter_": "x = x.at[indices].set(values)",
     "scatter_add_": "x = x.at[indices].add(values)",
 }  # fmt: skip
-_MEMORY = [
+_MEMORY: list[str] = [
     "stride", "strides", "is_contiguous", "flags", "base", "storage", "data_ptr", "as_strided",
 ]  # fmt: skip
 _IN_PLACE = [
@@ -56,7 +57,7 @@ TENSOR_NAMES = {
     **{f"{name}_": f"x = x.{name}()" for name in _IN_PLACE},
 }
 # Names that pullback has elsewhere: in `pb.linalg`, `pb.special` and other modules
-FOUND_ELSEWHERE = [
+FOUND_ELSEWHERE: list[str] = [
     "cholesky", "det", "slogdet", "svd", "qr", "lu", "eig", "eigh", "solve", "lstsq", "inv", "pinv",
     "expm", "matrix_power", "matrix_rank", "multi_dot", "digamma", "polygamma", "erfinv", "i0",
     "i1", "lgamma", "gammaln", "xlogy", "logit", "sinc", "allclose", "array_equal", "kron", "cross",

@@ -17,6 +17,7 @@ from pullback.engines.xla.instructions import (
     captured_instructions,
     is_view,
 )
+from pullback.engines.xla.kernel_calls import KernelCalls
 from pullback.engines.xla.printer import print_attribute, print_module
 from pullback.engines.xla.regions import ControlFlow
 from pullback.errors import EngineError, PullbackError
@@ -30,7 +31,7 @@ COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c
 LOST = (1 << 29) - 1  # the bits of an f64 that an f32 does not have
 
 
-class Builder(ControlFlow, Collectives):
+class Builder(ControlFlow, Collectives, KernelCalls):
     """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
@@ -42,6 +43,7 @@ class Builder(ControlFlow, Collectives):
         self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
+        self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
         self.calls = CallOrder()
         self.instructions: list[HloInstruction] = []

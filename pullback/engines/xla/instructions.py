@@ -21,6 +21,7 @@ _DEFAULTS = {
     "batch_group_count": "1 : i64",
     "feature_group_count": "1 : i64",
     "dimension": "-1 : i64",
+    "backend_config": '""',
     "compare_type": "#stablehlo<comparison_type NOTYPE>",
     "result_accuracy": "#stablehlo.result_accuracy<mode = "
     "#stablehlo.result_accuracy_mode<DEFAULT>>",
