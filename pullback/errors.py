@@ -6,6 +6,7 @@ also derives from the builtin exception that Python raises in such a case.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pullback.graph.where import SourceLine, user_line
@@ -31,7 +32,11 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # checkers know all names
 
     def __getattr__(name: str) -> NoReturn:
-        raise UnknownName(__name__, name)
+        if name.startswith("__"):  # the import of this module asks for such names
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        from pullback.graph.boundary import unknown_name
+
+        raise unknown_name(__name__, name)
 
 
 class TextPosition(NamedTuple):
@@ -57,19 +62,31 @@ class PullbackError(Exception):
         self,
         message: str,
         *,
-        hint: str | None = None,
+        hint: str | Callable[[], str] | None = None,
         op: str | None = None,
         where: Location = None,
         code: str | None = None,
         **values: Any,
     ) -> None:
         super().__init__(message)
-        self.message, self.hint, self.op = message, hint, op
+        self.message, self.op = message, op
+        self._hint = hint
         self._found = where is None  # the line was looked up, so `at` may replace it
         self.where: Location = user_line() if where is None else where
         if code is not None:
             self.code = code
         self.values = values
+
+    @property
+    def hint(self) -> str | None:
+        """What to write instead; one that takes time to find is a function until it is read."""
+        if callable(self._hint):
+            self._hint = self._hint()
+        return self._hint
+
+    @hint.setter
+    def hint(self, value: str | None) -> None:
+        self._hint = value
 
     def at(self, op: str | None, where: Location) -> PullbackError:
         """Set the op and the line, unless the error was raised with its own; return the error."""
@@ -117,36 +134,16 @@ class ArgumentError(PullbackError, TypeError, ValueError):
     code = "E2007"
 
 
-class _MissingName(PullbackError):
-    """The message is made when it is read: most errors of this kind are answers to `hasattr`."""
+class UnknownName(PullbackError, AttributeError):
+    """A name that a module of pullback, or a tensor, does not have; the hint says what to write."""
 
     code = "unknown-name"
 
-    def __init__(self, owner: str, name: str) -> None:
-        what = "Tensor" if owner == "Tensor" else f"module {owner!r}"
-        super().__init__(f"{what} has no attribute {name!r}")
-        self.owner = owner
-        self.name: Any = name
 
-    def __str__(self) -> str:
-        if self.hint is None:
-            from pullback.suggestions.names import suggest_name
-
-            self.hint = suggest_name(self.owner, self.name)
-        return super().__str__()
-
-    def __reduce__(self) -> tuple:
-        return type(self), (self.owner, self.name)
-
-
-class UnknownName(_MissingName, AttributeError):
-    """A name that a module of pullback, or a tensor, does not have; the message says what to write.
-
-    `owner` is the module, or "Tensor"."""
-
-
-class UnknownImport(_MissingName, ImportError):
+class UnknownImport(PullbackError, ImportError):
     """The same for `from pullback import name`."""
+
+    code = "unknown-name"
 
 
 class VerificationError(PullbackError, ValueError):

@@ -65,9 +65,9 @@ from pullback.lazy.torch_methods import TorchMethods
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and name[0] != "_" and value is not TorchMethods)
-        or isinstance(value, _GridMaker)
+        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
     )  # fmt: skip
+    __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient

@@ -198,7 +198,18 @@ def _publish_function(names: dict[str, Any], name: str) -> Any:
 def unknown_name(owner: str, name: str) -> UnknownName | UnknownImport:
     """The error for a name that a module or `Tensor` does not have, at the caller's caller."""
     frame = sys._getframe(2)
-    code = frame.f_code.co_code
-    if owner != "Tensor" and 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] == _IMPORT_FROM:
-        return UnknownImport(owner, name)  # otherwise Python replaces the message
-    return UnknownName(owner, name)
+    code, at = frame.f_code.co_code, frame.f_lasti
+    imported = owner != "Tensor" and 0 <= at < len(code) and code[at] == _IMPORT_FROM
+    kind = UnknownImport if imported else UnknownName  # Python replaces the message of the latter
+    holder = "Tensor" if owner == "Tensor" else f"module {owner!r}"
+    # Most errors of this kind answer `hasattr`, so that nobody reads the hint
+    hint = functools.partial(_suggest_name, owner, name)
+    error = kind(f"{holder} has no attribute {name!r}", hint=hint)
+    error.name = name  # otherwise Python adds a suggestion of its own
+    return error
+
+
+def _suggest_name(owner: str, name: str) -> str:
+    from pullback.suggestions.names import suggest_name
+
+    return suggest_name(owner, name)

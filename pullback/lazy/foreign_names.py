@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pullback.errors import UnknownName
 from pullback.graph.boundary import leave, unknown_name
@@ -29,7 +29,14 @@ class ForeignName:
             raise
 
 
-class ForeignNames:
+class ExistingNames(type):
+    """Metaclass of Tensor: `dir` and `help` leave out the names that do not exist."""
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if hasattr(cls, name)]
+
+
+class ForeignNames(metaclass=ExistingNames):
     """The last base class of Tensor, so that names that it has come first."""
 
     __slots__ = ()
@@ -40,15 +47,10 @@ class ForeignNames:
             raise unknown_name("Tensor", name)
 
     def __dir__(self) -> list[str]:
-        return tensor_attributes(type(self))
+        return dir(type(self))
 
 
 def add_foreign_names(names: Iterable[str]) -> None:
     """Let tensors answer names, and those of the tables."""
     for name in dict.fromkeys((*TENSOR_NAMES, *FOUND_ELSEWHERE, *names)):
         setattr(ForeignNames, name, ForeignName(name))
-
-
-def tensor_attributes(cls: Any) -> list[str]:
-    """The attributes that a subclass of `ForeignNames` has."""
-    return [name for name in dir(cls) if hasattr(cls, name)]

@@ -95,10 +95,8 @@ def _elsewhere(owner: str, name: str) -> str:
 
 def _candidates(owner: str) -> list[str]:
     """The names that `owner` has."""
-    tensor = sys.modules["pullback"].Tensor
-    known = dir(tensor) if owner == "Tensor" else dir(sys.modules[owner])
-    hidden = [n for n in known if owner == "Tensor" and not hasattr(tensor, n)]
-    return [n for n in known if not n.startswith("_") and n not in hidden]
+    holder = sys.modules["pullback"].Tensor if owner == "Tensor" else sys.modules[owner]
+    return [name for name in dir(holder) if not name.startswith("_")]
 
 
 def _short(module: str) -> str:

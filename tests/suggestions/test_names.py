@@ -80,7 +80,8 @@ def test_imports_are_answered_too():
 def test_a_missing_name_is_missing():
     x = pb.tensor([1.0, 2.0])
     assert not hasattr(x, "nelement") and getattr(x, "nelement", 3) == 3
-    assert "nelement" not in dir(x) and {"sum", "shape", "numpy"} <= set(dir(x))
+    for names in (dir(x), dir(pb.Tensor)):
+        assert "nelement" not in names and {"sum", "shape", "numpy"} <= set(names)
     assert not hasattr(pb, "jit") and "jit" not in dir(pb)
     assert not hasattr(pb, "__wrapped__")
     for copied in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
@@ -93,7 +94,7 @@ def test_the_error_travels_between_processes():
     with pytest.raises(UnknownName) as info:
         pb.jit  # noqa: B018
     again = pickle.loads(pickle.dumps(info.value))
-    assert again.name == "jit" and "Write pb.compile." in str(again)
+    assert info.value.name == "jit" and str(again) == str(info.value)
 
 
 def test_names_of_tensors_inside_a_compiled_function():
