@@ -59,21 +59,20 @@ from pullback.functions.trigonometry import *
 from pullback.functions.vector_products import *
 from pullback.functions.where_take import *
 from pullback.functions.windows import *
-from pullback.lazy import methods
+from pullback.lazy import foreign_names, methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
-from pullback.lazy.torch_methods import TorchMethods as _TorchMethods
+from pullback.lazy.torch_methods import TorchMethods
 
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
         if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
-        if isinstance(value, _GridMaker)
-        or (callable(value) and value is not TorchMethods
-            and (name[0] != "_" or name == "__array_namespace_info__"))
+        if name[0] != "_" or name == "__array_namespace_info__"
     )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
-methods.bind_methods(hooks.functions, methods.Methods, _TorchMethods)
+methods.bind_methods(hooks.functions, methods.Methods, TorchMethods)
+foreign_names.add_foreign_names(hooks.functions.__all__)
