@@ -52,6 +52,7 @@ from pullback.api.vmap import vmap
 from pullback.compiled.compile import compile, load_compiled
 from pullback.errors import PullbackError
 from pullback.functions import *  # noqa: F403
+from pullback.graph.boundary import publish
 from pullback.graph.dtypes import (
     DType,
     bfloat16,
@@ -124,15 +125,14 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "debug", "errors", "optim", "testing", "tree", "typing", "PullbackError",
     ]  # fmt: skip
 
-    _LOADED_WHEN_USED = {"fft", "linalg", "special", "testing"}
-
     def __getattr__(name: str) -> object:
-        """Load a heavy module at its first use; hint at names that differ from NumPy's."""
-        if name in _LOADED_WHEN_USED:
-            return importlib.import_module(f"pullback.{name}")
-        ours = pullback.interop.numpy.NAMES.get(name)
-        hint = f": it is pullback.{ours} here" if ours else ""
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)
+        """Load a heavy module at its first use."""
+        module = importlib.import_module(f"pullback.{name}")
+        if "__getattr__" not in vars(module):
+            publish(module.__name__)
+        return module
+
+    publish(__name__)
 
     def __dir__() -> list[str]:
         return sorted(__all__)

@@ -9,6 +9,7 @@ import ml_dtypes
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arguments import Tensor, as_tensor, fresh, node, node_of, number, placed
 from pullback.functions.sharding import to_device
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.operators import NUMBERS, scalar_dtype
@@ -34,6 +35,7 @@ def astype(
     """
     x = as_tensor(x)
     wanted = placed("astype", dtype_of, dtype)
+    copy = flag("astype", copy, "copy")
     if x.dtype is not wanted:
         x = record(Cast(wanted), (node_of(x),))
     elif copy:

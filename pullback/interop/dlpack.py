@@ -27,7 +27,12 @@ _NUMPY_IS_VERSIONED = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
 
 def dlpack_device(x: Tensor) -> tuple[int, int]:
-    """Implement `Tensor.__dlpack_device__`: the type and number of the device of a tensor."""
+    """Implement `Tensor.__dlpack_device__`: the type and number of the device of a tensor.
+
+    A tensor on several devices is exported from the host, where its shards are joined.
+    """
+    if x.sharding is not None and len(x.devices) > 1:
+        return _CPU, 0
     platform, _, index = x.device.partition(":")
     if platform == "cpu":
         return _CPU, 0

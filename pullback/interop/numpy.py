@@ -38,7 +38,8 @@ NAMES = {
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
 _SPECIAL = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}  # of scipy.special
 _SPECIAL_OF_NUMPY = {"i0", "sinc"}
-_HOST = {"allclose", "can_cast"}  # these return Python values
+# These return Python or NumPy values
+_HOST = {"allclose", "array_equal", "array_equiv", "can_cast", "promote_types"}
 # These write to their first argument and return None
 _WRITERS = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 _MODULES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}

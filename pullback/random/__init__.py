@@ -16,6 +16,7 @@ square roots, so engines cannot disagree on a number. Parameters broadcast and m
 Samples of continuous distributions are differentiable with respect to their parameters.
 """
 
+from pullback.graph.boundary import publish
 from pullback.random.continuous import exponential, gamma, normal, truncated_normal, uniform
 from pullback.random.discrete import bernoulli, bits, randint
 from pullback.random.keys import fold_in, key, split
@@ -29,3 +30,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+publish(__name__)

@@ -149,8 +149,6 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
 
     >>> pb.special.comb(5, [2, 6]).tolist()
     [10.0, 0.0]
-    >>> pb.special.comb(5, 2, repetition=True).item()
-    15.0
     """
     refuse_exact("comb", exact)
     count, chosen = wrap(float_node(N)), wrap(float_node(k))

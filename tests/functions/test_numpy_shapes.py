@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import told
-from numpy_cases import Case, case, check_cases, check_derivatives
+from numpy_cases import Case, case, check_cases, check_derivatives, check_transforms
 
 import pullback as pb
 from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
@@ -36,7 +36,8 @@ def written(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 STACKING = [
-    *[case(f"atleast_{n}d", x) for n in (1, 2, 3) for x in (np.float64(2.5), V, A, B, EMPTY)],
+    *[case(n, x) for n in ("atleast_1d", "atleast_2d", "atleast_3d")
+      for x in (np.float64(2.5), V, A, B, EMPTY)],
     case("atleast_2d", V, A), case("atleast_3d", V, A),
     *[case(n, [V, W[:0], V]) for n in ("hstack",)],
     *[case(n, [V, V + 1]) for n in ("vstack", "hstack", "dstack", "column_stack")],
@@ -62,7 +63,7 @@ REARRANGING = [
     case("resize", A, (2, 3)), case("resize", V, (3, 5)), case("resize", I, 3),
     case("resize", EMPTY, (2, 2)), case("resize", V, (0, 2)), case("resize", V, ()),
     case("trim_zeros", np.array([0, 0, 1, 0, 2, 0])), case("trim_zeros", np.array([0.0, 0.0])),
-    case("trim_zeros", np.array([0, 1, 0, 2, 0]), "f"), case("trim_zeros", [0, 1, 0], "b"),
+    case("trim_zeros", np.array([0, 1, 0, 2, 0]), "f"), case("trim_zeros", I[0] * 0, "b"),
     case("trim_zeros", np.pad(A, 2)), case("trim_zeros", np.pad(A, 2), axis=0),
     case("delete", V, 1), case("delete", V, -1), case("delete", A, [0, 2], axis=0),
     case("delete", A, slice(1, 3), axis=1), case("delete", A, 5), case("delete", V, []),
@@ -170,11 +171,7 @@ def test_they_run_inside_transforms() -> None:
             pb.put_along_axis(+x, pb.argsort(x), x, 0), pb.tril_indices(2), pb.indices((2, 2)),
         )  # fmt: skip
 
-    each = [pb.tree.leaves(f(pb.tensor(row))) for row in A]
-    pb.evaluate(each)
-    for got in (pb.vmap(f)(pb.tensor(A)), pb.compile(pb.vmap(f))(pb.tensor(A))):
-        for mapped, *rows in zip(pb.tree.leaves(got), *each, strict=True):
-            np.testing.assert_allclose(mapped.numpy(), np.stack([r.numpy() for r in rows]))
+    check_transforms(f, A)
 
 
 def test_they_write_to_their_argument_as_in_numpy() -> None:

@@ -69,7 +69,7 @@ class KlDiv(SharedFormula):
         change = (y - x) / x
         close = both(greater(change, -0.5), less(change, 1))
         far = x * log_of_ratio(x, y) + (y - x)
-        return outside_entropy(inside, x, y, where(close, -(x * log1p_minus(change)), far), y)
+        return outside_entropy(inside, x, y, where(close, 0 - x * log1p_minus(change), far), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: log_of_ratio(x, y), lambda: Over(y - x, y))

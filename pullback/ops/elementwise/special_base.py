@@ -144,7 +144,7 @@ def is_odd(n: Node) -> Node:
 def sine_of_pi(x: Node) -> Node:
     """Return sin(pi x), exact at integers."""
     size = sin(from_integer(x) * np.pi)
-    return where(is_odd(rounded(x)), -size, size)
+    return where(is_odd(rounded(x)), 0 - size, size)  # 0.0 at odd integers
 
 
 def cosine_of_pi(x: Node) -> Node:
