@@ -7,6 +7,7 @@ from pullback.functions import reductions
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
+    as_tensors,
     axes_argument,
     float_arguments,
     float_node,
@@ -99,9 +100,10 @@ def cov(
     """
     if ddof is not None:
         integer("cov", ddof, "ddof")
-    x = _variables("cov", m, rowvar, dtype)
-    if y is not None:
-        x = concat([x, _variables("cov", y, rowvar, dtype)])
+    given = as_tensors(*([m] if y is None else [m, y]))
+    x, *more = [_variables("cov", v, rowvar, dtype) for v in given]
+    if more:
+        x = concat([x, *more])
     w = _observation_weights(x, fweights, aweights)
     less = (0 if bias else 1) if ddof is None else ddof
     if w is None:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, integer
+from pullback.functions.arguments import Tensor, along, as_tensor, as_tensors, axis_of, integer
 from pullback.functions.composed import composed
-from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.shape import shaped
 from pullback.graph.arguments import sequence
@@ -114,14 +113,14 @@ def column_stack(arrays: Sequence[ArrayLike] | Tensor) -> Tensor:
 
 
 def _stack_parts(op: str, arrays: Sequence[ArrayLike] | Tensor) -> list[Tensor]:
-    parts = [as_tensor(x) for x in sequence(op, arrays, "arrays")]
+    parts = as_tensors(*sequence(op, arrays, "arrays"))
     if not parts:
         raise ArgumentError("arrays must contain at least one tensor", op=op)
     return parts
 
 
 def _stacked(parts: list[Tensor], axis: int, dtype: DTypeLike | None) -> Tensor:
-    return concat(parts if dtype is None else [astype(x, dtype) for x in parts], axis=axis)
+    return concat(parts, axis=axis, dtype=dtype)
 
 
 @composed
@@ -131,7 +130,7 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Tensor:
     >>> pb.append([[1, 2]], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
-    return concat([as_tensor(x), as_tensor(values)], axis=axis)
+    return concat([x, values], axis=axis)
 
 
 @composed

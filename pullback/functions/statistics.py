@@ -9,6 +9,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arguments import (
     along,
     apply,
+    as_tensors,
     axes_argument,
     axis_of,
     dtype_or,
@@ -215,8 +216,7 @@ def diff(
     """
     if n == 0:
         return fresh(as_tensor(x))
-    parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
-    result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
+    result = _with_ends(as_tensor(x), axis, prepend, append)
     axis = axis_of("diff", axis, result.ndim)
     count = integer("diff", n, "n", bounded=False)
     if count < 0:
@@ -225,6 +225,16 @@ def diff(
         later, earlier = result[along(axis, slice(1, None))], result[along(axis, slice(-1))]
         result = later ^ earlier if result.dtype.kind == "b" else later - earlier
     return result
+
+
+def _with_ends(x: Tensor, axis: int, prepend: ArrayLike | None, append: ArrayLike | None) -> Tensor:
+    """Join tensors to both ends along an axis; a number stands for one element everywhere."""
+    if prepend is None and append is None:
+        return x
+    place = axis_of("diff", axis, x.ndim)
+    shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+    xs = as_tensors(*[v for v in (prepend, x, append) if v is not None])
+    return concat([v if v.ndim else spread(v, shape) for v in xs], axis=place)
 
 
 __all__ = ["diff", "mean", "norm", "std", "var"]

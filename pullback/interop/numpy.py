@@ -21,6 +21,7 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import ArgumentError, GradientCut
+from pullback.functions.arguments import as_tensors
 from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
@@ -132,7 +133,7 @@ def _bind_ufunc_method(
 ) -> Callable[[], Any] | None:
     """Return a call that does what `np.add.reduce` and others do."""
     if method == "outer" and not options and (ours := _counterpart_of_numpy(ufunc)) is not None:
-        x, y = map(functions.asarray, inputs)
+        x, y = as_tensors(*inputs)
         spread = functions.reshape(x, (*x.shape, *(1,) * y.ndim))
         return functools.partial(ours, spread, y)
     table = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback import functions
+from pullback.functions.arguments import as_tensors
 from pullback.lazy.hooks import hooks
 from pullback.lazy.tensor import Tensor
 
@@ -57,7 +58,7 @@ def _size(a: Any, axis: Any = None) -> int:
 def _dot(a: Any, b: Any) -> Tensor:
     if not np.ndim(a) or not np.ndim(b):
         return functions.multiply(a, b)
-    a, b = functions.asarray(a), functions.asarray(b)
+    a, b = as_tensors(a, b)
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
@@ -86,7 +87,7 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
 
 
 def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
-    new = functions.broadcast_to(functions.asarray(src), dst.shape)
+    new = functions.broadcast_to(as_tensors(dst, src)[1], dst.shape)
     return dst._update(functions.where(where, new, dst), "np.copyto")
 
 
