@@ -4,6 +4,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from pullback.functions import tree_ravel  # noqa: F401 - sets `tree.ravel`
 from pullback.functions.activations import *
 from pullback.functions.arithmetic import *
 from pullback.functions.barriers import *

@@ -16,7 +16,7 @@ class Hooks:
 
     __slots__ = (
         "asarray", "call_function", "call_ufunc", "functions", "indexing", "namespace",
-        "reshard", "stack", "stop_gradient",
+        "reshard", "stack", "stop_gradient", "wait",
     )  # fmt: skip
 
     namespace: ModuleType  # pullback: what `__array_namespace__` returns
@@ -28,6 +28,7 @@ class Hooks:
     call_function: Callable[[Any, tuple, dict], Any]
     indexing: ModuleType  # pullback.lazy.indexing: `hooks.indexing.get(x, index)`
     asarray: Callable[..., Tensor]  # pullback.lazy.host_data
+    wait: Callable[[Any], Any]  # pullback.lazy.evaluate
 
 
 hooks = Hooks()

@@ -110,6 +110,15 @@ class Tensor(Operators, Methods):
         refuse_cut(self, "numpy")
         return read(self)
 
+    def wait(self) -> Tensor:
+        """Return this tensor when its value has been computed, without copying it to the host.
+
+        >>> import pullback as pb
+        >>> pb.ones(3).sum().wait().item()
+        3.0
+        """
+        return hooks.wait(self)
+
     def item(self) -> Any:
         """Return the value of a tensor with one element as a Python number."""
         if self.size != 1:
