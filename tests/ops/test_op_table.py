@@ -189,7 +189,7 @@ def test_every_op_with_operands_batches_by_a_rule(name):
 
 
 # Their derivative is not that of their value, by intent; a gamma number's is that of a quantile.
-CONSTANT_BY_INTENT = {"StopGradient", "RandomGamma"}
+CONSTANT_BY_INTENT = {"StopGradient", "RandomGamma", "RandomLogGamma", "WaldSample"}
 # It has no reverse mode: tests/ops/control/test_control_derivatives.py tries the other.
 FORWARD_ONLY = {"While"}
 OTHERS = CONSTANT_BY_INTENT | FORWARD_ONLY
