@@ -14,6 +14,7 @@ import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
 from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
 from pullback.api import checkpoint_policies
+from pullback.api.applied import apply_along_axis, apply_over_axes, fromfunction
 from pullback.api.auto_shard import auto_shard
 from pullback.api.check_grads import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
@@ -33,6 +34,7 @@ from pullback.api.collectives import (
 )
 from pullback.api.cond import cond, switch
 from pullback.api.custom import custom_jvp, custom_vjp
+from pullback.api.divisors import gcd, lcm
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.gradients import gradients
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -42,6 +44,7 @@ from pullback.api.placeholders import eval_shape
 from pullback.api.shard_map import shard_map
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.user_ops import apply, op
+from pullback.api.vectorize import vectorize
 from pullback.api.vjp_jvp import hvp, jvp, linearize, vjp
 from pullback.api.vmap import vmap
 from pullback.compiled.compile import compile, load_compiled
@@ -97,7 +100,8 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "config", "default_device", "default_dtype", "no_grad", "no_recompile",
         "evaluate", "wait", "cache_info", "clear_cache", "engine_info",
         # functions on tensors
-        *functions.__all__, "fft", "linalg", "random", "special",
+        *functions.__all__, "apply_along_axis", "apply_over_axes", "fromfunction", "gcd", "lcm",
+        "vectorize", "fft", "linalg", "random", "special",
         # derivatives
         "grad", "value_and_grad", "gradients", "vjp", "jvp", "linearize", "hvp", "jacobian",
         "jacfwd", "jacrev", "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint",

@@ -266,8 +266,9 @@ class _LoadedProgram:
         self._platform = header["platform"]
         types = [t for t, _ in self.outs]
         self._text = saved_header.verified_program(
-            module, kinds, self.captured, types, len(self._checks), self.donors, self._mesh
-        )
+            module, kinds, self.captured, types, len(self._checks), self.donors, self._mesh,
+            self._platform,
+        )  # fmt: skip
 
     def ready(self) -> _LoadedProgram:
         if self.run is None:

@@ -63,7 +63,7 @@ def check_fields(header: Any) -> None:
 
 def verified_program(
     module: bytes, kinds: Sequence[Kind], captured: Sequence[Type], outs: Sequence[Type],
-    checks: int, donors: Sequence[tuple[int, int]], mesh: DeviceMesh | None,
+    checks: int, donors: Sequence[tuple[int, int]], mesh: DeviceMesh | None, platform: str,
 ) -> str:  # fmt: skip
     """Return the text of a program whose arguments and results are those of its header."""
     tensors = [(i, k) for i, k in enumerate(kinds) if isinstance(k, Type)]
@@ -76,7 +76,8 @@ def verified_program(
     donated = [place for _, place in donors]
     wanted = [_local_in_header(t, mesh) for t in inputs], [_local_in_header(t, mesh) for t in outs]
     replicas = 0 if mesh is None else mesh.size
-    return emitted_again(module, [*wanted[0], *numbers], [*wanted[1], *word], donated, replicas)
+    given, results = [*wanted[0], *numbers], [*wanted[1], *word]
+    return emitted_again(module, given, results, donated, replicas, platform)
 
 
 def _local_in_header(type: Type, mesh: DeviceMesh | None) -> Type:

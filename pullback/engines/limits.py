@@ -33,9 +33,9 @@ def refuse_too_large(graph: Graph) -> None:
             raise error.at(node.op.title, node.where) from None
 
 
-def refuse_types(types: Sequence[Type]) -> None:
-    """Raise if a value fits into no memory."""
+def refuse_types(types: Sequence[Type], most: int = MOST) -> None:
+    """Raise if a value has `most` bytes or more."""
     for t in types:
         # Zero dimensions count as one, as XLA multiplies the others
-        if math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize >= MOST:
+        if math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize >= most:
             raise OutOfMemory(f"there is not enough memory for {show(t)}")

@@ -6,35 +6,63 @@ from typing import TYPE_CHECKING
 
 from pullback.functions import tree_ravel  # noqa: F401 - sets `tree.ravel`
 from pullback.functions.activations import *
+from pullback.functions.angles import *
 from pullback.functions.arithmetic import *
+from pullback.functions.averages import *
 from pullback.functions.barriers import *
 from pullback.functions.bitwise import *
+from pullback.functions.choosing import *
 from pullback.functions.comparisons import *
 from pullback.functions.complex_parts import *
 from pullback.functions.convolution import *
+from pullback.functions.correlation import *
 from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
+from pullback.functions.diagonals import *
 from pullback.functions.exponentials import *
+from pullback.functions.floating_point import *
+from pullback.functions.histograms import *
+from pullback.functions.index_grids import *
+from pullback.functions.index_grids import GridMaker as _GridMaker
+from pullback.functions.interpolation import *
 from pullback.functions.joining import *
+from pullback.functions.nan_reductions import *
+from pullback.functions.numpy_names import *
+from pullback.functions.ordering import *
+from pullback.functions.packing import *
+from pullback.functions.predicates import *
+from pullback.functions.polynomial_fit import *
+from pullback.functions.polynomials import *
 from pullback.functions.products import *
+from pullback.functions.quantiles import *
+from pullback.functions.rearranging import *
 from pullback.functions.reductions import *
+from pullback.functions.replacing import *
 from pullback.functions.rounding import *
+from pullback.functions.scales import *
+from pullback.functions.set_operations import *
 from pullback.functions.sets import *
 from pullback.functions.shape import *
 from pullback.functions.sharding import *
 from pullback.functions.sorting import *
 from pullback.functions.special import *
+from pullback.functions.stacking import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
+from pullback.functions.vector_products import *
 from pullback.functions.where_take import *
+from pullback.functions.windows import *
 from pullback.lazy import methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
 
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
-    __all__ = sorted(name for name, value in globals().items() if callable(value))
+    __all__ = sorted(
+        name for name, value in globals().items()
+        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
+    )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient

@@ -316,8 +316,11 @@ def eye(
     return _created("eye", shape, wanted, make, recorded, device)
 
 
-def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
-    """Return the coordinates of a grid from the coordinates along each axis.
+def meshgrid(
+    *arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy", sparse: bool = False
+) -> list[Tensor]:
+    """Return the coordinates of a grid from the coordinates along each axis; with `sparse`, as
+    tensors that broadcast to the grid.
 
     >>> [g.tolist() for g in pb.meshgrid([1, 2], [3, 4], indexing="ij")]
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
@@ -333,7 +336,8 @@ def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[T
         order[:2] = [1, 0]
     shape = tuple(axes[i].shape[0] for i in order)
     own = [tuple(a.size if at == i else 1 for at in order) for i, a in enumerate(axes)]
-    return [spread(shaped(a, sizes), shape) for a, sizes in zip(axes, own)]
+    rows = [shaped(a, sizes) for a, sizes in zip(axes, own)]
+    return rows if flag("meshgrid", sparse, "sparse") else [spread(r, shape) for r in rows]
 
 
 def from_dlpack(x: SupportsDLPack, device: str | None = None) -> Tensor:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, node, operands
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
-from pullback.functions.where_take import take
+from pullback.functions.where_take import nonzero_indices, take
 from pullback.graph.arguments import validated
-from pullback.lazy.host_data import from_host
-from pullback.lazy.host_reads import read
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import wrap
 from pullback.ops.sort.sort import ArgSort, Sort, TopK
@@ -100,11 +96,7 @@ def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     >>> [i.tolist() for i in pb.nonzero([[1, 0], [0, 2]])]
     [[0, 1], [0, 1]]
     """
-    x = as_tensor(x)
-    if not x.ndim:
-        message = f"needs rank 1 or more, got {x._node.type}"
-        raise ShapeError(message, op="nonzero", code="E3002")
-    return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(read(x)))
+    return nonzero_indices("nonzero", x)
 
 
 __all__ = ["argsort", "nonzero", "searchsorted", "sort", "top_k"]

@@ -75,7 +75,7 @@ def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     >>> pb.std([1.0, 3.0]).item()
     1.0
     """
-    return _norm_root(var(x, axis, correction, keepdims))
+    return norm_root(var(x, axis, correction, keepdims))
 
 
 @validated
@@ -92,7 +92,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
         return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
     axes = axes_argument("norm", axis, x.ndim)
     if ord == 2:
-        return _norm_root(record(Sum(axes, keepdims), (_squared_magnitude(x)._node,)))
+        return norm_root(record(Sum(axes, keepdims), (_squared_magnitude(x)._node,)))
     size = apply(Abs, node_of(x))
     if ord in (math.inf, -math.inf):
         return record((Max if ord > 0 else Min)(axes, keepdims), (size._node,))
@@ -101,7 +101,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
     if not ord > 0:
         raise ArgumentError(f"ord must be positive, got {ord}", op="norm")
     powers = _norm_power(size, ord)
-    return _norm_root(record(Sum(axes, keepdims), (powers._node,)), 1.0 / ord)
+    return norm_root(record(Sum(axes, keepdims), (powers._node,)), 1.0 / ord)
 
 
 def _squared_magnitude(x: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def _norm_power(x: Tensor, exponent: float) -> Tensor:
     return apply(Pow, x._node, scalar_operand(float(exponent), x.dtype))
 
 
-def _norm_root(x: Tensor, power: float = 0.5) -> Tensor:
+def norm_root(x: Tensor, power: float = 0.5) -> Tensor:
     """The square root or another one, with gradient 0 at 0."""
     at_zero = apply(Equal, x._node, literal(0, x.dtype)._node)
     one, zero = literal(1, x.dtype), literal(0, x.dtype)

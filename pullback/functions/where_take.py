@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pullback.functions.shape import spread
 from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
+from pullback.lazy.host_data import from_host
 from pullback.lazy.host_reads import read
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
@@ -28,13 +29,34 @@ from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike, Index
 
 
-def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
+@overload
+def where(condition: ArrayLike) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor: ...
+def where(
+    condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """Return `x1` where the condition is true, else `x2`; what is not selected gets no gradient.
+
+    With the condition alone, return the indices where it is true, as `nonzero` does.
 
     >>> pb.where([True, False], [1, 2], 0).tolist()
     [1, 0]
     """
+    if x1 is None or x2 is None:
+        if x1 is not x2:
+            raise ArgumentError("needs both x1 and x2, or neither", op="where")
+        return nonzero_indices("where", condition)
     return record(Where(), (node(condition), *operands(x1, x2)))
+
+
+def nonzero_indices(op: str, x: ArrayLike) -> tuple[Tensor, ...]:
+    """The indices of nonzero elements, one vector for each dimension; `x` is evaluated."""
+    x = as_tensor(x)
+    if not x.ndim:
+        message = f"needs rank 1 or more, got {x._node.type}"
+        raise ShapeError(message, op=op, code="E3002")
+    return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(read(x)))
 
 
 def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:

@@ -98,6 +98,7 @@ def function(op: str, value: Any, what: str) -> Callable:
 
 
 # The check of a parameter whose annotation consists of these words; there is none for others.
+_PACKAGES = ("fft", "linalg", "random", "special")  # whose functions are named with their package
 _CHECKS: dict[frozenset[str], Check] = {
     frozenset(("bool",)): flag,
     frozenset(("int",)): integer,
@@ -116,7 +117,8 @@ def validated(f: F) -> F:
     Values of pullback's own types, such as numbers that are traced, are left to the function.
     """
     tests = []
-    prefix = "random." if f.__module__.startswith("pullback.random") else ""
+    package = f.__module__.removeprefix("pullback.").split(".")[0]
+    prefix = f"{package}." if package in _PACKAGES else ""
     op = f"{prefix}{f.__qualname__.removesuffix('.__init__')}"
     for i, (name, p) in enumerate(inspect.signature(f).parameters.items()):
         words = _words(str(p.annotation))

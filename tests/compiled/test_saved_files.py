@@ -222,7 +222,7 @@ def _plain(text):
 
 
 def first_samples():
-    for name in sorted(TABLE):
+    for name in sorted(TABLE.keys() - {"DebugPrint"}):  # which calls a function of this process
         if not issubclass(TABLE[name], Collective):
             op, arrays = next(iter(TABLE[name].samples()), (None, None))
             if op is not None:

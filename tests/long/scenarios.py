@@ -48,7 +48,7 @@ def report(oracle: Oracle) -> None:
         f"{len(oracle.seeds):,} programs, {total:,} comparisons in {len(oracle.compared)} scenarios"
     )
     if oracle.rounding:
-        print(f"{len(oracle.rounding)} differ by rounding alone, in ill-conditioned programs:")
+        print(f"{len(oracle.rounding)} differ by rounding alone, or in derivatives at infinity:")
         for failure in oracle.rounding[:SHOWN]:
             print(f"  seed {failure.program.seed}: {failure.scenario}: {failure.text}")
     print(f"{len(oracle.failures)} unexplained disagreements")

@@ -188,11 +188,12 @@ def test_every_op_with_operands_batches_by_a_rule(name):
     assert not has_operands or TABLE[name].batch is not Op.batch
 
 
-# Their derivative is not that of their value, by intent; a gamma number's is that of a quantile.
-CONSTANT_BY_INTENT = {"StopGradient", "RandomGamma", "RandomLogGamma", "WaldSample"}
+# Their derivative is not that of their value, by intent: a gamma number's is that of a quantile, a
+# Hermitian matrix's that of both triangles where it reads one.
+OTHER_BY_INTENT = {"StopGradient", "RandomGamma", "RandomLogGamma", "WaldSample", "Hermitian"}
 # It has no reverse mode: tests/ops/control/test_control_derivatives.py tries the other.
 FORWARD_ONLY = {"While"}
-OTHERS = CONSTANT_BY_INTENT | FORWARD_ONLY
+OTHERS = OTHER_BY_INTENT | FORWARD_ONLY
 DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in OTHERS]
 
 

@@ -111,6 +111,7 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.compile", "static_argnums"): lambda v: v == (0, 0),
     ("pb.compile", "donate_argnums"): lambda v: v == (0, 0),
     ("pb.compile", "static_argnames"): lambda v: v in ([], {}),
+    ("pb.linalg.block_diag", "arrays"): lambda v: v == 3 or v == [],
     ("pb.isdtype", "kind"): lambda v: v == ("float32",),
     ("pb.meshgrid", "arrays"): lambda v: v == [],
     ("pb.pad", "padding"): lambda v: v == 3,
@@ -132,7 +133,8 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
 # -- kinds of parameters --------------------------------------------------------------------------
 
 KIND_BY_NAME = {
-    "axis": "axis", "axis1": "axis", "axis2": "axis", "split_axis": "axis", "concat_axis": "axis",
+    "axis": "axis", "axis1": "axis", "axis2": "axis", "axisa": "axis", "axisb": "axis",
+    "axisc": "axis", "split_axis": "axis", "concat_axis": "axis",
     "source": "axis", "destination": "axis", "axes": "sequence", "mesh": "mesh", "spec": "spec",
     "in_specs": "spec", "out_specs": "spec", "sharding": "spec", "module": "module",
     "program": "program", "shape": "size", "window": "size", "strides": "size", "dilation": "size",
@@ -189,6 +191,10 @@ def _step(carry: Any, v: Any) -> Any:
     return carry + v.sum(), v
 
 
+# Functions of square matrices
+SQUARE = (
+    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "slogdet",
+)  # fmt: skip
 # Arguments for which the kind does not tell a good value.
 GOOD: dict[str, dict[str, Any]] = {
     "pb.arange": {"start": 3}, "pb.avg_pool": _window(), "pb.max_pool": _window(),
@@ -201,6 +207,8 @@ GOOD: dict[str, dict[str, Any]] = {
         "pred": True, "true_fun": lambda: total, "false_fun": lambda: total, "args": vector},
     "pb.conv": {"x": image, "filters": lambda: pb.ones((2, 2, 2, 3))},
     "pb.conv2d": {"x": image, "filters": lambda: pb.ones((2, 2, 2, 3))},
+    "pb.convolve": {"a": vector, "v": vector}, "pb.correlate": {"a": vector, "v": vector},
+    "pb.dot": {"a": square, "b": square}, "pb.polyval": {"p": vector}, "pb.vander": {"x": vector},
     "pb.default_device": {"name": "cpu:0"}, "pb.default_dtype": {"spec": "float32"},
     "pb.dynamic_slice": {"starts": (0, 0), "sizes": (1, 2)},
     "pb.dynamic_update_slice": {"update": lambda: pb.ones((1, 1)), "starts": (0, 0)},
@@ -259,6 +267,19 @@ GOOD: dict[str, dict[str, Any]] = {
     "Tensor.dot": {"x2": lambda: x().T}, "Tensor.swapaxes": {"axis2": 1},
     "Tensor.view": {"shape": (3, 2)}, "Tensor.to": {"device": "cpu:0"},
     "pb.to_device": {"device": "cpu:0"}, "Tensor.to_device": {"device": "cpu:0"},
+    **{f"pb.linalg.{name}": {"x": square} for name in SQUARE},
+    "pb.linalg.cho_factor": {"a": square}, "pb.linalg.lu_factor": {"a": square},
+    "pb.linalg.cho_solve": {"c_and_lower": lambda: pb.linalg.cho_factor(square()), "b": square},
+    "pb.linalg.lu_solve": {"lu_and_piv": lambda: pb.linalg.lu_factor(square()), "b": square},
+    "pb.linalg.matmul": {"x1": square, "x2": square}, "pb.linalg.matrix_power": {
+        "x": square, "n": 2},
+    "pb.linalg.multi_dot": {"arrays": lambda: [square(), square()]},
+    "pb.linalg.outer": {"x1": vector, "x2": vector},
+    "pb.linalg.solve": {"x1": square, "x2": square},
+    "pb.linalg.solve_triangular": {"a": square, "b": square},
+    "pb.linalg.tensordot": {"x2": lambda: x().T, "axes": 1},
+    "pb.linalg.tensorinv": {"a": lambda: pb.eye(4).reshape(2, 2, 4)},
+    "pb.linalg.tensorsolve": {"a": square, "b": lambda: pb.ones(2)},
 }  # fmt: skip
 
 # Not called: they end or change the process, take no argument, or are classes of the library.
@@ -376,6 +397,7 @@ def public() -> Iterator[tuple[str, Callable]]:
     spaces = {
         "pb": pb, "pb.random": pb.random, "pb.optim": pb.optim, "pb.ir": pb.ir, "pb.tree": pb.tree,
         "pb.debug": pb.debug, "pb.distributed": pb.distributed, "Tensor": pb.Tensor,
+        "pb.fft": pb.fft, "pb.linalg": pb.linalg,
     }  # fmt: skip
     for prefix, space in spaces.items():
         for name in dir(space):

@@ -95,6 +95,11 @@ class MixedProgram:
         self.parts = [[y.numpy() for y in part] for part in (f(*self.tensors()), pulled, pushed)]
         self.want = [y for part in self.parts for y in part]
 
+    @property
+    def finite(self) -> bool:
+        """Whether all inputs and values are."""
+        return not self.special and all(np.isfinite(y).all() for y in self.parts[0])
+
     def cotangents(self, made: list) -> list[Any]:
         rng = np.random.default_rng([12, self.seed])
         drawn = [rng.uniform(-1, 1, y.shape) for y in made]

@@ -38,7 +38,7 @@ class Oracle:
 
     seeds: set[int] = field(default_factory=set)
     compared: Counter = field(default_factory=Counter)
-    rounding: list[Failure] = field(default_factory=list)  # explained: ill-conditioned programs
+    rounding: list[Failure] = field(default_factory=list)  # explained: see `disagreement`
     failures: list[Failure] = field(default_factory=list)
 
     def judge(self, program: MixedProgram, name: str, run: Callable[[], Arrays]) -> None:
@@ -54,7 +54,8 @@ class Oracle:
             return
         failure = Failure(program, name, wrong)
         with pb.config(engine="reference"), np.errstate(all="ignore"):
-            explained = disagreement(got, program.want, nudged(program)) is None
+            values = None if program.finite else len(program.parts[0])
+            explained = disagreement(got, program.want, nudged(program), values) is None
         (self.rounding if explained else self.failures).append(failure)
 
     # -- on the reference engine ------------------------------------------------------------------

@@ -50,7 +50,7 @@ def paired(a: Any, pool: list, n: int) -> Any:
     kinds: list[Callable] = [
         pb.hypot, pb.atan2, pb.copysign, pb.remainder, pb.floor_divide, pb.maximum, pb.minimum,
         lambda x, y: abs(x) ** y, lambda x, y: x**y, lambda x, y: pb.clip(x, y, y + 1.0),
-        lambda x, y: x * pb.stop_gradient(y), lambda x, y: pb.where(x < y, x / y, y / x),
+        lambda x, y: x * pb.stop_gradient(pb.sign(y)), lambda x, y: pb.where(x < y, x / y, y / x),
     ]  # fmt: skip
     return kinds[n // 5 % len(kinds)](x, y)
 
@@ -83,9 +83,7 @@ def windowed(a: Any, pool: list, n: int) -> Any:
     sizes = tuple([max(1, d - 1) for d in a.shape])
     starts = [abs(pb.sum(whole(a, pool))) % 2 if d > 1 else 0 for d in a.shape]
     part = pb.dynamic_slice(a, starts, sizes)
-    return (
-        part if n % 2 else pb.dynamic_update_slice(a, part * 2 if not is_bool(a) else ~part, starts)
-    )
+    return part if n % 2 else pb.dynamic_update_slice(a, pb.flip(part), starts)
 
 
 def written(a: Any, pool: list, n: int) -> Any:

@@ -110,7 +110,7 @@ WRAPPERS: dict[str, Callable[[Callable], Callable]] = {
 }
 
 # With other examples beside the program's own. Their cotangents are 0, which an infinite derivative
-# makes NaN, so special values see them around the derivative only.
+# makes NaN, so programs with infinite values see them around the derivative only.
 OTHERS = ("vmap of two", "scan of three")
 
 
@@ -118,13 +118,14 @@ def scenarios(program: MixedProgram) -> dict[str, Callable]:
     """The program with its derivatives in each scenario, inside the derivative or around it."""
     f, rng = program.function(), np.random.default_rng([13, program.seed])
     made: dict[str, Callable] = {"plain": program.derivatives(f)}
+    around = () if program.finite else OTHERS
     for name, wrap in WRAPPERS.items():
         inside = rng.integers(2)
-        if inside and not (program.special and name in OTHERS):
+        if inside and name not in around:
             made[f"derivative of {name}"] = program.derivatives(wrap(f))
         else:
             made[f"{name} of derivative"] = wrap(program.derivatives(f))
-    names = [name for name in WRAPPERS if not (program.special and name in OTHERS)]
+    names = [name for name in WRAPPERS if name not in around]
     a, b = rng.permutation(names)[:2]
     made[f"derivative of {a} of {b}"] = program.derivatives(WRAPPERS[a](WRAPPERS[b](f)))
     return made

@@ -5,7 +5,9 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import importlib
 import os
+from typing import Any
 
 from pullback.engines.environment import environment_variable
 
@@ -22,4 +24,24 @@ os.environ["NPROC"] = str(THREADS)
 
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
-__all__ = ["THREADS", "_jax", "version", "xla_client"]
+__all__ = ["THREADS", "_jax", "cuda_kernels", "lapack_kernels", "version", "xla_client"]
+
+
+def lapack_kernels() -> Any:
+    """Return jaxlib's module of LAPACK kernels; initialising it imports SciPy."""
+    return importlib.import_module("jaxlib.cpu._lapack")
+
+
+def cuda_kernels() -> dict[str, Any]:
+    """Return the linear algebra kernels of the CUDA plugin by name, if it is installed."""
+    for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
+        found: dict[str, Any] = {}
+        for module in ("_solver", "_linalg"):
+            try:
+                kernels = importlib.import_module(f"{package}.{module}")
+            except ImportError:
+                continue
+            found.update(kernels.registrations())
+        if found:
+            return {name: k for name, k in found.items() if name.endswith("_ffi")}
+    return {}

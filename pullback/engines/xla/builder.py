@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.limits import physical_memory, refuse_types
 from pullback.engines.xla.callbacks import CallOrder
 from pullback.engines.xla.collectives import Collectives
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.instructions import (
+    Block,
+    HloInstruction,
+    HloValue,
+    captured_instructions,
+    is_view,
+)
+from pullback.engines.xla.kernel_calls import KernelCalls
 from pullback.engines.xla.printer import print_attribute, print_module
 from pullback.engines.xla.regions import ControlFlow
 from pullback.errors import EngineError, PullbackError
@@ -23,7 +31,7 @@ COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c
 LOST = (1 << 29) - 1  # the bits of an f64 that an f32 does not have
 
 
-class Builder(ControlFlow, Collectives):
+class Builder(ControlFlow, Collectives, KernelCalls):
     """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
@@ -35,6 +43,7 @@ class Builder(ControlFlow, Collectives):
         self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
+        self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
         self.calls = CallOrder()
         self.instructions: list[HloInstruction] = []
@@ -50,6 +59,8 @@ class Builder(ControlFlow, Collectives):
         **attributes: Any,
     ) -> Any:  # fmt: skip
         """Add an instruction; `out` is its type, or a tuple; `attribute_text` writes attributes."""
+        if mnemonic == "stablehlo.sort":  # XLA's compiler divides by zero on 2 ** 36 elements
+            refuse_types(out if isinstance(out, tuple) else (out,), physical_memory())
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
@@ -177,6 +188,27 @@ class Builder(ControlFlow, Collectives):
         if not self.guards:
             return made
         return tuple([self.select(made[0], x, self.full(x.type, 0)) for x in xs])
+
+    def may_overlap(self, x: HloValue, updates: HloValue) -> bool:
+        """Whether XLA might write `updates` over `x` while it still reads `x` to compute them.
+
+        Its CPU compiler keeps such reads and writes apart, unless a reshape is between them: one
+        of the program, or one that XLA put behind another instruction than an update.
+        """
+        made = {y: i for i in self.instructions for y in i.results}
+        root = x
+        while root in made and is_view(made[root]):
+            root = made[root].operands[0]
+        plain = root is x and (root not in made or made[root].name == "dynamic_update_slice")
+        views = {root}
+        dependent: set[HloValue] = set() if plain else {root}
+        for i in self.instructions:
+            if is_view(i) and i.operands[0] in views:
+                views.update(i.results)
+                dependent.update(i.results)
+            elif not dependent.isdisjoint((*i.operands, *captured_instructions(i))):
+                dependent.update(i.results)
+        return updates in dependent
 
     def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> HloValue:
         return self.op("stablehlo.iota", out=Type(tuple(shape), dtype), iota_dimension=dimension)

@@ -2,6 +2,7 @@
 
 What is loaded is the program written again from its instructions, operands and types. So nothing
 reaches XLA that pullback would not have written itself: no calls of foreign functions, no options.
+A file calls kernels by the names of ops; the calls that XLA gets are written by the ops' lowerings.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from pullback.engines.limits import refuse_types
 from pullback.engines.xla import mlir
+from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.engines.xla.printer import print_module
-from pullback.errors import VerificationError
+from pullback.errors import PullbackError, VerificationError
+from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
+from pullback.ops.linalg.kernel import PREFIX, MatrixKernel
 
 _NAMES = """
     abs add all_gather all_reduce all_to_all and atan2 bitcast_convert broadcast_in_dim case
@@ -26,6 +30,7 @@ _NAMES = """
     sqrt subtract tan tanh transpose while xor
 """
 EMITTED = frozenset(_NAMES.split())
+_CALL_ATTRIBUTES = {"call_target_name", "backend_config"}
 
 
 def read_emitted(data: bytes) -> Block:
@@ -37,21 +42,43 @@ def read_emitted(data: bytes) -> Block:
         raise VerificationError("it is not a module in text form")
     main = mlir.read_mlir(data)
     for i in _emitted_instructions(main):
-        if i.name not in EMITTED or any("." in name for name in i.attributes):
+        known = i.name in EMITTED and not any("." in name for name in i.attributes)
+        if i.name == "custom_call":
+            known = called_kernel(i) is not None
+        if not known:
             raise VerificationError(f"it contains a {i.mnemonic} that pullback does not write")
         refuse_types(i.types)
     return main
 
 
+def called_kernel(i: HloInstruction) -> MatrixKernel | None:
+    """Return the op that is written as this call in programs for any platform."""
+    target = i.attributes.get("call_target_name", "").strip('"')
+    cls = TABLE.get(target.removeprefix(PREFIX)) if target.startswith(PREFIX) else None
+    if cls is None or not issubclass(cls, MatrixKernel):
+        return None
+    try:
+        op = cls.from_hlo(i)
+        made = None if op is None else op.infer(*i.operand_types)
+    except PullbackError:
+        return None
+    types = made if isinstance(made, tuple) else (made,)
+    return op if types == i.types and i.attributes.keys() <= _CALL_ATTRIBUTES else None
+
+
 def emitted_again(
-    data: bytes, inputs: Sequence[Type], outs: Sequence[Type], donated: Sequence[int], replicas: int
-) -> str:
+    data: bytes, inputs: Sequence[Type], outs: Sequence[Type], donated: Sequence[int],
+    replicas: int, platform: str = "",
+) -> str:  # fmt: skip
     """Return a program, read and written again as one that pullback could have emitted.
 
     It must have inputs and results of the given types. Results may overwrite `donated` inputs; the
     program runs on that many `replicas`, the devices of a mesh, or on one device if they are 0.
+    Its kernels are those of the `platform`; without one, they stay calls for any platform.
     """
     main = read_emitted(data)
+    if platform:
+        _write_kernel_calls(main, platform)
     for what, found, wanted in (
         ("arguments", main.types, inputs), ("results", [y.type for y in main.results], outs),
     ):  # fmt: skip
@@ -65,6 +92,29 @@ def emitted_again(
 
 
 _DONOR = " {jax.buffer_donor = true}"
+
+
+def _write_kernel_calls(block: Block, platform: str) -> None:
+    """Replace the calls of kernels by those that the platform's lowering writes."""
+    made: list[HloInstruction] = []
+    for i in block.instructions:
+        for region in i.regions:
+            _write_kernel_calls(region, platform)
+        made += _platform_calls(i, platform) if i.name == "custom_call" else [i]
+    block.instructions[:] = made
+
+
+def _platform_calls(i: HloInstruction, platform: str) -> list[HloInstruction]:
+    op, b = called_kernel(i), Builder()
+    assert op is not None
+    b.platform, b.neutral, b.literal = platform, False, False
+    written = op.hlo(b, i.types if len(i.types) > 1 else i.types[0], *i.operands)
+    values = written if isinstance(written, tuple) else (written,)
+    old = dict(zip(values, i.results, strict=True))
+    for new in b.instructions:
+        new.operands = tuple([old.get(x, x) for x in new.operands])
+        new.results = tuple([old.get(y, y) for y in new.results])
+    return b.instructions
 
 
 def _emitted_instructions(block: Block) -> Iterator[HloInstruction]:

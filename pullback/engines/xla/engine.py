@@ -123,6 +123,7 @@ class XlaEngine:
         builder = Builder(mesh)
         builder.guards = self.platform == "cpu"
         builder.platform = self.platform
+        builder.neutral = False
         builder.literal = False
         return builder
 

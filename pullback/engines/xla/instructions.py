@@ -21,6 +21,7 @@ _DEFAULTS = {
     "batch_group_count": "1 : i64",
     "feature_group_count": "1 : i64",
     "dimension": "-1 : i64",
+    "backend_config": '""',
     "compare_type": "#stablehlo<comparison_type NOTYPE>",
     "result_accuracy": "#stablehlo.result_accuracy<mode = "
     "#stablehlo.result_accuracy_mode<DEFAULT>>",
@@ -94,6 +95,13 @@ class Block:
     @property
     def types(self) -> tuple[Type, ...]:
         return tuple([x.type for x in self.arguments])
+
+
+def is_view(i: HloInstruction) -> bool:
+    """Whether the result has the operand's elements, maybe in the operand's memory."""
+    if i.name not in ("reshape", "transpose", "broadcast_in_dim"):
+        return False
+    return i.results[0].type.size == i.operands[0].type.size
 
 
 def captured_instructions(i: HloInstruction) -> list[HloValue]:

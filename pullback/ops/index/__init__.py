@@ -1,3 +1,10 @@
 """Reading and writing elements by position."""
 
-from pullback.ops.index import along_axis, dynamic_slice, indexing, scatter, scatter_extrema  # noqa: F401
+from pullback.ops.index import (  # noqa: F401
+    along_axis,
+    checked,
+    dynamic_slice,
+    indexing,
+    scatter,
+    scatter_extrema,
+)

@@ -17,7 +17,7 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import require_below
-from pullback.ops.index.lowering import gather, lower_same_integers, scatter
+from pullback.ops.index.lowering import gather, lower_same_integers, scatter, update_block
 from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
 from pullback.ops.samples import integers, real
@@ -169,8 +169,7 @@ class DynamicUpdateSlice(BlockWrite):
             return updates
         if self.batched:
             return super().write(b, x, updates, starts)
-        at = lower_same_integers(b, starts, x.shape)
-        return b.op("stablehlo.dynamic_update_slice", x, updates, *at, out=x.type)
+        return update_block(b, x, updates, lower_same_integers(b, starts, x.shape))
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *starts = xs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.graph.dtypes import bool_, int32, int64
@@ -80,15 +80,48 @@ def scatter_dims(
         f"scatter_dims_to_operand_dims = {list(dims)}, index_vector_dim = {len(indices[0].shape)}"
     )
 
-    def combine(old: Any, new: Any) -> list[Any]:
-        return [new if mnemonic == "set" else b.op(f"stablehlo.{mnemonic}", old, new, out=old.type)]
+    positions = index_vectors(b, indices, x.shape)
 
-    body = b.region([Type((), x.dtype)] * 2, combine)
-    return b.op(
-        "stablehlo.scatter", x, index_vectors(b, indices, x.shape), updates, out=x.type,
-        regions=body, scatter_dimension_numbers=f"#stablehlo.scatter<{numbers}>",
-        indices_are_sorted=False, unique_indices=mnemonic == "set",
-    )  # fmt: skip
+    def write(x: Any, updates: Any, mnemonic: str = mnemonic) -> Any:
+        def combine(old: Any, new: Any) -> list[Any]:
+            return [new if mnemonic == "set" else b.op(name, old, new, out=old.type)]
+
+        name = f"stablehlo.{mnemonic}"
+        return b.op(
+            "stablehlo.scatter", x, positions, updates, out=x.type,
+            regions=b.region([Type((), x.dtype)] * 2, combine),
+            scatter_dimension_numbers=f"#stablehlo.scatter<{numbers}>",
+            indices_are_sorted=False, unique_indices=mnemonic == "set",
+        )  # fmt: skip
+
+    if indices[0].type.size > 1:  # XLA makes a loop of several writes, which reads before
+        return write(x, updates)
+    return written_apart(b, x, updates, write, lambda x, new: write(x, new, "set"))
+
+
+def update_block(b: Any, x: Any, block: Any, starts: Sequence[Any]) -> Any:
+    """`x` with a block written at `starts`, which XLA moves until the block fits."""
+
+    def write(x: Any, block: Any) -> Any:
+        return b.op("stablehlo.dynamic_update_slice", x, block, *starts, out=x.type)
+
+    return written_apart(b, x, block, write, write)
+
+
+def written_apart(
+    b: Any, x: Any, updates: Any, write: Callable[..., Any], replace: Callable[..., Any]
+) -> Any:
+    """`write(x, updates)`, where `replace` writes to the same positions without looking at `x`.
+
+    XLA fuses a write with what computes its updates, and writes to `x` in place. Where it might
+    overwrite elements of `x` that the updates read later, the new ones are written to a copy.
+    """
+    if b.literal or not b.may_overlap(x, updates):
+        return write(x, updates)
+    nowhere = b.full(x.type.with_dtype(bool_), False)
+    written = replace(nowhere, b.full(updates.type.with_dtype(bool_), True))
+    copy = b.select(written, x, b.full(x.type, 0))
+    return b.select(written, write(copy, updates), x)
 
 
 def last_writes(b: Any, indices: Sequence[Any], sizes: tuple[int, ...], batched: int = 0) -> Any:

@@ -1,3 +1,19 @@
-"""Products of vectors, matrices and tensors."""
+"""Products of vectors, matrices and tensors, factorizations and solvers of matrices."""
 
-from pullback.ops.linalg import dot_general, einsum, matmul  # noqa: F401
+from pullback.ops.linalg import (  # noqa: F401
+    cholesky,
+    cofactor,
+    determinant,
+    dot_general,
+    eig,
+    eigh,
+    einsum,
+    exponential,
+    lu,
+    matmul,
+    permutation,
+    pseudoinverse,
+    qr,
+    svd,
+    triangular_solve,
+)

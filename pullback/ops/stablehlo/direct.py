@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
+from pullback.ops.index.lowering import update_block
 from pullback.ops.linalg.contraction import precision
 from pullback.ops.prelude import TABLE, Composite, Imported, Node, Op, Text, Type, constant
 from pullback.ops.samples import integers, real
@@ -214,7 +215,7 @@ class UpdateAt(Composite):
         return TABLE["DynamicUpdateSlice"]()(x, update, *at)
 
     def hlo(self, b: Any, out: Type, x: Any, update: Any, *starts: Any) -> Any:
-        return b.op("stablehlo.dynamic_update_slice", x, update, *starts, out=out)
+        return update_block(b, x, update, starts)
 
     @classmethod
     def samples(cls) -> Any:

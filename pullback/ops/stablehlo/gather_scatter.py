@@ -13,6 +13,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.factor_rules import factor_rule
+from pullback.ops.index.lowering import written_apart
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import (
@@ -237,11 +238,20 @@ class ScatterBlocks(Blocks):
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any, updates: Any) -> Any:
-        return b.op(
-            "stablehlo.scatter", x, indices, updates, out=out, regions=reduce_region(b, self.body),
-            scatter_dimension_numbers=f"#stablehlo.scatter<{self.numbers}>",
-            indices_are_sorted=self.sorted_indices, unique_indices=self.unique,
-        )  # fmt: skip
+        def write(x: Any, updates: Any, body: Any) -> Any:
+            return b.op(
+                "stablehlo.scatter", x, indices, updates, out=x.type, regions=body,
+                scatter_dimension_numbers=f"#stablehlo.scatter<{self.numbers}>",
+                indices_are_sorted=self.sorted_indices, unique_indices=self.unique,
+            )  # fmt: skip
+
+        def replace(x: Any, updates: Any) -> Any:
+            return write(x, updates, b.region([Type((), x.dtype)] * 2, lambda _, new: [new]))
+
+        def combine(x: Any, updates: Any) -> Any:
+            return write(x, updates, reduce_region(b, self.body))
+
+        return written_apart(b, x, updates, combine, replace)
 
     def factors(self, x: Type, indices: Type, updates: Type) -> str:
         """A mapped dimension must be whole: blocks that begin in another part would be ignored."""

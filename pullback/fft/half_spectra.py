@@ -1,0 +1,170 @@
+"""Fourier transforms of real numbers, whose spectrum is symmetric: half of it says everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+from pullback.fft.arguments import (
+    complex_operand,
+    length_of,
+    lengths_and_axes,
+    norm_of,
+    opposite_norm,
+    real_operand,
+    resized,
+    scaled,
+)
+from pullback.functions.arguments import axis_of, record_as
+from pullback.functions.complex_parts import conj
+from pullback.lazy.tensor import Tensor
+from pullback.ops.fft.fourier import Irfft, Rfft
+from pullback.typing import ArrayLike, Shape
+
+
+def rfft(
+    x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = "backward"
+) -> Tensor:
+    """Return the `n // 2 + 1` first coefficients of the Fourier transform of real numbers.
+
+    The others are conjugates of these. For `n` and `norm` see `fft`.
+
+    >>> pb.fft.rfft([1.0, 2.0, 1.0, 0.0]).tolist()
+    [(4+0j), -2j, 0j]
+    """
+    return _half_spectrum("fft.rfft", x, n, axis, norm)
+
+
+def irfft(
+    x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = "backward"
+) -> Tensor:
+    """Return the `n` real numbers whose `rfft` is given; the inverse of `rfft`.
+
+    `n` is 2 (m - 1) for m coefficients if it is not given: say it for an odd length.
+
+    >>> pb.fft.irfft([4.0, -2j, 0.0]).tolist()
+    [1.0, 2.0, 1.0, 0.0]
+    """
+    return _from_half_spectrum("fft.irfft", x, n, axis, norm)
+
+
+def rfftn(
+    x: ArrayLike, s: Shape | None = None, axes: Sequence[SupportsIndex] | None = None,
+    norm: str | None = "backward",
+) -> Tensor:  # fmt: skip
+    """Return the Fourier transform of real numbers over several axes, by default over all.
+
+    The result has only the first half of the last of these axes, as that of `rfft`.
+
+    >>> pb.fft.rfftn([[1.0, 2.0], [3.0, 4.0]]).tolist()
+    [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
+    """
+    return _half_spectrum_over("fft.rfftn", x, s, axes, norm)
+
+
+def irfftn(
+    x: ArrayLike, s: Shape | None = None, axes: Sequence[SupportsIndex] | None = None,
+    norm: str | None = "backward",
+) -> Tensor:  # fmt: skip
+    """Return the inverse of `rfftn`; `s` says the lengths of the result.
+
+    >>> pb.fft.irfftn([[10.0, -2.0], [-4.0, 0.0]]).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    return _from_half_spectrum_over("fft.irfftn", x, s, axes, norm)
+
+
+def rfft2(
+    x: ArrayLike, s: Shape | None = None, axes: Sequence[SupportsIndex] = (-2, -1),
+    norm: str | None = "backward",
+) -> Tensor:  # fmt: skip
+    """Return `rfftn` over two axes, by default the last ones.
+
+    >>> pb.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).tolist()
+    [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
+    """
+    return _half_spectrum_over("fft.rfft2", x, s, axes, norm)
+
+
+def irfft2(
+    x: ArrayLike, s: Shape | None = None, axes: Sequence[SupportsIndex] = (-2, -1),
+    norm: str | None = "backward",
+) -> Tensor:  # fmt: skip
+    """Return the inverse of `rfft2`.
+
+    >>> pb.fft.irfft2([[10.0, -2.0], [-4.0, 0.0]]).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    return _from_half_spectrum_over("fft.irfft2", x, s, axes, norm)
+
+
+def hfft(
+    x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = "backward"
+) -> Tensor:
+    """Return the `n` real coefficients of a signal that is symmetric up to conjugation.
+
+    `x` has the first `n // 2 + 1` elements of the signal; `n` is 2 (m - 1) for m of them if it is
+    not given.
+
+    >>> pb.fft.hfft([1.0, 2.0, 1.0]).tolist()
+    [6.0, 0.0, -2.0, 0.0]
+    """
+    kind = opposite_norm(norm_of("fft.hfft", norm))
+    return _from_half_spectrum("fft.hfft", conj(complex_operand(x)), n, axis, kind)
+
+
+def ihfft(
+    x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = "backward"
+) -> Tensor:
+    """Return the inverse of `hfft`: the first half of the signal with these real coefficients.
+
+    >>> pb.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
+    [1.0, 2.0, 1.0]
+    """
+    kind = opposite_norm(norm_of("fft.ihfft", norm))
+    return conj(_half_spectrum("fft.ihfft", x, n, axis, kind))
+
+
+def _half_spectrum(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
+    a = real_operand(op, x)
+    place = axis_of(op, axis, a.ndim)
+    sizes = None if n is None else (length_of(op, n),)
+    return _half_spectrum_over(op, a, sizes, (place,), norm)
+
+
+def _half_spectrum_over(
+    op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
+) -> Tensor:
+    a, kind = real_operand(op, x), norm_of(op, norm)
+    sizes, places = lengths_and_axes(op, a, s, axes)
+    for n, axis in zip(sizes, places, strict=True):
+        a = resized(a, axis, n)
+    return scaled(record_as(op, Rfft(places), a._node), kind, math.prod(sizes))
+
+
+def _from_half_spectrum(
+    op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None
+) -> Tensor:
+    z = complex_operand(x)
+    place = axis_of(op, axis, z.ndim)
+    sizes = None if n is None else (length_of(op, n),)
+    return _from_half_spectrum_over(op, z, sizes, (place,), norm)
+
+
+def _from_half_spectrum_over(
+    op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
+) -> Tensor:
+    z, kind = complex_operand(x), norm_of(op, norm)
+    sizes, places = lengths_and_axes(op, z, s, axes)
+    if s is None:
+        sizes[-1] = length_of(op, 2 * (sizes[-1] - 1), "the length of the result, 2 (m - 1),")
+    for n, axis in zip(sizes, places, strict=True):
+        z = resized(z, axis, n // 2 + 1 if axis == places[-1] else n)
+    result = record_as(op, Irfft(places, sizes[-1]), z._node)
+    return scaled(result, kind, math.prod(sizes), inverse=True)
+
+
+__all__ = [
+    "hfft", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
+]  # fmt: skip

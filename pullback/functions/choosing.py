@@ -1,0 +1,110 @@
+"""Choosing between several tensors or functions, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pullback.errors import ArgumentError
+from pullback.functions.arguments import Tensor, as_tensor, literal, operands
+from pullback.functions.composed import composed
+from pullback.functions.data_types import astype
+from pullback.functions.index_grids import index_in_mode
+from pullback.functions.joining import stack
+from pullback.functions.reductions import any as any_of
+from pullback.functions.shape import broadcast_arrays
+from pullback.functions.where_take import take_along_axis, where
+from pullback.graph.arguments import sequence
+from pullback.graph.dtypes import bool_
+from pullback.lazy.tensor import wrap
+from pullback.typing import ArrayLike
+
+
+@composed
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Tensor:
+    """Return the elements of the first choice whose condition is true, or `default`.
+
+    >>> x = pb.arange(5)
+    >>> pb.select([x < 2, x > 3], [x, x * 10], 7).tolist()
+    [0, 1, 7, 7, 40]
+    """
+    conditions = list(sequence("select", condlist, "condlist"))
+    choices = list(sequence("select", choicelist, "choicelist"))
+    if len(conditions) != len(choices) or not choices:
+        got = f"{len(conditions)} and {len(choices)}"
+        message = f"needs as many conditions as choices, at least one, got {got}"
+        raise ArgumentError(message, op="select")
+    *options, result = map(wrap, operands(*choices, default))
+    for i, condition in reversed(list(enumerate(conditions))):
+        mask = as_tensor(condition)
+        if mask.dtype is not bool_:
+            message = f"condition {i} must be bools, got {mask._node.type}"
+            raise ArgumentError(message, op="select")
+        result = where(mask, options[i], result)
+    return result
+
+
+@composed
+def choose(
+    x: ArrayLike, choices: Sequence[ArrayLike] | Tensor,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+) -> Tensor:  # fmt: skip
+    """Return, for each index in `x`, the element at its position of the choice with that number.
+
+    A number out of range is an error, or is counted modulo their number ("wrap") or clipped.
+
+    >>> pb.choose([2, 0, 1], [[1, 2, 3], [10, 20, 30], [100, 200, 300]]).tolist()
+    [100, 2, 30]
+    """
+    options = [as_tensor(c) for c in sequence("choose", choices, "choices")]
+    if not options:
+        raise ArgumentError("choices must contain at least one tensor", op="choose")
+    number = index_in_mode("choose", x, len(options), mode)
+    number, *options = broadcast_arrays(number, *map(wrap, operands(*options)))
+    return take_along_axis(stack(options), number[None], axis=0)[0]
+
+
+def piecewise(
+    x: ArrayLike, condlist: Sequence[ArrayLike] | ArrayLike,
+    funclist: Sequence[Callable[..., Any] | ArrayLike], *args: Any, **kw: Any,
+) -> Tensor:  # fmt: skip
+    """Return the values of the function whose condition is true, 0 where there is none.
+
+    A function may be a number. One more function than conditions is used where no condition holds;
+    where several hold, the last counts. Each function is applied to all of `x`, so it must work
+    element by element; what is not chosen gets no gradient.
+
+    >>> x = pb.tensor([-2.0, 1.0, 3.0])
+    >>> pb.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v * v]).tolist()
+    [2.0, 1.0, 9.0]
+    """
+    x = as_tensor(x)
+    masks = _piecewise_conditions(x, condlist)
+    functions = list(sequence("piecewise", funclist, "funclist"))
+    if len(functions) == len(masks) + 1:
+        masks.append(~any_of(stack(masks), axis=0))
+    if len(functions) != len(masks):
+        got = f"{len(masks)} conditions and {len(functions)} functions"
+        message = f"needs one function for each condition, and perhaps one more, got {got}"
+        raise ArgumentError(message, op="piecewise")
+    result = literal(0, x.dtype)
+    for mask, f in zip(masks, functions):
+        value = f(x, *args, **kw) if callable(f) else f
+        result = where(mask, astype(value, x.dtype), result)
+    return result
+
+
+def _piecewise_conditions(x: Tensor, condlist: Any) -> list[Tensor]:
+    """The conditions as bools; a single one need not be in a list."""
+    items = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    single = items and not isinstance(items[0], (list, tuple)) and not as_tensor(items[0]).ndim
+    if not isinstance(condlist, (list, tuple)) and as_tensor(condlist).ndim > x.ndim:
+        items = list(as_tensor(condlist))
+    elif single and x.ndim:
+        items = [items]
+    return [astype(mask, bool_) for mask in items]
+
+
+__all__ = ["choose", "piecewise", "select"]

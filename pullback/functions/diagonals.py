@@ -1,0 +1,86 @@
+"""Matrices from diagonals, and triangular matrices of ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.functions.arguments import Tensor, as_tensor, literal
+from pullback.functions.composed import composed
+from pullback.functions.creation import arange, ones
+from pullback.functions.data_types import astype
+from pullback.functions.joining import pad
+from pullback.functions.products import diagonal, tril
+from pullback.functions.shape import flatten, shaped
+from pullback.functions.where_take import scatter, take, where
+from pullback.typing import ArrayLike, DTypeLike
+
+
+@composed
+def diag(x: ArrayLike, k: int = 0) -> Tensor:
+    """Return a matrix with a vector as its `k`-th diagonal, or the `k`-th diagonal of a matrix.
+
+    >>> pb.diag([1, 2]).tolist(), pb.diag([[1, 2], [3, 4]], k=1).tolist()
+    ([[1, 0], [0, 2]], [2])
+    """
+    x = as_tensor(x)
+    if x.ndim == 2:
+        return diagonal(x, offset=k)
+    if x.ndim != 1:
+        message = f"needs a vector or a matrix, got {x._node.type}"
+        raise ShapeError(message, op="diag", code="E3002")
+    shift = int(k)
+    columns = pad(x, (max(shift, 0), max(-shift, 0)))
+    index = arange(columns.size)
+    inside = index[:, None] + literal(shift, index.dtype) == index
+    return where(inside, columns, literal(0, x.dtype))
+
+
+@composed
+def diagflat(x: ArrayLike, k: int = 0) -> Tensor:
+    """Return a matrix with the elements of a tensor, in row-major order, as its `k`-th diagonal.
+
+    >>> pb.diagflat([[1], [2]]).tolist()
+    [[1, 0], [0, 2]]
+    """
+    return diag(flatten(x), k)
+
+
+@composed
+def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Tensor:
+    """Return a tensor with `val` on its main diagonal, the elements whose indices are all equal.
+
+    Several values are used in turn. `wrap` starts the diagonal of a tall matrix again after a row.
+    Unlike NumPy's function, this one returns a new tensor and leaves `x` as it is.
+
+    >>> pb.fill_diagonal([[1, 2], [3, 4]], 0).tolist()
+    [[0, 2], [3, 0]]
+    """
+    x = as_tensor(x)
+    if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
+        message = f"needs a matrix, or a tensor whose dimensions are equal, got {x._node.type}"
+        raise ShapeError(message, op="fill_diagonal")
+    end = x.size
+    if x.ndim == 2:
+        step = x.shape[1] + 1
+        end = end if wrap else min(end, x.shape[1] ** 2)
+    else:
+        step = 1 + sum(x.shape[0] ** i for i in range(1, x.ndim))
+    places = np.arange(0, end, step)
+    values = flatten(astype(val, x.dtype))
+    if values.size > 1:
+        values = take(values, np.arange(places.size) % values.size)
+    return shaped(scatter(flatten(x), places, values), x.shape)
+
+
+@composed
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    """Return a matrix of `N` rows and `M` columns with ones on and below the `k`-th diagonal.
+
+    >>> pb.tri(2, 3).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
+    """
+    return tril(ones((N, N if M is None else M), dtype=dtype), k)
+
+
+__all__ = ["diag", "diagflat", "fill_diagonal", "tri"]

@@ -1,0 +1,240 @@
+"""Reductions that leave out NaN, which gets gradient 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pullback.errors import ArgumentError, ShapeError
+from pullback.functions import reductions, statistics
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    axes_argument,
+    axis_of,
+    float_node,
+    literal,
+    node,
+)
+from pullback.functions.comparisons import isnan
+from pullback.functions.complex_parts import conj, real
+from pullback.functions.composed import composed
+from pullback.functions.cumulative import cumulative_prod, cumulative_sum
+from pullback.functions.data_types import astype
+from pullback.functions.shape import flatten
+from pullback.functions.where_take import where
+from pullback.graph.dtypes import DType, float32, int64
+from pullback.lazy.record import record
+from pullback.lazy.tensor import wrap
+from pullback.ops.index.checked import CheckedIndex
+from pullback.typing import ArrayLike, Axis, DTypeLike
+
+
+def without_nan(x: Tensor, fill: float) -> Tensor:
+    """Replace NaN by a number that changes nothing; it gets no gradient."""
+    return where(isnan(x), literal(fill, x.dtype), x) if x.dtype.is_inexact else x
+
+
+def count_numbers(x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: DType) -> Tensor:
+    """The number of elements over axes that are not NaN."""
+    return astype(reductions.sum(~isnan(x), axis=axes, keepdims=keepdims), dtype)
+
+
+@composed
+def nansum(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
+    """Sum over axes (all of them by default), with NaN counted as 0.
+
+    >>> pb.nansum([1.0, pb.nan, 2.0]).item()
+    3.0
+    """
+    return reductions.sum(without_nan(as_tensor(x), 0), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@composed
+def nanprod(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
+    """Product over axes (all of them by default), with NaN counted as 1.
+
+    >>> pb.nanprod([3.0, pb.nan, 2.0]).item()
+    6.0
+    """
+    return reductions.prod(without_nan(as_tensor(x), 1), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@composed
+def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the cumulative sum along an axis, or of the flattened tensor, with NaN counted as 0.
+
+    >>> pb.nancumsum([1.0, pb.nan, 2.0]).tolist()
+    [1.0, 1.0, 3.0]
+    """
+    x, axis = _along_or_all("nancumsum", x, axis)
+    return cumulative_sum(without_nan(x, 0), axis=axis, dtype=dtype)
+
+
+@composed
+def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the cumulative product along an axis, or of the flattened tensor, with NaN counted
+    as 1.
+
+    >>> pb.nancumprod([3.0, pb.nan, 2.0]).tolist()
+    [3.0, 3.0, 6.0]
+    """
+    x, axis = _along_or_all("nancumprod", x, axis)
+    return cumulative_prod(without_nan(x, 1), axis=axis, dtype=dtype)
+
+
+def _along_or_all(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
+    x = as_tensor(x)
+    return (flatten(x), 0) if axis is None else (x, axis_of(op, axis, x.ndim))
+
+
+@composed
+def nanmean(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
+    """Mean over axes of the elements that are not NaN; NaN where there is none.
+
+    >>> pb.nanmean([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
+    [1.0, 3.5]
+    """
+    x = _float_tensor(x, dtype)
+    axes = axes_argument("nanmean", axis, x.ndim)
+    wide = _wide(x)
+    total = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=keepdims)
+    return astype(total / count_numbers(x, axes, keepdims, wide.dtype.real), x.dtype)
+
+
+@composed
+def nanvar(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, ddof: float = 0.0,
+    keepdims: bool = False, *, correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Variance over axes of the elements that are not NaN: the sum of squared deviations over
+    their number less `ddof` (or `correction`); NaN where that is not positive.
+
+    >>> pb.nanvar([1.0, pb.nan, 3.0]).item(), pb.nanvar([1.0, pb.nan, 3.0], ddof=1).item()
+    (1.0, 2.0)
+    """
+    x = _float_tensor(x, dtype)
+    axes = axes_argument("nanvar", axis, x.ndim)
+    wide, kind = _wide(x), x.dtype.real
+    count = count_numbers(x, axes, True, wide.dtype.real)
+    # A count of 0 gives NaN at the end; here it must not reach the gradients of other slices.
+    mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
+    gap = where(isnan(x), literal(0, wide.dtype), wide - mean)
+    squares = real(gap * conj(gap)) if wide.dtype.is_complex else gap * gap
+    left = count - (ddof if correction is None else correction)
+    total = reductions.sum(squares, axis=axes, keepdims=True)
+    result = where(left > 0, total / where(left > 0, left, 1), literal(math.nan, total.dtype))
+    if not keepdims:
+        result = result.reshape([n for i, n in enumerate(result.shape) if i not in axes])
+    return astype(result, kind)
+
+
+@composed
+def nanstd(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, ddof: float = 0.0,
+    keepdims: bool = False, *, correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Standard deviation over axes of the elements that are not NaN; its gradient at 0 is 0.
+
+    >>> pb.nanstd([1.0, pb.nan, 3.0]).item()
+    1.0
+    """
+    return statistics.norm_root(nanvar(x, axis, dtype, ddof, keepdims, correction=correction))
+
+
+def _float_tensor(x: ArrayLike, dtype: DTypeLike | None) -> Tensor:
+    return wrap(float_node(x)) if dtype is None else astype(x, dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """The elements in the dtype of the computation: sums of halves are rounded too early."""
+    return astype(x, float32) if x.dtype.bits == 16 else x
+
+
+@composed
+def nanmax(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Largest element over axes that is not NaN; NaN where there is none. Equal elements share the
+    gradient.
+
+    >>> pb.nanmax([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
+    [1.0, 4.0]
+    """
+    return _nan_extremum("nanmax", reductions.max, as_tensor(x), axis, keepdims, -math.inf)
+
+
+@composed
+def nanmin(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Smallest element over axes that is not NaN; NaN where there is none. Equal elements share
+    the gradient.
+
+    >>> pb.nanmin([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
+    [1.0, 3.0]
+    """
+    return _nan_extremum("nanmin", reductions.min, as_tensor(x), axis, keepdims, math.inf)
+
+
+def _nan_extremum(
+    op: str, extremum: Any, x: Tensor, axis: Axis, keepdims: bool, fill: float
+) -> Tensor:
+    if not x.dtype.is_inexact:
+        return extremum(x, axis=axis, keepdims=keepdims)
+    axes = axes_argument(op, axis, x.ndim)
+    if not math.prod(x.shape[i] for i in axes):
+        raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
+    none = reductions.all(isnan(x), axis=axes, keepdims=keepdims)
+    found = extremum(without_nan(x, fill), axis=axes, keepdims=keepdims)
+    return where(none, literal(math.nan, x.dtype), found)
+
+
+@composed
+def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the largest element that is not NaN, along an axis or in the flattened
+    tensor; a slice of NaN alone is an error.
+
+    >>> pb.nanargmax([pb.nan, 1.0, 3.0]).item()
+    2
+    """
+    return _nan_arg("nanargmax", reductions.argmax, as_tensor(x), axis, keepdims, -math.inf)
+
+
+@composed
+def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the smallest element that is not NaN, along an axis or in the flattened
+    tensor; a slice of NaN alone is an error.
+
+    >>> pb.nanargmin([pb.nan, 1.0, 3.0]).item()
+    1
+    """
+    return _nan_arg("nanargmin", reductions.argmin, as_tensor(x), axis, keepdims, math.inf)
+
+
+def _nan_arg(op: str, arg: Any, x: Tensor, axis: int | None, keepdims: bool, fill: float) -> Tensor:
+    if not x.dtype.is_inexact:
+        return arg(x, axis=axis, keepdims=keepdims)
+    if x.dtype.is_complex:
+        raise ArgumentError(f"needs real elements, got {x._node.type}", op=op)
+    size = x.size if axis is None else x.shape[axis_of(op, axis, x.ndim)]
+    found = arg(without_nan(x, fill), axis=axis, keepdims=keepdims)
+    if not size:
+        return found
+    # Among infinities of the fill's sign, NaN that was replaced may come first: ask again.
+    reached = without_nan(x, -fill) == literal(fill, x.dtype)
+    order = astype(~reached if fill > 0 else reached, int64)
+    tie = arg(order, axis=axis, keepdims=keepdims)
+    present = reductions.any(~isnan(x) & ~reached, axis=axis, keepdims=keepdims)
+    found = where(present, found, tie)
+    none = reductions.all(isnan(x), axis=axis, keepdims=keepdims)
+    checked = CheckedIndex(size, "every element of a slice is NaN, so none is the extremum")
+    return record(checked, (node(where(none, literal(-1, int64), found)),))
+
+
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod",
+    "nanstd", "nansum", "nanvar",
+]  # fmt: skip

@@ -1,0 +1,110 @@
+"""Replacing elements. NumPy's functions of these names change their first argument; these ones
+return a new tensor."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pullback.errors import ArgumentError, ShapeError
+from pullback.functions.arguments import Tensor, as_tensor, axis_of
+from pullback.functions.composed import composed
+from pullback.functions.creation import arange
+from pullback.functions.cumulative import cumulative_sum
+from pullback.functions.data_types import astype
+from pullback.functions.index_grids import index_in_mode
+from pullback.functions.shape import broadcast_shapes, flatten, shaped, spread
+from pullback.functions.where_take import scatter, take, where
+from pullback.graph.dtypes import bool_, int64
+from pullback.typing import ArrayLike
+
+
+@composed
+def put(
+    x: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Literal["raise", "wrap", "clip"] = "raise"
+) -> Tensor:
+    """Return a tensor with values at indices of the flattened tensor; few values are used in turn.
+
+    Indices out of range are an error, or are counted modulo the size ("wrap") or clipped.
+
+    >>> pb.put([10, 20, 30], [0, 2], [1, 3]).tolist()
+    [1, 20, 3]
+    """
+    x = as_tensor(x)
+    places = flatten(ind)
+    if mode != "raise":
+        places = index_in_mode("put", places, x.size, mode)
+    elif not places.size:
+        places = astype(places, int64)
+    values = flatten(astype(v, x.dtype))
+    if not places.size or not values.size:
+        return shaped(x, x.shape)
+    values = take(values, arange(places.size) % values.size)
+    return shaped(scatter(flatten(x), places, values), x.shape)
+
+
+@composed
+def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None) -> Tensor:
+    """Return a tensor with values at indices along an axis: each element of `values` has an index
+    of its own. It undoes `take_along_axis`.
+
+    >>> pb.put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, axis=1).tolist()
+    [[1, 9], [9, 4]]
+    """
+    x, places = as_tensor(x), as_tensor(indices)
+    if axis is None:
+        flat = put_along_axis(flatten(x), flatten(places), values, 0)
+        return shaped(flat, x.shape)
+    axis = axis_of("put_along_axis", axis, x.ndim)
+    if places.ndim != x.ndim:
+        message = (
+            f"x and indices must have the same rank, got {x._node.type} and {places._node.type}"
+        )
+        raise ShapeError(message, op="put_along_axis")
+    others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
+    wide = broadcast_shapes(*others)
+    places = spread(places, (*wide[:axis], places.shape[axis], *wide[axis + 1 :]))
+    index = [
+        shaped(arange(n), (1,) * i + (n,) + (1,) * (x.ndim - i - 1)) if i != axis else places
+        for i, n in enumerate(x.shape)
+    ]
+    return scatter(x, tuple(index), astype(values, x.dtype))
+
+
+@composed
+def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> Tensor:
+    """Return a tensor with `values` where a mask of the same shape is true; an element gets the
+    value of its own index in the flattened tensor, and few values are repeated.
+
+    >>> pb.putmask([1, 2, 3], [True, False, True], [7, 8, 9]).tolist()
+    [7, 2, 9]
+    """
+    x, chosen, new = _masked("putmask", x, mask, values)
+    if not new.size:
+        return shaped(x, x.shape)
+    return where(chosen, shaped(take(new, arange(x.size) % new.size), x.shape), x)
+
+
+@composed
+def place(x: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Tensor:
+    """Return a tensor with `vals` where a mask of the same size is true, one after the other;
+    few values are repeated.
+
+    >>> pb.place([1, 2, 3], [True, False, True], [7, 8]).tolist()
+    [7, 2, 8]
+    """
+    x, chosen, new = _masked("place", x, mask, vals)
+    if not new.size:
+        raise ArgumentError("vals must not be empty", op="place")
+    order = cumulative_sum(flatten(chosen)) - 1
+    return where(chosen, shaped(take(new, order.clip(0) % new.size), x.shape), x)
+
+
+def _masked(op: str, x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> tuple[Tensor, ...]:
+    x, chosen = as_tensor(x), astype(mask, bool_)
+    if chosen.size != x.size:
+        message = f"x and mask must have the same size, got {x._node.type} and {chosen._node.type}"
+        raise ShapeError(message, op=op)
+    return x, shaped(chosen, x.shape), flatten(astype(values, x.dtype))
+
+
+__all__ = ["place", "put", "put_along_axis", "putmask"]

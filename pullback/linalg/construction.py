@@ -1,0 +1,108 @@
+"""Matrices with a structure: blocks on the diagonal, constant diagonals."""
+
+from __future__ import annotations
+
+from pullback.errors import ShapeError
+from pullback.functions.arguments import literal
+from pullback.functions.complex_parts import conj
+from pullback.functions.creation import zeros, zeros_like
+from pullback.functions.joining import concat, pad
+from pullback.functions.shape import broadcast_shapes, broadcast_to, flip
+from pullback.functions.where_take import take
+from pullback.graph.dtypes import int64
+from pullback.lazy.operators import as_tensor, operands
+from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.shape.iota import Iota
+from pullback.typing import ArrayLike
+
+
+def block_diag(*arrays: ArrayLike) -> Tensor:
+    """Return the matrix with the given matrices along its diagonal, and zeros elsewhere.
+
+    A vector is a row, a number a matrix of one element. Dimensions before the last two are those
+    of a stack; they broadcast.
+
+    >>> pb.linalg.block_diag([[1, 2]], 3).tolist()
+    [[1, 2, 0], [0, 0, 3]]
+    """
+    blocks = [as_tensor(a) for a in arrays] or [zeros((1, 0))]
+    blocks = [wrap(a) for a in operands(*blocks)]
+    blocks = [a.reshape((1,) * (2 - a.ndim) + a.shape) if a.ndim < 2 else a for a in blocks]
+    lead = broadcast_shapes(*[a.shape[:-2] for a in blocks])
+    width = sum([a.shape[-1] for a in blocks])
+    rows, before = [], 0
+    for a in blocks:
+        a = broadcast_to(a, (*lead, *a.shape[-2:]))
+        after = width - before - a.shape[-1]
+        rows.append(pad(a, [*[(0, 0)] * (a.ndim - 1), (before, after)]))
+        before += a.shape[-1]
+    return concat(rows, axis=-2)
+
+
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
+    """Return the matrix with constant diagonals that has the first column `c` and first row `r`.
+
+    Without `r`, the row is the conjugate of the column. The first element of `r` has no effect.
+    Dimensions before the last one are those of a stack; they broadcast.
+
+    >>> pb.linalg.toeplitz([1, 2, 3], [1, 4]).tolist()
+    [[1, 4], [2, 1], [3, 2]]
+    """
+    column = _vector("linalg.toeplitz", "c", c)
+    row = conj(column) if r is None else _vector("linalg.toeplitz", "r", r)
+    column, row = _alike(column, row)
+    m, n = column.shape[-1], row.shape[-1]
+    diagonals = concat([flip(column, axis=-1), row[..., 1:]], axis=-1)
+    i, j = _places(m, n)
+    return take(diagonals, j - i + literal(max(m - 1, 0), int64), axis=-1)
+
+
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
+    """Return the matrix with constant antidiagonals that has the first column `c`, last row `r`.
+
+    Without `r`, the row is zero. The first element of `r` has no effect.
+
+    >>> pb.linalg.hankel([1, 2, 3], [3, 4]).tolist()
+    [[1, 2], [2, 3], [3, 4]]
+    """
+    column = _vector("linalg.hankel", "c", c)
+    row = zeros_like(column) if r is None else _vector("linalg.hankel", "r", r)
+    column, row = _alike(column, row)
+    i, j = _places(column.shape[-1], row.shape[-1])
+    return take(concat([column, row[..., 1:]], axis=-1), i + j, axis=-1)
+
+
+def circulant(c: ArrayLike) -> Tensor:
+    """Return the square matrix with the first column `c`; each further column is rotated by one.
+
+    >>> pb.linalg.circulant([1, 2, 3]).tolist()
+    [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
+    """
+    column = _vector("linalg.circulant", "c", c)
+    n = column.shape[-1]
+    i, j = _places(n, n)
+    return take(column, (i - j) % literal(max(n, 1), int64), axis=-1)
+
+
+def _vector(op: str, name: str, x: ArrayLike) -> Tensor:
+    a = as_tensor(x)
+    if a.ndim == 0:
+        raise ShapeError(f"{name} must be a vector, got {a._node.type}", op=op, code="E3002")
+    return a
+
+
+def _alike(*xs: Tensor) -> list[Tensor]:
+    """Vectors of one dtype, in stacks of one shape."""
+    made = [wrap(a) for a in operands(*xs)]
+    lead = broadcast_shapes(*[a.shape[:-1] for a in made])
+    return [broadcast_to(a, (*lead, a.shape[-1])) for a in made]
+
+
+def _places(rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    """The row and the column of each element of a matrix."""
+    i, j = (record(Iota((rows, columns), axis, int64), ()) for axis in (0, 1))
+    return i, j
+
+
+__all__ = ["block_diag", "circulant", "hankel", "toeplitz"]

@@ -1,0 +1,274 @@
+"""Factorizations of matrices, and systems solved with them."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, overload
+
+from pullback.errors import ArgumentError
+from pullback.functions.arguments import float_node, node, record_as
+from pullback.functions.complex_parts import conj
+from pullback.functions.creation import arange, eye
+from pullback.functions.products import tril, triu
+from pullback.functions.shape import broadcast_shapes, broadcast_to, matrix_transpose, squeeze
+from pullback.graph.arguments import flag, validated
+from pullback.graph.dtypes import int32
+from pullback.graph.node import Node
+from pullback.lazy.operators import cast_node
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.linalg.arguments import float_operands, recorded_results, solved, trans_argument
+from pullback.ops.linalg.cholesky import Cholesky
+from pullback.ops.linalg.lu import LU
+from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
+from pullback.ops.linalg.qr import QR
+from pullback.ops.linalg.svd import SVD, SingularValues
+from pullback.ops.linalg.triangles import Hermitian
+from pullback.ops.linalg.triangular_solve import TriangularSolve
+from pullback.ops.shape.axes import ExpandDims
+from pullback.typing import ArrayLike
+
+__all__ = [
+    "CholeskyFactor", "LUFactor", "LUResult", "QRResult", "SVDResult", "cho_factor", "cho_solve",
+    "cholesky", "lu", "lu_factor", "lu_solve", "qr", "svd", "svdvals",
+]  # fmt: skip
+
+
+class LUResult(NamedTuple):
+    """The result of `lu`."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class QRResult(NamedTuple):
+    """The result of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVDResult(NamedTuple):
+    """The result of `svd`: x = U @ diag(S) @ Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+@overload
+def qr(x: ArrayLike, mode: Literal["reduced", "complete"] = "reduced") -> QRResult: ...
+@overload
+def qr(x: ArrayLike, mode: Literal["r"]) -> Tensor: ...
+@validated
+def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult | Tensor:
+    """Return Q, whose columns are orthonormal, and R, upper triangular, with x = Q @ R.
+
+    Q has as many columns as `x` has rows or columns, whichever are fewer, or in the mode "complete"
+    as many as rows. The mode "r" returns R alone.
+
+    >>> Q, R = pb.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> R.numpy().round(2)
+    array([[-5. , -2.2],
+           [ 0. ,  0.4]], dtype=float32)
+    """
+    name = "linalg.qr"
+    if mode not in ("reduced", "complete", "r"):
+        what = f'mode must be "reduced", "complete" or "r", got {mode!r}'
+        raise ArgumentError(what, op=name)
+    found = QRResult(*recorded_results(name, QR(mode == "complete"), float_node(x)))
+    return found.R if mode == "r" else found
+
+
+@overload
+def svd(
+    x: ArrayLike, full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> SVDResult: ...
+@overload
+def svd(x: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False]) -> Tensor: ...
+@validated
+def svd(x: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Tensor:
+    """Return the singular value decomposition, x = U @ diag(S) @ Vh.
+
+    The singular values S are real and descending. U and Vh are square, or with `full_matrices`
+    false have as many columns and rows as there are singular values. Without `compute_uv`, return S
+    alone, as `svdvals` does.
+
+    >>> U, S, Vh = pb.linalg.svd([[3.0, 0.0], [0.0, -4.0]])
+    >>> S.tolist()
+    [4.0, 3.0]
+    """
+    name = "linalg.svd"
+    if not compute_uv:
+        return record_as(name, SingularValues(), float_node(x))
+    return SVDResult(*recorded_results(name, SVD(full_matrices), float_node(x)))
+
+
+def svdvals(x: ArrayLike) -> Tensor:
+    """Return the singular values of matrices, in descending order.
+
+    >>> pb.linalg.svdvals([[3.0, 0.0], [0.0, -4.0]]).tolist()
+    [4.0, 3.0]
+    """
+    return record_as("linalg.svdvals", SingularValues(), float_node(x))
+
+
+@validated
+def cholesky(x: ArrayLike, upper: bool = False) -> Tensor:
+    """Return the lower triangular factor L of positive definite matrices, x = L @ adjoint(L).
+
+    With `upper`, return the upper triangular factor U, x = adjoint(U) @ U. The lower triangle of
+    `x` is read, or the upper one; gradients are Hermitian. A matrix that is not positive definite
+    gives NaN.
+
+    >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).tolist()
+    [[2.0, 0.0], [1.0, 1.0]]
+    """
+    return _cholesky("linalg.cholesky", float_node(x), upper)
+
+
+def _cholesky(name: str, x: Node, upper: bool) -> Tensor:
+    found = record_as(name, Cholesky(), record_as(name, Hermitian(not upper), x)._node)
+    return matrix_adjoint(found) if upper else found
+
+
+class CholeskyFactor(NamedTuple):
+    """The result of `cho_factor`."""
+
+    factor: Tensor
+    lower: bool
+
+
+@validated
+def cho_factor(a: ArrayLike, lower: bool = False) -> CholeskyFactor:
+    """Return a triangular factor of positive definite matrices for `cho_solve`, and `lower`.
+
+    >>> factor, lower = pb.linalg.cho_factor([[4.0, 2.0], [2.0, 2.0]])
+    >>> pb.linalg.cho_solve((factor, lower), [6.0, 4.0]).tolist()
+    [1.0, 1.0]
+    """
+    name = "linalg.cho_factor"
+    return CholeskyFactor(_cholesky(name, float_node(a), not lower), lower)
+
+
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Tensor:
+    """Return the solution x of the linear equations a @ x = b, given `cho_factor(a)`.
+
+    >>> factor = pb.linalg.cho_factor([[4.0, 2.0], [2.0, 2.0]], lower=True)
+    >>> pb.linalg.cho_solve(factor, [6.0, 4.0]).tolist()
+    [1.0, 1.0]
+    """
+    name = "linalg.cho_solve"
+    factor, lower = _pair(name, c_and_lower, "the factor and whether it is lower triangular")
+    lower = flag(name, lower, "lower")
+    c, rhs = float_operands(factor, b)
+    first, second = ("N", "C") if lower else ("C", "N")
+    found = solved(name, TriangularSolve(lower, first), c, rhs)
+    return solved(name, TriangularSolve(lower, second), c, found._node)
+
+
+@overload
+def lu(a: ArrayLike, permute_l: Literal[False] = False, p_indices: bool = False) -> LUResult: ...
+@overload
+def lu(
+    a: ArrayLike, permute_l: Literal[True], p_indices: bool = False
+) -> tuple[Tensor, Tensor]: ...
+@validated
+def lu(
+    a: ArrayLike, permute_l: bool = False, p_indices: bool = False
+) -> LUResult | tuple[Tensor, Tensor]:
+    """Return P, L and U with a = P @ L @ U: a permutation, a lower triangular matrix whose diagonal
+    is 1, and an upper triangular matrix.
+
+    With `permute_l`, return P @ L and U. With `p_indices`, P is a vector of row indices and
+    a = L[P] @ U.
+
+    >>> P, L, U = pb.linalg.lu([[1.0, 2.0], [2.0, 2.0]])
+    >>> P.tolist(), L.tolist(), U.tolist()
+    ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]])
+    """
+    name = "linalg.lu"
+    factors, pivots = recorded_results(name, LU(), float_node(a))
+    m, n = factors.shape[-2:]
+    least = min(m, n)
+    lower = tril(factors[..., :least], -1) + eye(m, least, dtype=factors.dtype)
+    upper = triu(factors[..., :least, :])
+    rows = record_as(name, PivotPermutation(m), pivots._node)
+    back = ReorderRows(inverse=True)
+    if permute_l:
+        return record_as(name, back, lower._node, rows._node), upper
+    dtype = int32 if p_indices else factors.dtype.real
+    shape = (*factors.shape[:-2], m, 1 if p_indices else m)
+    moved = arange(m, dtype=dtype)[:, None] if p_indices else eye(m, dtype=dtype)
+    order = record_as(name, back, broadcast_to(moved, shape)._node, rows._node)
+    return LUResult(order[..., 0] if p_indices else order, lower, upper)
+
+
+class LUFactor(NamedTuple):
+    """The result of `lu_factor`."""
+
+    lu: Tensor
+    piv: Tensor
+
+
+def lu_factor(a: ArrayLike) -> LUFactor:
+    """Return the LU factorization of matrices for `lu_solve`: both factors in one matrix, and the
+    row with which each row was exchanged.
+
+    >>> lu, piv = pb.linalg.lu_factor([[1.0, 2.0], [2.0, 2.0]])
+    >>> lu.tolist(), piv.tolist()
+    ([[2.0, 2.0], [0.5, 1.0]], [1, 1])
+    """
+    return LUFactor(*recorded_results("linalg.lu_factor", LU(), float_node(a)))
+
+
+def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int | str = 0) -> Tensor:
+    """Return the solution x of the linear equations a @ x = b, given `lu_factor(a)`.
+
+    With `trans` 1 or "T" the matrix is transposed, with 2 or "C" it is conjugated too.
+
+    >>> factors = pb.linalg.lu_factor([[1.0, 2.0], [2.0, 2.0]])
+    >>> pb.linalg.lu_solve(factors, [3.0, 4.0]).tolist()
+    [1.0, 1.0]
+    """
+    name = "linalg.lu_solve"
+    factors, pivots = _pair(name, lu_and_piv, "the factors and pivots that lu_factor returns")
+    letter = trans_argument(name, trans)
+    x, rhs = float_operands(factors, b)
+    exchanged = node(pivots)
+    if not exchanged.type.dtype.is_integer or exchanged.type.shape != x.type.shape[:-1]:
+        what = f"pivots must be an integer for each row of {x.type}, got {exchanged.type}"
+        raise ArgumentError(what, op=name)
+    rows = record_as(name, PivotPermutation(x.type.shape[-1]), cast_node(exchanged, int32))
+    if rhs.type.rank == 1:
+        column = record_as(name, ExpandDims((1,)), rhs)
+        return squeeze(_lu_solve(name, x, rows, column._node, letter), -1)
+    return _lu_solve(name, x, rows, rhs, letter)
+
+
+def _lu_solve(name: str, x: Node, rows: Tensor, rhs: Node, letter: str) -> Tensor:
+    first, second = TriangularSolve(True, letter, True), TriangularSolve(False, letter)
+    if letter == "N":
+        found = solved(name, first, x, _reordered(name, rhs, rows, False))
+        return solved(name, second, x, found._node)
+    found = solved(name, first, x, solved(name, second, x, rhs)._node)
+    return wrap(_reordered(name, found._node, rows, True))
+
+
+def _reordered(name: str, b: Node, rows: Tensor, inverse: bool) -> Node:
+    """Reorder the rows of matrices, which broadcast with `rows`."""
+    batch = broadcast_shapes(rows.shape[:-1], b.type.shape[:-2])
+    n, k = b.type.shape[-2:]
+    given = broadcast_to(wrap(b), (*batch, n, k)), broadcast_to(rows, (*batch, n))
+    return record_as(name, ReorderRows(inverse), *[x._node for x in given])._node
+
+
+def _pair(name: str, value: object, what: str) -> tuple:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"the first argument must be a pair, {what}", op=name)
+    return tuple(value)
+
+
+def matrix_adjoint(x: Tensor) -> Tensor:
+    """Return the conjugate transpose of matrices."""
+    swapped = matrix_transpose(x)
+    return conj(swapped) if x.dtype.is_complex else swapped

@@ -1,0 +1,3 @@
+"""Discrete Fourier transforms."""
+
+from pullback.ops.fft import fourier  # noqa: F401

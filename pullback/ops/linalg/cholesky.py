@@ -1,0 +1,77 @@
+"""The Cholesky factorization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.graph.dtypes import int32
+from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, each_matrix, or_nan, swapped
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.triangles import lower_with_half_diagonal, mirrored, unmirrored
+from pullback.ops.linalg.triangular_solve import TriangularSolve
+from pullback.ops.prelude import Node, Type
+from pullback.ops.samples import complexes, real
+
+
+class Cholesky(MatrixKernel):
+    """The lower triangular L with a positive diagonal for which L times its adjoint is x.
+
+    Only the lower triangle of x is read. A matrix that is not positive definite gives NaN.
+    """
+
+    factors = fixed_factor_rule("... _ _ -> ... _ _")
+
+    def infer(self, x: Type) -> Type:
+        check_matrices(self, x, square=True)
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return each_matrix(np.linalg.cholesky, x)
+
+    def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
+        # By columns, the transpose has the same memory as x; its upper factor is L transposed.
+        info = Type(out.shape[:-2], int32)
+        upper, failed = b.lapack("potrf", swapped(b, x), out=(out, info), uplo="U")
+        return self._finished(b, swapped(b, upper), failed)
+
+    def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
+        info = Type(out.shape[:-2], int32)
+        upper, failed = b.cusolver("cusolver_potrf", swapped(b, x), out=(out, info), lower=False)
+        return self._finished(b, swapped(b, upper), failed)
+
+    def _finished(self, b: Any, factor: Any, info: Any) -> Any:
+        n = factor.shape[-1]
+        rows, columns = (b.iota((n, n), int32, d) for d in (0, 1))
+        keep = b.broadcast(b.compare("GE", rows, columns), factor.shape)
+        return or_nan(b, info, b.select(keep, factor, b.full(factor.type, 0)))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        inner = lower_with_half_diagonal(MatMul()(adjoint(out), g))
+        back = TriangularSolve(True, "C")  # by the adjoint of the factor
+        return [unmirrored(adjoint(back(out, adjoint(back(out, inner)))))]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if ts[0] is None:
+            return None
+        solve = TriangularSolve(True, "N")
+        inner = solve(out, adjoint(solve(out, mirrored(ts[0]))))
+        return MatMul()(out, lower_with_half_diagonal(inner))
+
+    @classmethod
+    def samples(cls) -> Any:
+        for x in (real(3, 3), real(2, 4, 4), complexes(2, 3, 3)):
+            yield cls(), (positive_definite(x),)
+        yield cls(), (real(1, 1, low=1.0),)
+        yield cls(), (real(0, 0),)
+        yield cls(), (real(0, 2, 2),)
+        yield cls(), (real(2, 0, 0),)
+
+
+def positive_definite(x: np.ndarray) -> np.ndarray:
+    """Return a Hermitian matrix with eigenvalues of 1 or more."""
+    return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(x.shape[-1])

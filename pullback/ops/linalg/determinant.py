@@ -1,0 +1,97 @@
+"""Determinants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.graph.dtypes import int32
+from pullback.graph.kinds import SparseCotangents
+from pullback.ops.elementwise.arithmetic import Abs, Sign
+from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
+from pullback.ops.elementwise.exponential import Log
+from pullback.ops.elementwise.functions import cast, equal, where
+from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.blocks import diagonal
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.kernel import check_matrices
+from pullback.ops.linalg.linear_solve import swap
+from pullback.ops.linalg.lu import LU, Inverse, Solve
+from pullback.ops.linalg.triangles import on_diagonal
+from pullback.ops.linalg.triangular_solve import diagonally_dominant
+from pullback.ops.prelude import Composite, Node, Type, conjugate, constant, results
+from pullback.ops.reduce.reductions import Prod, Sum
+from pullback.ops.samples import complexes, real
+from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.movement import Reshape
+
+
+def trace(x: Node) -> Node:
+    """Return the sum over the diagonal of matrices."""
+    return Sum((x.type.rank - 2, x.type.rank - 1), False)(on_diagonal(x))
+
+
+def as_matrices(x: Node) -> Node:
+    """Return numbers as matrices with one element, which broadcast."""
+    return Reshape((*x.type.shape, 1, 1))(x)
+
+
+def pivots_and_sign(x: Node) -> tuple[Node, Node]:
+    """Return the diagonal of the LU factorization, and the sign of the row exchanges."""
+    factors, exchanged = results(LU()(swap(x)))  # the transpose has the same determinant
+    rank = exchanged.type.rank
+    stays = equal(exchanged, Iota(exchanged.type.shape, rank - 1, int32)())
+    one = constant(1, x.type.dtype)
+    return diagonal(factors), Prod((rank - 1,), False)(where(stays, one, -1))
+
+
+class SlogDet(Composite, SparseCotangents):
+    """The sign of the determinant and the logarithm of its absolute value.
+
+    The sign of a complex determinant is a number of absolute value 1. A singular matrix has the
+    sign 0 and the logarithm minus infinity.
+    """
+
+    title = "slogdet"
+    factors = fixed_factor_rule("... _ _ -> ..., ...")
+
+    def infer(self, x: Type) -> tuple[Type, Type]:
+        check_matrices(self, x, square=True)
+        number = x.with_shape(x.shape[:-2])
+        return number, number.with_dtype(x.dtype.real)
+
+    def expand(self, x: Node) -> tuple[Node, Node]:
+        pivots, sign = pivots_and_sign(x)
+        last = (pivots.type.rank - 1,)
+        size = Sum(last, False)(Log()(Abs()(pivots)))
+        return Prod(last, False)(Sign()(pivots)) * sign, size
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        (x,), (of_sign, of_size) = xs, g
+        if x.type.dtype.is_complex:
+            turn = None if of_sign is None else -Imag()(conjugate(of_sign) * out[0])
+            of_size = constant(0, x.type.dtype.real) if of_size is None else of_size
+            scale = cast(of_size, x.type.dtype) if turn is None else Complex()(of_size, turn)
+        elif of_size is None:
+            return [None]
+        else:
+            scale = of_size
+        return [as_matrices(scale) * adjoint(Inverse()(x))]
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        if ts[0] is None:
+            return None, None
+        change = trace(Solve()(xs[0], ts[0]))
+        if not xs[0].type.dtype.is_complex:
+            return None, change
+        turn = Imag()(change)
+        return Complex()(turn * 0, turn) * out[0], Real()(change)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for x in (real(3, 3), real(2, 4, 4), complexes(2, 3, 3), real(1, 1)):
+            yield cls(), (diagonally_dominant(x) * np.where(np.arange(x.shape[-1]), 1, -1),)
+        for shape in ((0, 0), (0, 2, 2), (2, 0, 0)):
+            yield cls(), (real(*shape),)

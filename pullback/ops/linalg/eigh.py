@@ -1,0 +1,135 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.graph.dtypes import int32
+from pullback.graph.kinds import SparseCotangents
+from pullback.ops.elementwise.complex_parts import Real
+from pullback.ops.elementwise.functions import cast
+from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.blocks import (
+    diagonal,
+    diagonal_matrix,
+    reciprocal_differences,
+    scaled_columns,
+)  # fmt: skip
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.kernel import (
+    MatrixKernel,
+    check_matrices,
+    each_matrix,
+    either_failed,
+    or_nan,
+    or_zero,
+)  # fmt: skip
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.triangles import mirrored, unmirrored
+from pullback.ops.prelude import Node, Type, results
+from pullback.ops.samples import complexes, real
+
+
+class Eigh(MatrixKernel, SparseCotangents):
+    """The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors as columns.
+
+    Only the lower triangle is read. An eigenvector may be multiplied by any number of absolute
+    value 1; its derivative is orthogonal to it. Between eigenvectors of equal eigenvalues, which
+    are not unique, the derivative is 0.
+    """
+
+    factors = fixed_factor_rule("... _ _ -> ... _, ... _ _")
+
+    def infer(self, x: Type) -> tuple[Type, Type]:
+        check_matrices(self, x, square=True)
+        return eigenvalue_type(x), x
+
+    def numpy(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(each_matrix(np.linalg.eigh, x, finite=True))
+
+    def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return _syevd(b, x, out[0], "V")
+
+    def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return _syevd(b, x, out[0], "V")
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        (values, vectors), (of_values, of_vectors) = out, g
+        if of_vectors is None:
+            pulled = MatMul()(scaled_columns(vectors, of_values), adjoint(vectors))
+            return [unmirrored(pulled)]
+        inner = MatMul()(adjoint(vectors), of_vectors)
+        inner = inner * cast(reciprocal_differences(values), inner.type.dtype)
+        if of_values is not None:
+            inner = inner + cast(diagonal_matrix(of_values), inner.type.dtype)
+        return [unmirrored(MatMul()(MatMul()(vectors, inner), adjoint(vectors)))]
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        if ts[0] is None:
+            return None, None
+        values, vectors = out
+        inner = MatMul()(MatMul()(adjoint(vectors), mirrored(ts[0])), vectors)
+        turned = inner * cast(reciprocal_differences(values), inner.type.dtype)
+        return diagonal(Real()(inner)), MatMul()(vectors, turned)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for shape in ((3, 3), (2, 4, 4), (1, 1), (0, 0), (0, 2, 2)):
+            yield cls(), (hermitian_sample(real(*shape)),)
+
+
+class EigvalsH(MatrixKernel):
+    """The eigenvalues of Hermitian matrices, ascending; only the lower triangle is read."""
+
+    title = "eigvalsh"
+    factors = fixed_factor_rule("... _ _ -> ... _")
+
+    def infer(self, x: Type) -> Type:
+        check_matrices(self, x, square=True)
+        return eigenvalue_type(x)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return each_matrix(np.linalg.eigvalsh, x, finite=True)
+
+    def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
+        return _syevd(b, x, out, "N")[0]
+
+    def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
+        return _syevd(b, x, out, "V")[0]  # there is no routine without eigenvectors
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        found = results(Eigh()(xs[0]))
+        return Eigh().vjp((g, None), found, xs, need)
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return Eigh().jvp(results(Eigh()(xs[0])), xs, ts)[0]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from [(cls(), arrays) for _, arrays in Eigh.samples()]
+        yield cls(), (hermitian_sample(complexes(2, 3, 3)),)
+
+
+def eigenvalue_type(x: Type) -> Type:
+    return x.with_shape(x.shape[:-1]).with_dtype(x.dtype.real)
+
+
+def hermitian_sample(x: np.ndarray) -> np.ndarray:
+    """Return a Hermitian matrix whose eigenvalues are apart."""
+    return (x + np.conj(np.swapaxes(x, -1, -2))) / 2 + np.diag(3.0 * np.arange(x.shape[-1]))
+
+
+def _syevd(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
+    """Write the call of the eigenvalue routine: eigenvalues, and eigenvectors if mode is V."""
+    x, bad = or_zero(b, x)
+    out = (x.type, values, Type(x.shape[:-2], int32))
+    if b.platform == "cpu":
+        vectors, found, info = b.lapack("syevd", x, out=out, mode=mode, uplo="L")
+    else:
+        vectors, found, info = b.cusolver(
+            "cusolver_syevd", x, out=out, lower=True, algorithm=chr(0)
+        )
+    return or_nan(b, either_failed(b, info, bad), found, vectors)

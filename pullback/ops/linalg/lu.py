@@ -1,0 +1,181 @@
+"""The LU factorization with row exchanges, and systems of linear equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.graph.dtypes import int32
+from pullback.ops.elementwise.functions import equal, where
+from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.kernel import MatrixKernel, check_matrices
+from pullback.ops.linalg.linear_solve import LinearSolve, swap
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
+from pullback.ops.linalg.triangles import (
+    eye_like,
+    lower_triangle,
+    rows_and_columns,
+    upper_triangle,
+)  # fmt: skip
+from pullback.ops.linalg.triangular_solve import TriangularSolve, diagonally_dominant
+from pullback.ops.prelude import Composite, Node, Type, constant, results
+from pullback.ops.reduce.reductions import Any_
+from pullback.ops.samples import complexes, real
+from pullback.ops.shape.concat_pad import Pad
+from pullback.ops.shape.movement import Broadcast
+from pullback.ops.shape.slicing import Slice
+
+
+class LU(MatrixKernel):
+    """The factors of a matrix whose rows were exchanged, and the exchanges.
+
+    The first result has the upper triangular factor in its upper triangle and the lower triangular
+    one, whose diagonal is 1, below. Row i was exchanged with row pivots[i], in order; pivots are
+    i32 and count from 0. A singular matrix has a zero on the diagonal.
+    """
+
+    title = "lu"
+    factors = fixed_factor_rule("... _ _ -> ... _ _, ... _")
+
+    def infer(self, x: Type) -> tuple[Type, Type]:
+        check_matrices(self, x)
+        return x, x.with_shape((*x.shape[:-2], min(x.shape[-2:]))).with_dtype(int32)
+
+    def numpy(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from scipy.linalg.lapack import get_lapack_funcs  # heavy
+
+        factors = np.empty(x.shape, x.dtype)
+        pivots = np.empty((*x.shape[:-2], min(x.shape[-2:])), np.int32)
+        getrf = get_lapack_funcs("getrf", (x,))
+        for i in np.ndindex(x.shape[:-2]) if x.size else ():
+            factors[i], pivots[i], _ = getrf(x[i])
+        return factors, pivots
+
+    def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return self._counted_from_0(b, *b.lapack("getrf", x, out=(*out, _info(out[0]))))
+
+    def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return self._counted_from_0(b, *b.cusolver("cusolver_getrf", x, out=(*out, _info(out[0]))))
+
+    def _counted_from_0(self, b: Any, factors: Any, pivots: Any, info: Any) -> Any:
+        one = b.full(pivots.type, 1)
+        return factors, b.op("stablehlo.subtract", pivots, one, out=pivots.type)
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        factors, pivots = out
+        lower, upper = _lu_parts(factors)
+        unit = lower_triangle(lower, strict=True) + eye_like(lower.type)
+        inner = lower_triangle(MatMul()(adjoint(unit), g[0]), strict=True)
+        inner = inner + upper_triangle(MatMul()(g[0], adjoint(upper_triangle(upper))))
+        inner = TriangularSolve(True, "C", True)(lower, inner)
+        inner = adjoint(TriangularSolve(False, "N")(upper, adjoint(inner)))
+        rows = PivotPermutation(factors.type.shape[-2])(pivots)
+        return [ReorderRows(inverse=True)(inner, rows)]
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        if ts[0] is None:
+            return None, None
+        factors, pivots = out
+        lower, upper = _lu_parts(factors)
+        moved = ReorderRows()(ts[0], PivotPermutation(factors.type.shape[-2])(pivots))
+        inner = TriangularSolve(True, "N", True)(lower, moved)
+        inner = adjoint(TriangularSolve(False, "C")(upper, adjoint(inner)))
+        unit = lower_triangle(lower, strict=True) + eye_like(lower.type)
+        below = MatMul()(unit, lower_triangle(inner, strict=True))
+        return below + MatMul()(upper_triangle(inner), upper_triangle(upper)), None
+
+    @classmethod
+    def samples(cls) -> Any:
+        for shape in ((3, 3), (2, 4, 3), (2, 4), (1, 1), (0, 0), (0, 3), (2, 0), (0, 2, 2)):
+            yield cls(), (real(*shape),)
+        yield cls(), (complexes(2, 3, 3),)
+
+
+class Solve(LinearSolve, Composite):
+    """The solution x of op(a) x = b, by an LU factorization.
+
+    op is the matrix itself (`trans` is N), its transpose (T) or its adjoint (C). A singular matrix
+    gives NaN.
+    """
+
+    trans: str = "N"
+    infer = LinearSolve.infer
+    vjp, jvp, batch = LinearSolve.vjp, LinearSolve.jvp, LinearSolve.batch  # type: ignore
+
+    def expand(self, a: Node, b: Node) -> Node:
+        # The transpose is factorized: by columns, it has the same memory. With P for the exchanges,
+        # P times the transpose is L times U, so a is U transposed times L transposed times P.
+        factors, pivots = results(LU()(swap(a)))
+        factors, rows = swap(factors), PivotPermutation(a.type.shape[-1])(pivots)
+        if self.trans == "N":
+            found = TriangularSolve(False, "N", True)(factors, TriangularSolve(True)(factors, b))
+            found = ReorderRows(inverse=True)(found, rows)
+        else:
+            found = TriangularSolve(False, self.trans, True)(factors, ReorderRows()(b, rows))
+            found = TriangularSolve(True, self.trans)(factors, found)
+        singular = where(equal(*rows_and_columns(a.type.shape)), equal(factors, 0), False)
+        axes = (a.type.rank - 2, a.type.rank - 1)
+        return where(Any_(axes, True)(singular), np.nan, found)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for trans in ("N", "T", "C"):
+            yield cls(trans), (diagonally_dominant(real(3, 3)), real(3, 2, salt=1))
+            a, b = diagonally_dominant(complexes(2, 3, 3)), complexes(2, 3, 2, salt=1)
+            yield cls(trans), (a, b)
+        for batch, n, k in (((), 0, 2), ((), 2, 0), ((0,), 2, 2), ((2,), 1, 1)):
+            yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))
+
+
+class Inverse(Composite):
+    """The inverse of square matrices; that of a singular one is NaN."""
+
+    factors = fixed_factor_rule("... _ _ -> ... _ _")
+
+    def infer(self, x: Type) -> Type:
+        check_matrices(self, x, square=True)
+        return x
+
+    def expand(self, x: Node) -> Node:
+        # Rows of the identity are reordered before the systems are solved, not the solution after.
+        return swap(Solve("T")(x, Broadcast(x.type.shape)(eye_like(x.type))))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        back = adjoint(out)
+        return [-MatMul()(MatMul()(back, g), back)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else -MatMul()(MatMul()(out, ts[0]), out)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for x in (real(3, 3), complexes(2, 3, 3), real(1, 1), real(0, 0), real(0, 2, 2)):
+            yield cls(), (diagonally_dominant(x),)
+
+
+def _info(x: Type) -> Type:
+    return Type(x.shape[:-2], int32)
+
+
+def _lu_parts(factors: Node) -> tuple[Node, Node]:
+    """Return square matrices with the lower factor below the diagonal, and with the upper factor.
+
+    Those of a wide or tall matrix are completed by rows and columns of the identity.
+    """
+    *batch, m, n = factors.type.shape
+    if m == n:
+        return factors, factors
+    least, rank, zero = min(m, n), len(batch) + 2, constant(0, factors.type.dtype)
+    steps, none = (1,) * rank, (0,) * rank
+    lower = Slice(none, (*batch, m, least), steps)(factors)
+    lower = Pad(none, (*none[2:], 0, m - least), none)(lower, zero)
+    upper = Slice(none, (*batch, least, n), steps)(factors)
+    upper = Pad(none, (*none[2:], n - least, 0), none)(upper, zero)
+    if n > least:
+        corner = Slice((least, 0), (n, n), (1, 1))(eye_like(upper.type))
+        upper = upper + Pad((least, 0), (0, 0), (0, 0))(corner, zero)
+    return lower, upper

@@ -1,0 +1,113 @@
+"""Triangles, diagonals and Hermitian matrices, as formulas over nodes and as StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.graph.dtypes import int32
+from pullback.ops.elementwise.complex_parts import Real
+from pullback.ops.elementwise.functions import cast, equal, greater, greater_equal, where
+from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.kernel import check_matrices
+from pullback.ops.prelude import Composite, Node, Type
+from pullback.ops.samples import complexes, real
+from pullback.ops.shape.iota import Iota
+
+
+def rows_and_columns(shape: Sequence[int]) -> tuple[Node, Node]:
+    """Return the row and the column of each element of matrices."""
+    matrix = tuple(shape[-2:])
+    return Iota(matrix, 0, int32)(), Iota(matrix, 1, int32)()
+
+
+def lower_triangle(x: Node, strict: bool = False) -> Node:
+    """Return the lower triangle of matrices, with or without the diagonal."""
+    rows, columns = rows_and_columns(x.type.shape)
+    return where((greater if strict else greater_equal)(rows, columns), x, 0)
+
+
+def upper_triangle(x: Node, strict: bool = False) -> Node:
+    """Return the upper triangle of matrices, with or without the diagonal."""
+    rows, columns = rows_and_columns(x.type.shape)
+    return where((greater if strict else greater_equal)(columns, rows), x, 0)
+
+
+def triangle(x: Node, lower: bool, strict: bool = False) -> Node:
+    return (lower_triangle if lower else upper_triangle)(x, strict)
+
+
+def on_diagonal(x: Node) -> Node:
+    """Return matrices with everything off the diagonal replaced by 0."""
+    return where(equal(*rows_and_columns(x.type.shape)), x, 0)
+
+
+def off_diagonal(x: Node) -> Node:
+    """Return matrices with the diagonal replaced by 0."""
+    return where(equal(*rows_and_columns(x.type.shape)), 0, x)
+
+
+def eye_like(x: Type) -> Node:
+    """Return an identity matrix of the dtype, with the last dimension's size."""
+    n = x.shape[-1]
+    rows, columns = rows_and_columns((n, n))
+    return cast(equal(rows, columns), x.dtype)
+
+
+def lower_with_half_diagonal(x: Node) -> Node:
+    """Return the lower triangle with half the diagonal: with its adjoint, it adds up to x if x is
+    Hermitian."""
+    low = lower_triangle(x)
+    return low - on_diagonal(x) * 0.5
+
+
+def real_diagonal(x: Node) -> Node:
+    """Return the diagonal's real part as a matrix."""
+    return cast(on_diagonal(Real()(x)), x.type.dtype)
+
+
+def mirrored(x: Node, lower: bool = True) -> Node:
+    """Return the Hermitian matrix that one triangle of x states; the diagonal is made real."""
+    part = triangle(x, lower, strict=True)
+    return part + adjoint(part) + real_diagonal(x)
+
+
+def unmirrored(g: Node, lower: bool = True) -> Node:
+    """Return the adjoint of `mirrored`: the cotangent of the triangle."""
+    return triangle(g + adjoint(g), lower, strict=True) + real_diagonal(g)
+
+
+def hermitian_part(x: Node) -> Node:
+    """Return (x + adjoint of x) / 2."""
+    return (x + adjoint(x)) * 0.5
+
+
+class Hermitian(Composite):
+    """The Hermitian matrix that the lower triangle states, or the upper one.
+
+    Its derivative is that of (x + adjoint of x) / 2, so gradients of functions of it are Hermitian
+    too: they do not depend on which triangle was read.
+    """
+
+    lower: bool = True
+    factors = fixed_factor_rule("... _ _ -> ... _ _")
+
+    def infer(self, x: Type) -> Type:
+        check_matrices(self, x, square=True)
+        return x
+
+    def expand(self, x: Node) -> Node:
+        return mirrored(x, self.lower)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [hermitian_part(g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else hermitian_part(ts[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(3, 3),)
+        yield cls(False), (complexes(2, 3, 3),)
+        yield cls(), (real(0, 2, 2),)

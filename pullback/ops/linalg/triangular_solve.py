@@ -1,0 +1,69 @@
+"""Systems of linear equations with a triangular matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.ops.linalg.kernel import MatrixKernel, swapped, swapped_type
+from pullback.ops.linalg.linear_solve import TRANSPOSES, LinearSolve
+from pullback.ops.linalg.triangles import triangle
+from pullback.ops.prelude import Node, Type
+from pullback.ops.samples import complexes, real
+
+
+class TriangularSolve(LinearSolve, MatrixKernel):
+    """The solution x of op(a) x = b with the lower or upper triangle of a; the rest is not read.
+
+    op is the matrix itself (`trans` is N), its transpose (T) or its adjoint (C). With
+    `unit_diagonal`, the diagonal counts as ones. A zero on the diagonal gives infinities or NaN.
+    """
+
+    lower: bool = True
+    trans: str = "N"
+    unit_diagonal: bool = False
+
+    def stated(self, g: Node) -> Node:
+        return triangle(g, self.lower, strict=self.unit_diagonal)
+
+    def numpy(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        from scipy.linalg.blas import get_blas_funcs  # heavy
+
+        made, trsm = np.empty_like(b), get_blas_funcs("trsm", (a, b))
+        options = {"lower": self.lower, "diag": self.unit_diagonal}
+        for i in np.ndindex(b.shape[:-2]) if b.size else ():
+            made[i] = trsm(1, a[i], b[i], trans_a=TRANSPOSES.index(self.trans), **options)
+        return made
+
+    def on_cpu(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
+        # Both operands as they are in memory: by columns, they are the transposes.
+        (made,) = b.lapack(
+            "trsm", swapped(b, a), swapped(b, rhs), out=(swapped_type(out),), side="R",
+            uplo="U" if self.lower else "L", trans_x=self.trans,
+            diag="U" if self.unit_diagonal else "N",
+        )  # fmt: skip
+        return swapped(b, made)
+
+    def on_cuda(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
+        names = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
+        return b.op(
+            "stablehlo.triangular_solve", a, rhs, out=out, left_side=True, lower=self.lower,
+            unit_diagonal=self.unit_diagonal,
+            transpose_a=f"#stablehlo<transpose {names[self.trans]}>",
+        )  # fmt: skip
+
+    @classmethod
+    def samples(cls) -> Any:
+        for lower in (True, False):
+            for trans, unit in (("N", False), ("T", True), ("C", False)):
+                yield cls(lower, trans, unit), (diagonally_dominant(real(3, 3)), real(3, 2, salt=1))
+                a, b = diagonally_dominant(complexes(2, 3, 3)), complexes(2, 3, 2, salt=1)
+                yield cls(lower, trans, unit), (a, b)
+        for batch, n, k in (((), 0, 2), ((), 2, 0), ((0,), 2, 2), ((2,), 1, 1)):
+            yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))
+
+
+def diagonally_dominant(x: np.ndarray) -> np.ndarray:
+    """Return a matrix that is dominated by its diagonal."""
+    return x + 4 * np.eye(x.shape[-1])
