@@ -31,9 +31,9 @@ from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
-from pullback.functions.predicates import *
 from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
+from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *
 from pullback.functions.rearranging import *

@@ -16,6 +16,9 @@ square roots, so engines cannot disagree on a number. Parameters broadcast and m
 Samples of continuous distributions are differentiable with respect to their parameters.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from pullback.random.continuous import exponential, gamma, normal, truncated_normal, uniform
 from pullback.random.counts import (
     binomial,
@@ -46,9 +49,20 @@ __all__ = [
     "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
     "dirichlet", "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric",
     "gumbel", "key", "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial",
-    "negative_binomial", "normal", "pareto", "permutation", "poisson", "rademacher", "randint",
+    "multivariate_normal", "negative_binomial", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint",
     "rayleigh", "split", "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min",
 ]  # fmt: skip
+
+
+if TYPE_CHECKING:
+    from pullback.random.matrices import multivariate_normal, orthogonal
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load what needs linear algebra at its first use."""
+        if name in ("multivariate_normal", "orthogonal"):
+            return getattr(importlib.import_module("pullback.random.matrices"), name)
+        raise AttributeError(f"module 'pullback.random' has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -296,3 +296,48 @@ def test_invalid_arguments():
         R.poisson(KEY, 1.0, dtype="bool")
     with pytest.raises(DTypeError, match="dtype must be a signed number"):
         R.rademacher(KEY, dtype="u8")
+
+
+# -- vectors and matrices that need a factorization ------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["cholesky", "eigh", "svd"])
+def test_multivariate_normal(method, reference):
+    cov = np.array([[2.0, 0.5], [0.5, 1.0]])
+    x = R.multivariate_normal(KEY, [1.0, -1.0], cov, (N,), "f64", method).numpy()
+    np.testing.assert_allclose(x.mean(0), [1, -1], atol=0.05)
+    np.testing.assert_allclose(np.cov(x.T), cov, atol=0.06)
+    spread = (x - [1, -1]) @ np.linalg.inv(np.linalg.cholesky(cov)).T
+    assert stats.kstest(spread.ravel(), stats.norm.cdf).pvalue > 1e-3
+
+    def draw(mean, root):
+        return R.multivariate_normal(KEY, mean, root @ root.T, (3,), method=method)
+
+    pb.check_grads(draw, [pb.tensor([1.0, 2.0], "f64"), pb.tensor(cov)], order=1)
+
+
+def test_shapes_and_dtypes_of_multivariate_normal(reference):
+    mean, cov = pb.zeros((4, 1, 3)), pb.broadcast_to(pb.eye(3), (2, 3, 3))
+    assert R.multivariate_normal(KEY, mean, cov).shape == (4, 2, 3)
+    assert R.multivariate_normal(KEY, mean, cov, (5, 4, 2), "bf16").dtype is pb.bfloat16
+    singular = R.multivariate_normal(KEY, [0.0, 0.0], pb.ones((2, 2)), method="eigh").numpy()
+    np.testing.assert_allclose(singular[0], singular[1], atol=1e-5)
+    with pytest.raises(ShapeError, match=r"mean and cov must be \[\.\.\., n\]"):
+        R.multivariate_normal(KEY, [0.0, 0.0], pb.eye(3))
+    with pytest.raises(ArgumentError, match='method must be "cholesky"'):
+        R.multivariate_normal(KEY, [0.0], [[1.0]], method="lu")
+
+
+def test_orthogonal_matrices_are_uniformly_distributed(reference):
+    q = R.orthogonal(KEY, 3, (4000,), "f64").numpy()
+    np.testing.assert_allclose(
+        q @ np.swapaxes(q, -1, -2), np.broadcast_to(np.eye(3), q.shape), atol=1e-12
+    )
+    for i in range(3):  # a coordinate of a point on the sphere is uniform
+        assert stats.kstest(q[:, i, i], stats.uniform(-1, 2).cdf).pvalue > 1e-3
+    assert abs((np.linalg.det(q) > 0).mean() - 0.5) < 0.04
+    u = R.orthogonal(KEY, 3, dtype="complex128").numpy()
+    np.testing.assert_allclose(u @ u.conj().T, np.eye(3), atol=1e-12)
+    assert R.orthogonal(KEY, 2, m=5, dtype="f16").dtype is pb.float16
+    wide = R.orthogonal(KEY, 2, (7,), m=5).numpy()
+    np.testing.assert_allclose(wide @ np.swapaxes(wide, -1, -2), [np.eye(2)] * 7, atol=1e-5)
