@@ -8,6 +8,7 @@ from pullback.functions import tree_ravel  # noqa: F401 - sets `tree.ravel`
 from pullback.functions.activations import *
 from pullback.functions.angles import *
 from pullback.functions.arithmetic import *
+from pullback.functions.arrangements import *
 from pullback.functions.averages import *
 from pullback.functions.barriers import *
 from pullback.functions.bitwise import *
@@ -20,13 +21,16 @@ from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
 from pullback.functions.diagonals import *
+from pullback.functions.distances import *
 from pullback.functions.exponentials import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
 from pullback.functions.index_grids import *
 from pullback.functions.index_grids import GridMaker as _GridMaker
+from pullback.functions.index_updates import *
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
+from pullback.functions.masking import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
@@ -37,6 +41,7 @@ from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *
 from pullback.functions.rearranging import *
+from pullback.functions.rectifiers import *
 from pullback.functions.reductions import *
 from pullback.functions.replacing import *
 from pullback.functions.rounding import *
@@ -51,6 +56,7 @@ from pullback.functions.stacking import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
 from pullback.functions.vector_products import *
+from pullback.functions.weighted_products import *
 from pullback.functions.where_take import *
 from pullback.functions.windows import *
 from pullback.lazy import methods

@@ -49,8 +49,9 @@ __all__ = [
     "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
     "dirichlet", "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric",
     "gumbel", "key", "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial",
-    "multivariate_normal", "negative_binomial", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher", "randint",
-    "rayleigh", "split", "t", "triangular", "truncated_normal", "uniform", "wald", "weibull_min",
+    "multivariate_normal", "negative_binomial", "normal", "orthogonal", "pareto", "permutation",
+    "poisson", "rademacher", "randint", "rayleigh", "split", "t", "triangular",
+    "truncated_normal", "uniform", "wald", "weibull_min",
 ]  # fmt: skip
 
 
