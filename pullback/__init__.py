@@ -15,6 +15,7 @@ import pullback.static  # prints graphs
 from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
 from pullback.api import checkpoint_policies
 from pullback.api.applied import apply_along_axis, apply_over_axes, fromfunction
+from pullback.api.associative_scan import associative_scan
 from pullback.api.auto_shard import auto_shard
 from pullback.api.check_grads import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
@@ -107,7 +108,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "jacfwd", "jacrev", "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint",
         "checkpoint_name", "checkpoint_policies", "memory_plan", "MemoryPlan",
         # batching, loops and choices
-        "vmap", "map", "scan", "fori_loop", "while_loop", "cond", "switch",
+        "vmap", "map", "scan", "associative_scan", "fori_loop", "while_loop", "cond", "switch",
         # programs
         "compile", "load_compiled", "trace", "backward_on_trace", "Trace", "eval_shape", "ir",
         # sharding and communication
@@ -126,8 +127,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         """Load a heavy module at its first use; hint at names that differ from NumPy's."""
         if name in _LOADED_WHEN_USED:
             return importlib.import_module(f"pullback.{name}")
-        more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
-        ours = (pullback.interop.numpy.NAMES | more).get(name)
+        ours = pullback.interop.numpy.NAMES.get(name)
         hint = f": it is pullback.{ours} here" if ours else ""
         raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)
 

@@ -66,7 +66,12 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def unflatten(structure: Any, values: Iterable[Any]) -> Any:
-    """Return the tree of a structure, as `flatten` returns it, with other leaves."""
+    """Return the tree of a structure, as `flatten` returns it, with other leaves.
+
+    >>> leaves, structure = pb.tree.flatten({"a": 1, "b": [2, 3]})
+    >>> pb.tree.unflatten(structure, [10 * v for v in leaves])
+    {'a': 10, 'b': [20, 30]}
+    """
     try:
         return optree.tree_unflatten(structure, values)
     except ValueError as error:

@@ -148,7 +148,12 @@ def process_index() -> int:
 
 
 def process_count() -> int:
-    """The number of processes."""
+    """The number of processes.
+
+    >>> import pullback as pb
+    >>> pb.distributed.process_count()
+    1
+    """
     return processes.current_processes().count
 
 
@@ -164,13 +169,22 @@ def devices() -> list[Device]:
 
 
 def local_devices() -> list[Device]:
-    """The devices of this process."""
+    """The devices of this process.
+
+    >>> import pullback as pb
+    >>> pb.distributed.local_devices()[0] in pb.distributed.devices()
+    True
+    """
     return [d for d in devices() if d.process == process_index()]
 
 
 @validated
 def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
-    """Return when all processes have reached this call."""
+    """Return when all processes have reached this call.
+
+    >>> import pullback as pb
+    >>> pb.distributed.barrier("loaded")
+    """
     agree(name, "", timeout)
 
 
@@ -180,13 +194,21 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
 
     Otherwise `ProcessMismatch` says which process has what, or which did not come. A tag may be
     used again.
+
+    >>> import pullback as pb
+    >>> pb.distributed.agree("version", pb.__version__)
     """
     compare_members(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
 @validated
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
-    """Return what each process says under a tag, by process index."""
+    """Return what each process says under a tag, by process index.
+
+    >>> import pullback as pb
+    >>> pb.distributed.exchange("name", "a")
+    ['a']
+    """
     return processes.current_processes().exchange(tag, word, timeout)
 
 

@@ -15,7 +15,7 @@ from pullback.functions.arguments import (
     one_or_many,
     ordered_axes,
 )
-from pullback.functions.joining import pad
+from pullback.functions.padding import pad
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
 from pullback.lazy.tensor import Tensor, wrap

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pullback.functions import tree_ravel  # noqa: F401 - sets `tree.ravel`
 from pullback.functions.activations import *
+from pullback.functions.along_axis import *
 from pullback.functions.angles import *
 from pullback.functions.arithmetic import *
 from pullback.functions.arrangements import *
@@ -22,6 +23,7 @@ from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
 from pullback.functions.diagonals import *
 from pullback.functions.distances import *
+from pullback.functions.einstein import *
 from pullback.functions.exponentials import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
@@ -35,6 +37,7 @@ from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
+from pullback.functions.padding import *
 from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
 from pullback.functions.predicates import *
@@ -46,6 +49,7 @@ from pullback.functions.reductions import *
 from pullback.functions.replacing import *
 from pullback.functions.rounding import *
 from pullback.functions.scales import *
+from pullback.functions.segments import *
 from pullback.functions.set_operations import *
 from pullback.functions.sets import *
 from pullback.functions.shape import *
@@ -63,13 +67,15 @@ from pullback.lazy import methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
+from pullback.lazy.torch_methods import TorchMethods
 
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
         if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
     )  # fmt: skip
+    __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
-methods.bind_methods(hooks.functions)
+methods.bind_methods(hooks.functions, methods.Methods, TorchMethods)

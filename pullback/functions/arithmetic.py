@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from pullback.functions.arguments import apply, fresh, node
-from pullback.functions.factory import UnaryFunction, binary, float_binary, float_unary, unary
+from pullback.functions.factory import (
+    BinaryFunction,
+    UnaryFunction,
+    binary,
+    float_binary,
+    float_unary,
+    unary,
+)
 from pullback.lazy.operators import (
     NUMBERS,
     as_tensor,
@@ -24,25 +31,29 @@ from pullback.ops.elementwise.power import IntegerPow, Pow
 from pullback.ops.elementwise.roots import Cbrt, Rsqrt, Sqrt
 from pullback.typing import ArrayLike
 
-add = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
-subtract = binary("subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]")
-multiply = binary("multiply", Mul, "Product of two tensors.", "[1, 2], [3, 4] -> [3, 8]")
-divide = float_binary(
+add: BinaryFunction = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
+subtract: BinaryFunction = binary(
+    "subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]"
+)
+multiply: BinaryFunction = binary(
+    "multiply", Mul, "Product of two tensors.", "[1, 2], [3, 4] -> [3, 8]"
+)
+divide: BinaryFunction = float_binary(
     "divide", Div, "Quotient of two tensors; integers are converted to floats first.",
     "[1, 2], 4 -> [0.25, 0.5]",
 )  # fmt: skip
-floor_divide = binary(
+floor_divide: BinaryFunction = binary(
     "floor_divide", FloorDiv, "Quotient rounded toward negative infinity.", "[7, -7], 2 -> [3, -4]"
 )
-remainder = binary(
+remainder: BinaryFunction = binary(
     "remainder", Mod, "Remainder of floor division; it has the sign of the divisor.",
     "[7, -7], 4 -> [3, 1]",
 )  # fmt: skip
-maximum = binary(
+maximum: BinaryFunction = binary(
     "maximum", Maximum, "Larger of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [3, 5]",
 )  # fmt: skip
-minimum = binary(
+minimum: BinaryFunction = binary(
     "minimum", Minimum, "Smaller of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [1, 2]",
 )  # fmt: skip
@@ -58,7 +69,7 @@ nextafter = float_binary(
     "1.0, 2.0 -> 1.0000001...",
 )  # fmt: skip
 
-negative = unary("negative", Neg, "Negative of each element.", "[1, -2] -> [-1, 2]")
+negative: UnaryFunction = unary("negative", Neg, "Negative of each element.", "[1, -2] -> [-1, 2]")
 abs: UnaryFunction = unary(
     "abs", Abs, "Magnitude of each element; its gradient at 0 is 0.", "[-1.5, 2.0] -> [1.5, 2.0]"
 )

@@ -1,13 +1,13 @@
 """Identities that restrict derivatives or the compiler."""
 
-from pullback.functions.factory import unary
+from pullback.functions.factory import UnaryFunction, unary
 from pullback.ops.wrap.identity import Contiguous, OptimizationBarrier, StopGradient
 
 stop_gradient = unary(
     "stop_gradient", StopGradient, "The same value, as a constant of every derivative.",
     "[1.0, 2.0] -> [1.0, 2.0]",
 )  # fmt: skip
-contiguous = unary(
+contiguous: UnaryFunction = unary(
     "contiguous", Contiguous,
     "The same value; the engine chooses memory layouts, so this only marks a place in the graph.",
     "[1, 2] -> [1, 2]",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from pullback.errors import ArgumentError
+from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import Tensor, as_tensor, literal, operands
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
@@ -13,7 +14,7 @@ from pullback.functions.index_grids import index_in_mode
 from pullback.functions.joining import stack
 from pullback.functions.reductions import any as any_of
 from pullback.functions.shape import broadcast_arrays
-from pullback.functions.where_take import take_along_axis, where
+from pullback.functions.where_take import where
 from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import bool_
 from pullback.lazy.tensor import wrap

@@ -30,24 +30,24 @@ def _comparison_function(name: str, op: type[Op], summary: str, example: str) ->
     return described(function, name, summary, example)
 
 
-equal = _comparison_function(
+equal: BinaryFunction = _comparison_function(
     "equal", ops.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
 )
-not_equal = _comparison_function(
+not_equal: BinaryFunction = _comparison_function(
     "not_equal", ops.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
 )
-less = _comparison_function(
+less: BinaryFunction = _comparison_function(
     "less", ops.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
 )
-less_equal = _comparison_function(
+less_equal: BinaryFunction = _comparison_function(
     "less_equal", ops.LessEqual, "Whether the first is at most the second.",
     "[1, 3], 2 -> [True, False]",
 )  # fmt: skip
-greater = _comparison_function(
+greater: BinaryFunction = _comparison_function(
     "greater", ops.Greater, "Whether the first is greater than the second.",
     "[1, 3], 2 -> [False, True]",
 )  # fmt: skip
-greater_equal = _comparison_function(
+greater_equal: BinaryFunction = _comparison_function(
     "greater_equal", ops.GreaterEqual, "Whether the first is at least the second.",
     "[1, 2], 2 -> [False, True]",
 )  # fmt: skip
@@ -72,19 +72,19 @@ def _logical_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
     return [bool_argument(x1), bool_argument(x2)]
 
 
-logical_and = binary(
+logical_and: BinaryFunction = binary(
     "logical_and", ops.LogicalAnd, "Whether both are true.",
     "[True, False], True -> [True, False]", _logical_operands,
 )  # fmt: skip
-logical_or = binary(
+logical_or: BinaryFunction = binary(
     "logical_or", ops.LogicalOr, "Whether at least one is true.",
     "[True, False], False -> [True, False]", _logical_operands,
 )  # fmt: skip
-logical_xor = binary(
+logical_xor: BinaryFunction = binary(
     "logical_xor", ops.LogicalXor, "Whether exactly one is true.",
     "[True, False], True -> [False, True]", _logical_operands,
 )  # fmt: skip
-logical_not = unary(
+logical_not: UnaryFunction = unary(
     "logical_not", ops.LogicalNot, "Whether each element is false.",
     "[True, False] -> [False, True]", bool_argument,
 )  # fmt: skip

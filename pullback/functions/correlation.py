@@ -6,7 +6,7 @@ from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.complex_parts import conj
-from pullback.functions.joining import pad
+from pullback.functions.padding import pad
 from pullback.functions.products import matmul
 from pullback.functions.shape import flip, shaped
 from pullback.functions.where_take import take

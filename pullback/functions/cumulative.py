@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple, overload
+
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import axis_of, float_node, node, record_as, summand_argument
+from pullback.functions.shape import flatten
 from pullback.graph.arguments import validated
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.cumulative.cumulative import CumLogSumExp, CumProd, CumSum
-from pullback.ops.cumulative.extrema import CumMax, CumMin
+from pullback.ops.cumulative.extrema import CumArgMax, CumArgMin, CumMax, CumMin
 from pullback.ops.shape.concat_pad import Pad
 from pullback.typing import ArrayLike, DTypeLike
 
@@ -40,24 +43,95 @@ def cumulative_prod(
     return _cumulative("cumulative_prod", CumProd, x, axis, dtype, 1 if include_initial else None)
 
 
-def cummax(x: ArrayLike, axis: int | None = None) -> Tensor:
-    """Return the cumulative maximum along an axis.
+@validated
+def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the cumulative sum along an axis, or of the flattened tensor, as in NumPy.
+
+    >>> pb.cumsum([[1, 2], [3, 4]]).tolist(), pb.cumsum([[1, 2], [3, 4]], axis=0).tolist()
+    ([1, 3, 6, 10], [[1, 2], [4, 6]])
+    """
+    return _cumulative("cumsum", CumSum, _cumulative_flat(x, axis), axis, dtype, None)
+
+
+@validated
+def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the cumulative product along an axis, or of the flattened tensor, as in NumPy.
+
+    >>> pb.cumprod([[1, 2], [3, 4]]).tolist()
+    [1, 2, 6, 24]
+    """
+    return _cumulative("cumprod", CumProd, _cumulative_flat(x, axis), axis, dtype, None)
+
+
+def _cumulative_flat(x: ArrayLike, axis: int | None) -> ArrayLike:
+    return flatten(x) if axis is None else x
+
+
+class CumulativeExtremum(NamedTuple):
+    """The result of `cummax` and `cummin` with `return_indices`."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@overload
+def cummax(
+    x: ArrayLike, axis: int | None = None, *, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def cummax(
+    x: ArrayLike, axis: int | None = None, *, return_indices: Literal[True]
+) -> CumulativeExtremum: ...
+@validated
+def cummax(
+    x: ArrayLike, axis: int | None = None, *, return_indices: bool = False
+) -> Tensor | CumulativeExtremum:
+    """Return the cumulative maximum along an axis; NaN stays the largest from where it occurs.
+
+    With `return_indices`, also return the index of the element that holds each maximum: the first
+    of equal ones, which is the one that gets the gradient.
 
     >>> pb.cummax([1, 3, 2]).tolist()
     [1, 3, 3]
+    >>> pb.cummax([1, 3, 2], return_indices=True).indices.tolist()
+    [0, 1, 1]
     """
-    a = node(x)
-    return record_as("cummax", CumMax(_cumulative_axis("cummax", a, axis), False), a)
+    return _cumulative_extremum("cummax", CumMax, CumArgMax, x, axis, return_indices)
 
 
-def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
-    """Return the cumulative minimum along an axis.
+@overload
+def cummin(
+    x: ArrayLike, axis: int | None = None, *, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def cummin(
+    x: ArrayLike, axis: int | None = None, *, return_indices: Literal[True]
+) -> CumulativeExtremum: ...
+@validated
+def cummin(
+    x: ArrayLike, axis: int | None = None, *, return_indices: bool = False
+) -> Tensor | CumulativeExtremum:
+    """Return the cumulative minimum along an axis; NaN stays the smallest from where it occurs.
+
+    With `return_indices`, also return the index of the element that holds each minimum: the first
+    of equal ones, which is the one that gets the gradient.
 
     >>> pb.cummin([3, 1, 2]).tolist()
     [3, 1, 1]
     """
+    return _cumulative_extremum("cummin", CumMin, CumArgMin, x, axis, return_indices)
+
+
+def _cumulative_extremum(
+    op: str, values: type[CumMax] | type[CumMin], indices: type[CumArgMax] | type[CumArgMin],
+    x: ArrayLike, axis: int | None, return_indices: bool,
+) -> Tensor | CumulativeExtremum:  # fmt: skip
     a = node(x)
-    return record_as("cummin", CumMin(_cumulative_axis("cummin", a, axis), False), a)
+    along = _cumulative_axis(op, a, axis)
+    found = record_as(op, values(along, False), a)
+    if not return_indices:
+        return found
+    return CumulativeExtremum(found, record_as(op, indices(along, False), a))
 
 
 def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
@@ -72,8 +146,11 @@ def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
     )
 
 
+logcumsumexp = cumlogsumexp  # PyTorch's name
+
+
 def _cumulative_axis(op: str, x: Node, axis: int | None) -> int:
-    """The axis, which may be omitted for a vector."""
+    """The axis, which may be omitted for a vector (and was, if the tensor was flattened)."""
     if axis is None and x.type.rank != 1:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.type.rank}", op=op)
     return axis_of(op, 0 if axis is None else axis, x.type.rank)
@@ -93,4 +170,7 @@ def _cumulative(
     return record(Pad(before, none, none), (result._node, constant(initial, a.type.dtype)))
 
 
-__all__ = ["cumlogsumexp", "cummax", "cummin", "cumulative_prod", "cumulative_sum"]
+__all__ = [
+    "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "logcumsumexp",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from pullback.functions.arguments import Tensor, as_tensor, literal
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, ones
 from pullback.functions.data_types import astype
-from pullback.functions.joining import pad
+from pullback.functions.padding import pad
 from pullback.functions.products import diagonal, tril
 from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import scatter, take, where

@@ -6,12 +6,18 @@ from pullback.ops.elementwise import exponential as ops
 exp: UnaryFunction = float_unary(
     "exp", ops.Exp, "e raised to the power of each element.", "0.0 -> 1.0"
 )
-exp2 = float_unary("exp2", ops.Exp2, "2 raised to the power of each element.", "3.0 -> 8.0")
-expm1 = float_unary("expm1", ops.Expm1, "exp(x) - 1, accurate near 0.", "0.0 -> 0.0")
+exp2: UnaryFunction = float_unary(
+    "exp2", ops.Exp2, "2 raised to the power of each element.", "3.0 -> 8.0"
+)
+expm1: UnaryFunction = float_unary("expm1", ops.Expm1, "exp(x) - 1, accurate near 0.", "0.0 -> 0.0")
 log: UnaryFunction = float_unary("log", ops.Log, "Natural logarithm of each element.", "1.0 -> 0.0")
 log1p: UnaryFunction = float_unary("log1p", ops.Log1p, "log(1 + x), accurate near 0.", "0.0 -> 0.0")
-log2 = float_unary("log2", ops.Log2, "Base-2 logarithm of each element.", "8.0 -> 3.0")
-log10 = float_unary("log10", ops.Log10, "Base-10 logarithm of each element.", "1.0 -> 0.0")
+log2: UnaryFunction = float_unary(
+    "log2", ops.Log2, "Base-2 logarithm of each element.", "8.0 -> 3.0"
+)
+log10: UnaryFunction = float_unary(
+    "log10", ops.Log10, "Base-10 logarithm of each element.", "1.0 -> 0.0"
+)
 logaddexp = float_binary(
     "logaddexp", ops.LogAddExp, "log(exp(x1) + exp(x2)), without overflow.", "0.0, 0.0 -> 0.6931..."
 )

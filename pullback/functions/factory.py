@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from pullback.errors import PullbackError
 from pullback.functions.arguments import axes_argument, float_arguments, float_node, node, operands
+from pullback.functions.masked import masked_extremum, selected
 from pullback.graph.node import Node
 from pullback.lazy.operators import renamed_for_operator
 from pullback.lazy.record import record
@@ -36,16 +37,40 @@ class BinaryFunction(Protocol):
 
 
 class ReductionFunction(Protocol):
-    """A function that combines elements over axes."""
+    """A function that combines elements over axes, perhaps only those that `where` selects."""
 
-    def __call__(self, x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(
+        self, x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+        *, where: ArrayLike | None = None,
+    ) -> Tensor: ...  # fmt: skip
     def __get__(self, x: Any, owner: type | None = None, /) -> BoundReduction: ...
 
 
 class BoundReduction(Protocol):
     """A reduction as a method."""
 
-    def __call__(self, axis: Axis = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(
+        self, axis: Axis = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    ) -> Tensor: ...
+
+
+class ExtremumFunction(Protocol):
+    """A reduction without a value for no elements, unless `initial` gives one."""
+
+    def __call__(
+        self, x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+        *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+    ) -> Tensor: ...  # fmt: skip
+    def __get__(self, x: Any, owner: type | None = None, /) -> BoundExtremum: ...
+
+
+class BoundExtremum(Protocol):
+    """Such a reduction as a method."""
+
+    def __call__(
+        self, axis: Axis = None, keepdims: bool = False,
+        *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+    ) -> Tensor: ...  # fmt: skip
 
 
 def unary(
@@ -94,14 +119,38 @@ def float_binary(name: str, op: type[Op], summary: str, example: str) -> BinaryF
 
 
 def reduction(
-    name: str, op: Callable[[tuple[int, ...], bool], Op], summary: str, example: str,
+    name: str, op: Callable[[tuple[int, ...], bool], Op], neutral: Any, summary: str, example: str,
     operand: Callable[[ArrayLike], Node] = node,
 ) -> ReductionFunction:  # fmt: skip
-    """The function `name(x, axis, keepdims)` that applies `op(axes, keepdims)`."""
+    """The function `name(x, axis, keepdims)` that applies `op(axes, keepdims)`. Elements that
+    `where` leaves out are replaced by `neutral`."""
 
-    def function(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def function(
+        x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+        *, where: ArrayLike | None = None,
+    ) -> Tensor:  # fmt: skip
         a = operand(x)
+        if where is not None:
+            a = selected(name, a, where, neutral)
         return record(op(axes_argument(name, axis, a.type.rank), keepdims), (a,))
+
+    return described(function, name, summary, example)
+
+
+def extremum(
+    name: str, op: Callable[[tuple[int, ...], bool], Op], larger: bool, summary: str, example: str
+) -> ExtremumFunction:
+    """The function `name(x, axis, keepdims, initial, where)` that applies `op(axes, keepdims)`."""
+
+    def function(
+        x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+        *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+    ) -> Tensor:  # fmt: skip
+        a = node(x)
+        made = op(axes_argument(name, axis, a.type.rank), keepdims)
+        if initial is None and where is None:
+            return record(made, (a,))
+        return masked_extremum(name, made, larger, a, initial, where)
 
     return described(function, name, summary, example)
 

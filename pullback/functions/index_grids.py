@@ -21,7 +21,7 @@ from pullback.graph.arguments import function, sequence, shown
 from pullback.graph.dtypes import int64
 from pullback.lazy.host_reads import read
 from pullback.lazy.record import record
-from pullback.ops.index.checked import CheckedIndex
+from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 

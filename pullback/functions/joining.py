@@ -1,4 +1,4 @@
-"""Joining, splitting, repeating and padding tensors."""
+"""Joining, splitting and repeating tensors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from pullback.functions.arguments import (
     fresh,
     integer,
     integer_node,
-    node,
     one_or_many,
     shape_of,
 )
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.arguments import shown, validated
-from pullback.graph.node import Node, constant
+from pullback.graph.node import Node
 from pullback.lazy.host_data import length_of_host_data
-from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar_operand
+from pullback.lazy.operators import as_tensor, node_of, operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.shape.concat_pad import Concat, Pad
+from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.shape.roll import Roll
-from pullback.typing import ArrayLike, Axis, Number, Shape
+from pullback.typing import ArrayLike, Axis, Shape
 
 _GROUP = 64  # the most operands of one concatenation
 
@@ -192,39 +191,6 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
 
 
 @validated
-def pad(
-    x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
-    value: Number | Tensor = 0,
-) -> Tensor:  # fmt: skip
-    """Add `value` around the elements: `padding` is a number, a pair, or a pair per dimension.
-
-    >>> pb.pad([1, 2], (1, 2)).tolist()
-    [0, 1, 2, 0, 0]
-    """
-    x = as_tensor(x)
-    pairs = _pad_pairs(padding, x.ndim)
-    filler = number(value)
-    if type(filler) in NUMBERS:
-        fill = constant(filler, x.dtype) if filler == 0 else scalar_operand(filler, x.dtype)
-    else:
-        fill = node(as_tensor(filler).astype(x.dtype))
-    low, high = (tuple(pair[i] for pair in pairs) for i in (0, 1))
-    return record(Pad(low, high, (0,) * x.ndim), (node_of(x), fill))
-
-
-def _pad_pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
-    if not isinstance(padding, (tuple, list)):
-        padding = (padding, padding)
-    if len(padding) == 2 and not any(isinstance(p, (tuple, list)) for p in padding):
-        padding = [padding] * rank
-    if len(padding) != rank or any(not isinstance(p, (tuple, list)) for p in padding):
-        message = f"padding must be a pair for each of the {rank} dimensions, got {padding}"
-        raise ArgumentError(message, op="pad")
-    what = "an amount of padding"
-    return [(integer("pad", low, what), integer("pad", high, what)) for low, high in padding]
-
-
-@validated
 def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate a tensor by `k` times 90 degrees in a plane, from the first axis to the second.
 
@@ -241,4 +207,4 @@ def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     return swapaxes(flip(x, b), a, b) if turns == 1 else flip(swapaxes(x, a, b), b)
 
 
-__all__ = ["concat", "pad", "repeat", "roll", "rot90", "split", "stack", "tile", "unstack"]
+__all__ = ["concat", "repeat", "roll", "rot90", "split", "stack", "tile", "unstack"]

@@ -26,7 +26,7 @@ from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float32, int64
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
-from pullback.ops.index.checked import CheckedIndex
+from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, Axis, DTypeLike
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.errors import ArgumentError, ShapeError
+from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, one_or_many
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.shape import flatten
 from pullback.functions.sorting import argsort, sort
-from pullback.functions.where_take import take_along_axis
 from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import complex64, complex128, float64
 from pullback.typing import ArrayLike, Shape

@@ -11,7 +11,7 @@ from pullback.functions import reductions
 from pullback.functions.arguments import Tensor, along, as_tensor, axis_of
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.joining import pad
+from pullback.functions.padding import pad
 from pullback.functions.shape import flatten, moveaxis, shaped
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import uint8

@@ -14,6 +14,7 @@ from pullback.functions.arguments import (
     record_as,
 )
 from pullback.functions.reductions import sum
+from pullback.functions.shape import moveaxis
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
@@ -30,7 +31,7 @@ from pullback.ops.linalg.matmul import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
-from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
@@ -66,7 +67,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
     >>> pb.tensordot([[1, 2], [3, 4]], [[1, 0], [0, 1]]).item()
     5
     """
-    a, b = _product_operands(x1, x2)
+    a, b = product_operands(x1, x2)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             message = f"axes must be a number or two lists, got {axes}"
@@ -80,7 +81,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
     return record_as("tensordot", DotGeneral((left, right), ((), ())), a, b)
 
 
-def _product_operands(*xs: ArrayLike) -> list[Node]:
+def product_operands(*xs: ArrayLike) -> list[Node]:
     """Operands of one dtype, in which Python numbers count as tensors."""
     return operands(*[as_tensor(x) for x in xs])
 
@@ -91,7 +92,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
     >>> pb.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    a, b = _product_operands(x1, x2)
+    a, b = product_operands(x1, x2)
     rank = min(a.type.rank, b.type.rank)
     axis = axis_of("vecdot", axis, rank) - rank  # from the end: broadcasting aligns the ends
     if a.type.shape[axis] != b.type.shape[axis]:
@@ -109,7 +110,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
-    a, b = _product_operands(x1, x2)
+    a, b = product_operands(x1, x2)
     if a.type.rank != 1 or b.type.rank != 1:
         message = f"needs two vectors, got {a.type} and {b.type}"
         raise ShapeError(message, op="outer", code="E3002")
@@ -117,40 +118,41 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
 
 
 @validated
-def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
-    """Return the sum of products that the subscripts describe, as in NumPy.
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """Return the diagonal in the plane of two axes, `offset` places above the main one, as the last
+    axis of the result. (`pb.linalg.diagonal` takes that of the last two axes.)
 
-    >>> pb.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1]).tolist()
-    [3, 7]
+    >>> pb.diagonal([[1, 2], [3, 4]]).tolist(), pb.diagonal([[1, 2], [3, 4]], 1).tolist()
+    ([1, 4], [2])
     """
-    if not xs:
-        raise ArgumentError("needs at least one operand", op="einsum")
-    return record(Einsum(subscripts), tuple(_product_operands(*xs)))
+    return _diagonal("diagonal", x, offset, axis1, axis2)
 
 
-@validated
-def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
-    """Return the diagonal of the last two dimensions, `offset` places above the main one.
-
-    >>> pb.diagonal([[1, 2], [3, 4]]).tolist()
-    [1, 4]
-    """
+def _diagonal(op: str, x: ArrayLike, offset: int, axis1: int, axis2: int) -> Tensor:
     x = as_tensor(x)
-    rows, columns = _matrix_shape("diagonal", x)
+    _matrix_shape(op, x)
+    plane = ordered_axes(op, (axis1, axis2), x.ndim)
+    rows, columns = (x.shape[i] for i in plane)
     first, start = max(-offset, 0), max(offset, 0)
     n = max(min(rows - first, columns - start), 0)
-    square = x[..., first : first + n, start : start + n]
+    matrices = moveaxis(x, plane, (-2, -1))
+    square = matrices[..., first : first + n, start : start + n]
     return record(Einsum("...ii->...i"), (node_of(square),))
 
 
 @validated
-def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
-    """Return the sum of the diagonal of the last two dimensions (`pb.trace` records programs).
+def matrix_trace(
+    x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1,
+    dtype: DTypeLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the sum of the diagonal in the plane of two axes, the last two by default.
+
+    (`pb.trace` records programs.)
 
     >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
     5
     """
-    return sum(diagonal(x, offset), axis=-1)
+    return sum(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 def tril(x: ArrayLike, k: int = 0) -> Tensor:
@@ -191,5 +193,5 @@ def _matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
 
 
 __all__ = [
-    "diagonal", "einsum", "matmul", "matrix_trace", "outer", "tensordot", "tril", "triu", "vecdot",
+    "diagonal", "matmul", "matrix_trace", "outer", "tensordot", "tril", "triu", "vecdot",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
+from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import Tensor, as_tensor, axes_argument, float_node, literal, node
 from pullback.functions.averages import weights_along
 from pullback.functions.comparisons import isfinite, isnan
@@ -23,7 +24,7 @@ from pullback.functions.known_values import known_values
 from pullback.functions.quantile_positions import INDEX, POSITION, neighbours, within
 from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.sorting import argsort, sort
-from pullback.functions.where_take import take, take_along_axis, where
+from pullback.functions.where_take import take, where
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.lazy.hooks import hooks

@@ -9,13 +9,15 @@ from pullback.functions.arguments import (
     node,
     summand_argument,
 )
-from pullback.functions.factory import ReductionFunction, reduction
+from pullback.functions.factory import ExtremumFunction, ReductionFunction, extremum, reduction
+from pullback.functions.masked import selected, with_initial
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
+from pullback.ops.elementwise.arithmetic import Add, Mul
 from pullback.ops.reduce.extrema import ArgMax, ArgMin, Max, Min
 from pullback.ops.reduce.reductions import All, Any_, Prod, Sum
 from pullback.ops.shape.axes import ExpandDims
@@ -24,47 +26,65 @@ from pullback.typing import ArrayLike, Axis, DTypeLike
 
 
 def sum(
-    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Tensor:
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+    *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
     """Sum over axes (all of them by default); bools and integers are summed in 64 bits.
+
+    Only elements where the mask `where` is true count; `initial` is added to each sum.
 
     >>> pb.sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
+    >>> pb.sum([1, 2, 3], where=[True, False, True], initial=10).item()
+    14
     """
     a = summand_argument("sum", x, dtype)
-    return record(Sum(axes_argument("sum", axis, a.type.rank), keepdims), (a,))
+    if where is not None:
+        a = selected("sum", a, where, 0)
+    total = record(Sum(axes_argument("sum", axis, a.type.rank), keepdims), (a,))
+    return total if initial is None else with_initial("sum", Add, total, initial)
 
 
 def prod(
-    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Tensor:
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+    *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
     """Product over axes (all of them by default); its gradient is exact where elements are 0.
+
+    Only elements where the mask `where` is true count; each product is multiplied by `initial`.
 
     >>> pb.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
     """
     a = summand_argument("prod", x, dtype)
-    return record(Prod(axes_argument("prod", axis, a.type.rank), keepdims), (a,))
+    if where is not None:
+        a = selected("prod", a, where, 1)
+    total = record(Prod(axes_argument("prod", axis, a.type.rank), keepdims), (a,))
+    return total if initial is None else with_initial("prod", Mul, total, initial)
 
 
-max: ReductionFunction = reduction(
-    "max", Max, "Largest element over axes; NaN wins, and equal elements share the gradient.",
+max: ExtremumFunction = extremum(
+    "max", Max, True,
+    "Largest element over axes; NaN wins, and equal elements share the gradient.\n\n"
+    "`initial` is the least that the result can be; it is needed with a mask `where`.",
     "[[1, 5], [3, 4]], axis=1 -> [5, 4]",
 )  # fmt: skip
-min: ReductionFunction = reduction(
-    "min", Min, "Smallest element over axes; NaN wins, and equal elements share the gradient.",
+min: ExtremumFunction = extremum(
+    "min", Min, False,
+    "Smallest element over axes; NaN wins, and equal elements share the gradient.\n\n"
+    "`initial` is the most that the result can be; it is needed with a mask `where`.",
     "[[1, 5], [3, 4]], axis=0 -> [1, 4]",
 )  # fmt: skip
 any: ReductionFunction = reduction(
-    "any", Any_, "Whether any element over axes is nonzero.",
+    "any", Any_, False, "Whether any element over axes, where the mask is true, is nonzero.",
     "[[0, 0], [0, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
 all: ReductionFunction = reduction(
-    "all", All, "Whether all elements over axes are nonzero.",
+    "all", All, True, "Whether all elements over axes, where the mask is true, are nonzero.",
     "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
-count_nonzero = reduction(
-    "count_nonzero", Sum, "Number of nonzero elements over axes.",
+count_nonzero: ReductionFunction = reduction(
+    "count_nonzero", Sum, 0, "Number of nonzero elements over axes, where the mask is true.",
     "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_argument(x), int64),
 )  # fmt: skip
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, axis_of
+from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
 from pullback.functions.index_grids import index_in_mode
-from pullback.functions.shape import broadcast_shapes, flatten, shaped, spread
+from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import scatter, take, where
 from pullback.graph.dtypes import bool_, int64
 from pullback.typing import ArrayLike
@@ -40,34 +40,6 @@ def put(
         return shaped(x, x.shape)
     values = take(values, arange(places.size) % values.size)
     return shaped(scatter(flatten(x), places, values), x.shape)
-
-
-@composed
-def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None) -> Tensor:
-    """Return a tensor with values at indices along an axis: each element of `values` has an index
-    of its own. It undoes `take_along_axis`.
-
-    >>> pb.put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, axis=1).tolist()
-    [[1, 9], [9, 4]]
-    """
-    x, places = as_tensor(x), as_tensor(indices)
-    if axis is None:
-        flat = put_along_axis(flatten(x), flatten(places), values, 0)
-        return shaped(flat, x.shape)
-    axis = axis_of("put_along_axis", axis, x.ndim)
-    if places.ndim != x.ndim:
-        message = (
-            f"x and indices must have the same rank, got {x._node.type} and {places._node.type}"
-        )
-        raise ShapeError(message, op="put_along_axis")
-    others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
-    wide = broadcast_shapes(*others)
-    places = spread(places, (*wide[:axis], places.shape[axis], *wide[axis + 1 :]))
-    index = [
-        shaped(arange(n), (1,) * i + (n,) + (1,) * (x.ndim - i - 1)) if i != axis else places
-        for i, n in enumerate(x.shape)
-    ]
-    return scatter(x, tuple(index), astype(values, x.dtype))
 
 
 @composed
@@ -107,4 +79,4 @@ def _masked(op: str, x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> tuple[
     return x, shaped(chosen, x.shape), flatten(astype(values, x.dtype))
 
 
-__all__ = ["place", "put", "put_along_axis", "putmask"]
+__all__ = ["place", "put", "putmask"]

@@ -48,14 +48,22 @@ def _resolve_new_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
     return tuple(x.size // known if n == -1 else n for n in wanted)
 
 
-def flatten(x: ArrayLike) -> Tensor:
-    """Return the elements, in row-major order, as a vector.
+def flatten(x: ArrayLike, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Return the elements, in row-major order, as a vector; or with the dimensions from `start_dim`
+    to `end_dim` joined to one.
 
-    >>> pb.flatten([[1, 2], [3, 4]]).tolist()
-    [1, 2, 3, 4]
+    >>> pb.flatten([[1, 2], [3, 4]]).tolist(), pb.flatten(pb.ones((2, 3, 4)), 1).shape
+    ([1, 2, 3, 4], (2, 12))
     """
     x = as_tensor(x)
-    return shaped(x, (x.size,))
+    if (type(start_dim), start_dim, end_dim) == (int, 0, -1):
+        return shaped(x, (x.size,))
+    first, last = (arguments.axis_of("flatten", i, max(x.ndim, 1)) for i in (start_dim, end_dim))
+    if first > last:
+        message = f"start_dim must not come after end_dim, got {start_dim} and {end_dim}"
+        raise ShapeError(message, op="flatten")
+    joined = math.prod(x.shape[first : last + 1])
+    return shaped(x, (*x.shape[:first], joined, *x.shape[last + 1 :]))
 
 
 def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:

@@ -51,7 +51,12 @@ def reshard(
 def with_sharding_constraint(
     x: ArrayLike, sharding: Sharding | DeviceMesh | P | None, spec: P | None = None
 ) -> Tensor:
-    """Return `reshard(x, sharding, spec)`; inside a program it fixes the layout of a value."""
+    """Return `reshard(x, sharding, spec)`; inside a program it fixes the layout of a value.
+
+    >>> mesh = pb.DeviceMesh(1, "dp")
+    >>> pb.with_sharding_constraint(pb.ones(4), mesh, pb.P("dp")).sharding.spec
+    P('dp')
+    """
     op = "with_sharding_constraint"
     return _reshard_function(op, x := as_tensor(x), _sharding_argument(op, x, sharding, spec))
 

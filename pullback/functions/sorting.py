@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from pullback.errors import ArgumentError, ShapeError
+from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, node, operands
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
@@ -65,28 +66,39 @@ def searchsorted(
     """Return the indices at which elements of `x2` must be inserted into the sorted vector `x1`
     to keep it sorted: before equal elements, or after them if `side` is "right".
 
+    `sorter` has the indices that sort `x1`, if it is not sorted. If `x1` has several dimensions,
+    each of its rows is searched for the row of `x2` in the same place.
+
     >>> pb.searchsorted([1, 3, 5], [3, 4]).tolist()
     [1, 2]
+    >>> pb.searchsorted([[1, 3], [5, 7]], [[2], [8]], side="right").tolist()
+    [[1], [2]]
     """
     if side not in ("left", "right"):
         raise ArgumentError(f'side must be "left" or "right", got {side!r}', op="searchsorted")
-    table = as_tensor(x1) if sorter is None else take(x1, sorter)
-    if table.ndim != 1:
+    table, wanted = as_tensor(x1), as_tensor(x2)
+    if sorter is not None:
+        table = take_along_axis(table, sorter) if table.ndim > 1 else take(table, sorter)
+    if not table.ndim:
         message = f"needs a sorted vector, got {table._node.type}"
         raise ShapeError(message, op="searchsorted", code="E3002")
-    wanted = as_tensor(x2)
-    table, values = map(wrap, operands(table, flatten(wanted)))
+    if table.ndim > 1 and wanted.shape[:-1] != table.shape[:-1]:
+        got = f"{table._node.type} and {wanted._node.type}"
+        message = f"x1 and x2 must have the same dimensions before the last one, got {got}"
+        raise ShapeError(message, op="searchsorted", code="E3001")
+    values = wanted if table.ndim > 1 else flatten(wanted)
+    table, values = map(wrap, operands(table, values))
     # The rank of each value among all elements, less its rank among the values alone. The sort is
     # stable, so of equal elements the one that comes first in the list comes first.
     if side == "left":
-        rank = _searchsorted_ranks(concat([values, table]))[: values.size]
+        rank = _searchsorted_ranks(concat([values, table], axis=-1))[..., : values.shape[-1]]
     else:
-        rank = _searchsorted_ranks(concat([table, values]))[table.size :]
+        rank = _searchsorted_ranks(concat([table, values], axis=-1))[..., table.shape[-1] :]
     return shaped(rank - _searchsorted_ranks(values), wanted.shape)
 
 
 def _searchsorted_ranks(x: Tensor) -> Tensor:
-    """The position of each element of a vector in sorted order."""
+    """The position of each element of a row in sorted order."""
     return argsort(argsort(x))
 
 

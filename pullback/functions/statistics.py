@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arguments import (
     along,
     apply,
     axes_argument,
     axis_of,
+    dtype_or,
     float_node,
     fresh,
     integer,
     literal,
+    node,
 )
+from pullback.functions.arithmetic import maximum
 from pullback.functions.complex_parts import conj, real
-from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
+from pullback.functions.masked import mask_argument, selected
+from pullback.functions.shape import spread
 from pullback.graph.arguments import validated
-from pullback.graph.dtypes import DType, float32
-from pullback.graph.node import constant
+from pullback.graph.dtypes import DType, float32, int64
+from pullback.graph.node import Node, constant
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
@@ -33,49 +38,124 @@ from pullback.ops.elementwise.roots import Sqrt
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max, Min
 from pullback.ops.reduce.reductions import Mean, Sum
-from pullback.typing import ArrayLike, Axis
+from pullback.typing import ArrayLike, Axis, DTypeLike
 
-mean: ReductionFunction = reduction(
-    "mean", Mean, "Mean over axes (all of them by default).",
-    "[[1.0, 2.0], [3.0, 4.0]], axis=0 -> [2.0, 3.0]", float_node,
-)  # fmt: skip
+
+def mean(
+    x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+    *, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Mean over axes (all of them by default), of the elements where the mask `where` is true.
+
+    It is computed in `dtype`, a float or complex one. The mean of no elements is NaN.
+
+    >>> pb.mean([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
+    [2.0, 3.0]
+    >>> pb.mean([1.0, 2.0, 6.0], where=[True, False, True]).item()
+    3.5
+    """
+    a = _moment_argument("mean", x, dtype)
+    axes = axes_argument("mean", axis, a.type.rank)
+    if where is None:
+        return record(Mean(axes, keepdims), (a,))
+    wide = _widened_moment(a)
+    total = record(Sum(axes, keepdims), (selected("mean", wide, where, 0),))
+    result = total / _masked_count("mean", wide, where, axes, keepdims)
+    return result if total.dtype is a.type.dtype else result.astype(a.type.dtype)
+
+
+def _moment_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
+    """The operand of a mean or variance, in the dtype that the user asked for."""
+    if dtype is None:
+        return float_node(x)
+    wanted = dtype_or(op, dtype, float32)
+    if not wanted.is_inexact:
+        raise DTypeError(f"dtype must be a float or complex one, got {wanted}", op=op)
+    return cast_node(node(x), wanted)
+
+
+def _widened_moment(x: Node) -> Node:
+    """16-bit floats as f32, in which their sums are formed."""
+    return cast_node(x, float32) if x.type.dtype.bits == 16 else x
+
+
+def _masked_count(
+    op: str, x: Node, where: ArrayLike, axes: tuple[int, ...], keepdims: bool
+) -> Tensor:
+    """The number of elements that a mask selects for each result, as a real number."""
+    mask = spread(wrap(mask_argument(op, x, where)), x.type.shape)
+    counts = record(Sum(axes, keepdims), (cast_node(node_of(mask), int64),))
+    return counts.astype(x.type.dtype.real)
 
 
 @validated
-def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(
+    x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
+    *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
     """Return the variance over axes: the sum of squared deviations over N - `correction`.
+
+    `correction` is 0 by default; `ddof` is NumPy's name for it. N is the number of elements where
+    the mask `where` is true.
 
     >>> pb.var([1.0, 3.0]).item(), pb.var([1.0, 3.0], correction=1).item()
     (1.0, 2.0)
     """
-    a = float_node(x)
-    axes = axes_argument("var", axis, a.type.rank)
-    dtype = a.type.dtype
-    if dtype.bits == 16:  # squares in half precision would lose the small deviations
-        a = cast_node(a, float32)
-    squares = _squared_magnitude(wrap(a) - record(Mean(axes, True), (a,)))
-    count = math.prod(a.type.shape[i] for i in axes)
-    total = record(Sum(axes, keepdims), (squares._node,))
-    result = total / _degrees_of_freedom(count, correction, total.dtype)
-    return result if result.dtype is dtype.real else result.astype(dtype)
+    return _variance("var", x, axis, _correction("var", correction, ddof), keepdims, dtype, where)
 
 
-def _degrees_of_freedom(count: int, correction: float, dtype: DType) -> Tensor:
+def _correction(op: str, correction: float | None, ddof: float | None) -> float:
+    if correction is not None and ddof is not None:
+        message = f"correction and ddof are the same, got {correction} and {ddof}"
+        raise ArgumentError(message, op=op)
+    given = ddof if correction is None else correction
+    return 0.0 if given is None else given
+
+
+def _variance(
+    op: str, x: ArrayLike, axis: Axis, correction: float, keepdims: bool,
+    dtype: DTypeLike | None, where: ArrayLike | None,
+) -> Tensor:  # fmt: skip
+    given = _moment_argument(op, x, dtype)
+    axes = axes_argument(op, axis, given.type.rank)
+    a = _widened_moment(given)  # squares in half precision would lose the small deviations
+    if where is None:
+        squares = _squared_magnitude(wrap(a) - record(Mean(axes, True), (a,)))._node
+        left = math.prod(a.type.shape[i] for i in axes) - number(correction)
+        divisor = _degrees_of_freedom(left, a.type.dtype.real)
+    else:
+        center = mean(wrap(a), axes, True, where=where)
+        a = selected(op, a, where, 0)  # before NaN can reach a derivative
+        deviations = selected(op, (wrap(a) - center)._node, where, 0)
+        squares = _squared_magnitude(wrap(deviations))._node
+        left = _masked_count(op, a, where, axes, keepdims) - number(correction)
+        divisor = maximum(left, 0.0)
+    result = record(Sum(axes, keepdims), (squares,)) / divisor
+    wanted = given.type.dtype.real
+    return result if result.dtype is wanted else result.astype(wanted)
+
+
+def _degrees_of_freedom(left: Any, dtype: DType) -> Tensor:
     """Return the divisor of a variance, never negative: an input of the program."""
-    left = count - number(correction)
     if isinstance(left, TracedNumber):
         return apply(Maximum, left.cast(dtype), constant(0, dtype))
     return wrap(scalar_operand(max(left, 0), dtype))
 
 
 @validated
-def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(
+    x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
+    *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
     """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
-    >>> pb.std([1.0, 3.0]).item()
-    1.0
+    The arguments are those of `var`.
+
+    >>> pb.std([1.0, 3.0]).item(), pb.std([1.0, 2.0, 3.0], ddof=1).item()
+    (1.0, 1.0)
     """
-    return norm_root(var(x, axis, correction, keepdims))
+    correction = _correction("std", correction, ddof)
+    return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where))
 
 
 @validated

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
-from pullback.functions.shape import spread
+from pullback.errors import ArgumentError, DTypeError, HostReadError, IndexOutOfRange, ShapeError
+from pullback.functions.arguments import along, axis_of, fresh, node, record_as, shape_of
+from pullback.functions.shape import flatten
+from pullback.functions.take_modes import taken_beyond
 from pullback.graph.arguments import sequence, shown, text
-from pullback.graph.dtypes import int64
+from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.host_data import from_host
 from pullback.lazy.host_reads import read
-from pullback.lazy.index_plan import counted_from_start, out_of_range
+from pullback.lazy.index_plan import index_array
 from pullback.lazy.indexing import updated
 from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar_operand
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
-from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.ops.index.dynamic_slice import DynamicSlice, DynamicUpdateSlice
-from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike, Index
 
@@ -75,21 +74,50 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
     return record_as("clip", Clamp(), a, low, high)
 
 
-def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
-    """Return the slices of a tensor at `indices` along an axis, which may be omitted for a vector.
+def take(
+    x: ArrayLike, indices: ArrayLike, axis: int | None = None,
+    mode: Literal["raise", "clip", "wrap", "fill"] = "raise", fill_value: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the slices of a tensor at `indices` along an axis, or elements of the flattened one.
+
+    Negative indices count from the end. Others that are out of range are an error; `mode="clip"`
+    replaces them (and negative ones) by the nearest index, "wrap" counts on from the other end, and
+    "fill" returns `fill_value` for them, which is NaN by default.
 
     >>> pb.take([10, 20, 30], [2, 0]).tolist()
     [30, 10]
+    >>> pb.take([10.0, 20.0], [-5, 5], mode="clip").tolist()
+    [10.0, 20.0]
     """
     x = as_tensor(x)
-    if axis is None and x.ndim != 1:
-        raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
-    axis = axis_of("take", 0 if axis is None else axis, x.ndim)
+    if axis is None:
+        x, axis = flatten(x), 0
+    axis = axis_of("take", axis, x.ndim)
     if indices is None or isinstance(indices, (str, bytes, slice, type(...))):
         raise ArgumentError(f"indices must be integers, got {shown(indices)}", op="take")
-    indices = list(indices) if isinstance(indices, (tuple, range)) else indices
+    if mode not in ("raise", "clip", "wrap", "fill"):
+        message = f'mode must be "raise", "clip", "wrap" or "fill", got {shown(mode)}'
+        raise ArgumentError(message, op="take")
+    if fill_value is not None and mode != "fill":
+        raise ArgumentError('fill_value needs mode="fill"', op="take")
     with at_one_line("take"):
-        return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
+        places = _take_indices(indices)
+        if mode == "raise":
+            return x[along(axis, places)]
+        return taken_beyond(x, as_tensor(places), axis, mode, fill_value)
+
+
+def _take_indices(indices: ArrayLike) -> Any:
+    """Indices as a tensor, an array or a number; a list of bools is no mask here."""
+    if isinstance(indices, (list, tuple, range)):
+        indices = index_array(indices)
+    dtype = getattr(indices, "dtype", None)
+    if isinstance(indices, bool) or dtype is bool_ or dtype == np.bool_:
+        hint = "Write x[mask] to select by a mask."
+        raise ArgumentError("indices must be integers, got bools", op="take", hint=hint)
+    if dtype is not None and dtype.kind not in "iu":
+        raise DTypeError(f"indices must be integers, got {dtype}", op="take", code="E4011")
+    return indices
 
 
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
@@ -100,31 +128,6 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
     """
     with at_one_line("gather"):
         return take(x, indices, axis)
-
-
-def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
-    """Return out[.., i, ..] = x[.., indices[.., i, ..], ..]: each element has an index of its own.
-
-    >>> pb.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1).tolist()
-    [[2], [3]]
-    """
-    x, places = as_tensor(x), as_tensor(indices)
-    axis = axis_of("take_along_axis", axis, x.ndim)
-    if places.ndim != x.ndim:
-        got = f"{x._node.type} and {places._node.type}"
-        message = f"tensor and indices must have the same rank, got {got}"
-        raise ShapeError(message, op="take_along_axis", code="E3002")
-    others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
-    shape = placed("take_along_axis", broadcast_shapes, *others)
-    x, wide = (spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places))
-    size = x.shape[axis]
-    if places is not indices and places.dtype.is_integer:  # the values are known
-        values = places.numpy()
-        wrong = values[(values < -size) | (values >= size)]
-        if wrong.size:
-            raise out_of_range(int(wrong[0]), axis, size)
-    index = counted_from_start(node_of(wide), size) if wide.dtype.is_integer else wide._node
-    return record(TakeAlongAxis(axis), (node_of(x), index))
 
 
 def scatter(
@@ -214,6 +217,5 @@ def _take_starts(
 
 
 __all__ = [
-    "clip", "dynamic_slice", "dynamic_update_slice", "gather", "scatter", "take",
-    "take_along_axis", "where",
+    "clip", "dynamic_slice", "dynamic_update_slice", "gather", "scatter", "take", "where",
 ]  # fmt: skip

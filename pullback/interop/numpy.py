@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback import functions
-from pullback.errors import GradientCut
+from pullback.errors import ArgumentError, GradientCut
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
 from pullback.lazy.tensor import Tensor
@@ -27,8 +27,9 @@ NAMES = {
     "right_shift": "bitwise_right_shift", "true_divide": "divide", "amax": "max", "amin": "min",
     "around": "round", "concatenate": "concat", "mod": "remainder",
 }  # fmt: skip
-_PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction", "constant_values": "value"}
+_PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
 _HOST = {"allclose", "can_cast", "result_type"}  # these return Python or NumPy values
+_WRITES = {"put_along_axis"}  # into its argument, where ours returns a new tensor
 
 Function = Callable[..., Any]
 
@@ -43,6 +44,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, A
 
 def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
+    if function.__name__ in _WRITES:
+        what = f"np.{function.__name__}: cannot write into a tensor"
+        raise ArgumentError(what, hint=f"Write x = pb.{function.__name__}(x, ...).")
     ours = _counterpart_of_numpy(function)
     if ours is not None:
         bound = _bind_numpy_call(function, ours, args, kwargs)
@@ -53,15 +57,6 @@ def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> An
 
 def _flat(x: Any) -> Tensor:
     return functions.reshape(x, (-1,))
-
-
-def _along(f: Function) -> Function:
-    """A function that NumPy applies to the flattened array if no axis is given."""
-
-    def apply(x: Any, *more: Any, axis: int | None = None) -> Tensor:
-        return f(_flat(x), *more, axis=0) if axis is None else f(x, *more, axis=axis)
-
-    return apply
 
 
 def _numpy_along_last(f: Function) -> Function:
@@ -80,13 +75,19 @@ def _numpy_dot(a: Any, b: Any) -> Tensor:
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
+def _numpy_trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+) -> Tensor:
+    return functions.matrix_trace(a, offset, axis1, axis2, dtype)
+
+
 # Functions that pullback does not have, or that take more arguments in NumPy
 _ADAPTED: dict[str, Function] = {
     "shape": lambda a: a.shape, "ndim": lambda a: a.ndim, "ravel": _flat, "dot": _numpy_dot,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    "cumsum": _along(functions.cumulative_sum), "cumprod": _along(functions.cumulative_prod),
+    "trace": _numpy_trace,
     "sort": _numpy_along_last(functions.sort), "argsort": _numpy_along_last(functions.argsort),
-    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)), "take": _along(functions.take),
+    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
 }  # fmt: skip
 
 

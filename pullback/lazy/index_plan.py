@@ -177,7 +177,7 @@ def _expand_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 def _index_picks(item: Any) -> list[Pick]:
     """Return an integer array, or a mask, as picks."""
-    array = _index_array(item)
+    array = index_array(item)
     dtype = array.dtype
     if dtype is bool_ or dtype == np.bool_:
         return _mask_picks(array)
@@ -186,7 +186,7 @@ def _index_picks(item: Any) -> list[Pick]:
     return [Pick(array)]
 
 
-def _index_array(item: Any) -> Any:
+def index_array(item: Any) -> Any:
     if isinstance(item, (Tensor, TracedNumber)):
         return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
@@ -201,6 +201,16 @@ def _index_array(item: Any) -> Any:
         return np.asarray(item)
     except ValueError:
         raise _wrong_index_type("a list whose rows have different lengths") from None
+
+
+def known_index(item: Any) -> np.ndarray | None:
+    """The integers that the user wrote, which can be checked at once; None for a tensor."""
+    if isinstance(item, int):
+        return np.asarray(item)
+    if not isinstance(item, (list, tuple, range, np.ndarray, np.generic)):
+        return None
+    array = index_array(item)
+    return array if isinstance(array, np.ndarray) and array.dtype.kind in "iu" else None
 
 
 def _wrong_index_type(found: Any) -> DTypeError:

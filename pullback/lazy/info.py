@@ -38,7 +38,12 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache(disk: bool = False) -> None:
-    """Drop all programs in memory and reset the counters; with `disk`, also those on disk."""
+    """Drop all programs in memory and reset the counters; with `disk`, also those on disk.
+
+    >>> pb.clear_cache()
+    >>> pb.cache_info().misses
+    0
+    """
     if disk:
         from pullback.engines.xla.disk_cache import disk_cache  # keeps `import pullback` light
 
@@ -57,7 +62,12 @@ class EngineInfo:
 
 
 def engine_info() -> EngineInfo:
-    """Return the engine in use, the number of programs run, and the number of live nodes."""
+    """Return the engine in use, the number of programs run, and the number of live nodes.
+
+    >>> with pb.config(engine="reference"):
+    ...     pb.engine_info().platform
+    'numpy'
+    """
     live = sum(1 for o in gc.get_objects() if type(o) is Node)
     mode = current()
     platform = engine(mode.engine, mode.device).platform

@@ -5,14 +5,14 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from pullback.errors import ShapeError
+from pullback.errors import AxisError, ShapeError
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
     from pullback import functions
     from pullback.lazy.indexing import At
     from pullback.lazy.tensor import Tensor
-    from pullback.typing import Shape
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 class FunctionName(str):
@@ -35,43 +35,72 @@ class Methods:
 
     # elements
     abs = functions.abs
+    acos = functions.acos
+    acosh = functions.acosh
+    asin = functions.asin
+    asinh = functions.asinh
     astype = functions.astype
+    atan = functions.atan
+    atan2 = functions.atan2
+    atanh = functions.atanh
     ceil = functions.ceil
     clip = functions.clip
     conj = functions.conj
+    conjugate = functions.conj
     copy = functions.positive
     cos = functions.cos
+    cosh = functions.cosh
     erf = functions.erf
     exp = functions.exp
+    exp2 = functions.exp2
+    expm1 = functions.expm1
     floor = functions.floor
+    isclose = functions.isclose
     isfinite = functions.isfinite
     isinf = functions.isinf
     isnan = functions.isnan
     log = functions.log
+    log10 = functions.log10
     log1p = functions.log1p
+    log2 = functions.log2
+    logical_and = functions.logical_and
+    logical_not = functions.logical_not
+    logical_or = functions.logical_or
+    logical_xor = functions.logical_xor
+    maximum = functions.maximum
+    minimum = functions.minimum
+    pow = functions.pow
     reciprocal = functions.reciprocal
     relu = functions.relu
+    remainder = functions.remainder
     round = functions.round
     rsqrt = functions.rsqrt
     sigmoid = functions.sigmoid
     sign = functions.sign
     sin = functions.sin
+    sinh = functions.sinh
     sqrt = functions.sqrt
     square = functions.square
+    tan = functions.tan
     tanh = functions.tanh
     trunc = functions.trunc
 
     # reductions and products
     all = functions.all
+    amax = functions.max
+    amin = functions.min
     any = functions.any
     argmax = functions.argmax
     argmin = functions.argmin
+    count_nonzero = functions.count_nonzero
     dot = functions.matmul
     logsumexp = functions.logsumexp
+    matmul = functions.matmul
     max = functions.max
     mean = functions.mean
     min = functions.min
     norm = functions.norm
+    outer = functions.outer
     prod = functions.prod
     std = functions.std
     sum = functions.sum
@@ -79,48 +108,106 @@ class Methods:
 
     # along an axis
     argsort = functions.argsort
-    cumprod = functions.cumulative_prod
-    cumsum = functions.cumulative_sum
+    cummax = functions.cummax
+    cummin = functions.cummin
+    cumprod = functions.cumprod
+    cumsum = functions.cumsum
     log_softmax = functions.log_softmax
+    logcumsumexp = functions.cumlogsumexp
+    searchsorted = functions.searchsorted
     softmax = functions.softmax
     sort = functions.sort
 
     # indices
     diagonal = functions.diagonal
     nonzero = functions.nonzero
+    put_along_axis = functions.put_along_axis
     take = functions.take
+    take_along_axis = functions.take_along_axis
+    tril = functions.tril
+    triu = functions.triu
 
     # shapes and layouts
     expand_dims = functions.expand_dims
     flatten = functions.flatten
     flip = functions.flip
+    moveaxis = functions.moveaxis
     ravel = functions.flatten
-    repeat = functions.repeat
+    roll = functions.roll
     shard = functions.shard
-    to = functions.to_device
     to_device = functions.to_device
     squeeze = functions.squeeze
     swapaxes = functions.swapaxes
 
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
+    ) -> Tensor:
+        """Return the sum of the diagonal in the plane of two axes, the first two by default.
+
+        >>> pb.tensor([[1, 2], [3, 4]]).trace().item()
+        5
+        """
+        return hooks.functions.matrix_trace(self, offset, axis1, axis2, dtype)
+
     def reshape(self, *shape: Shape) -> Tensor:
-        """Return the elements in another shape, given as a tuple or as several ints."""
-        return hooks.functions.reshape(self, _one_or_many_for_method(shape))
+        """Return the elements in another shape, given as a tuple or as several ints.
+
+        >>> pb.arange(4).reshape(2, -1).tolist()
+        [[0, 1], [2, 3]]
+        """
+        return hooks.functions.reshape(self, one_or_many_for_method(shape))
 
     def broadcast_to(self, *shape: Shape) -> Tensor:
-        """Broadcast to a shape, given as a tuple or as several ints."""
-        return hooks.functions.broadcast_to(self, _one_or_many_for_method(shape))
+        """Broadcast to a shape, given as a tuple or as several ints.
+
+        >>> pb.tensor([1, 2]).broadcast_to(2, 2).tolist()
+        [[1, 2], [1, 2]]
+        """
+        return hooks.functions.broadcast_to(self, one_or_many_for_method(shape))
 
     def transpose(self, *axes: Shape) -> Tensor:
-        """Reverse the order of the dimensions, or reorder them by `axes`."""
-        return hooks.functions.transpose(self, _one_or_many_for_method(axes) if axes else None)
+        """Reverse the order of the dimensions, or reorder them by `axes`.
+
+        >>> pb.ones((2, 3, 4)).transpose().shape, pb.ones((2, 3, 4)).transpose(0, 2, 1).shape
+        ((4, 3, 2), (2, 4, 3))
+        """
+        if len(axes) == 2 and self._node.type.rank > 2:  # type: ignore[attr-defined]
+            what = f"needs {self._node.type.rank} axes, got {axes}"  # type: ignore[attr-defined]
+            hint = "Write x.swapaxes(a, b) to swap two dimensions."
+            raise AxisError(what, op="transpose", hint=hint)
+        return hooks.functions.transpose(self, one_or_many_for_method(axes) if axes else None)
 
     def permute(self, *axes: Shape) -> Tensor:
-        """Reorder the dimensions."""
-        return hooks.functions.permute_dims(self, _one_or_many_for_method(axes))
+        """Reorder the dimensions: dimension i of the result is dimension `axes[i]`.
+
+        >>> pb.ones((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+        return hooks.functions.permute_dims(self, one_or_many_for_method(axes))
+
+    def repeat(self, repeats: ArrayLike, axis: int | None = None, *more: int) -> Tensor:
+        """Repeat each element along an axis, as in NumPy; `tile` repeats the whole tensor.
+
+        >>> pb.tensor([1, 2]).repeat(2).tolist(), pb.tensor([1, 2]).tile(2).tolist()
+        ([1, 1, 2, 2], [1, 2, 1, 2])
+        """
+        counts = (repeats, axis, *more)
+        try:
+            if not more:
+                return hooks.functions.repeat(self, repeats, axis)
+            raise AxisError("takes the number of repetitions and an axis", op="repeat")
+        except AxisError as error:
+            given = ", ".join(map(str, counts))
+            error.hint = f"PyTorch's x.repeat({given}) is x.tile({given}) here."
+            raise
 
     @property
     def T(self) -> Tensor:
-        """The transpose of a matrix."""
+        """The transpose of a matrix.
+
+        >>> pb.tensor([[1, 2]]).T.tolist()
+        [[1], [2]]
+        """
         type = self._node.type  # type: ignore[attr-defined]
         if type.rank != 2:
             hint = "Use .mT for the last two dimensions, or .transpose() to reverse all."
@@ -129,37 +216,54 @@ class Methods:
 
     @property
     def mT(self) -> Tensor:
-        """The tensor with its last two dimensions swapped."""
+        """The tensor with its last two dimensions swapped.
+
+        >>> pb.ones((4, 2, 3)).mT.shape
+        (4, 3, 2)
+        """
         return hooks.functions.matrix_transpose(self)
 
     @property
     def real(self) -> Tensor:
-        """The real part of each element."""
+        """The real part of each element.
+
+        >>> pb.tensor([1 + 2j]).real.tolist()
+        [1.0]
+        """
         return hooks.functions.real(self)
 
     @property
     def imag(self) -> Tensor:
-        """The imaginary part of each element."""
+        """The imaginary part of each element.
+
+        >>> pb.tensor([1 + 2j]).imag.tolist()
+        [2.0]
+        """
         return hooks.functions.imag(self)
 
     @property
     def at(self) -> At:
         """Updates that return a new tensor: `x.at[index].set(value)`, `.add`, `.multiply`, `.min`,
-        `.max`; and `.get()`."""
+        `.max`; and `.get()`.
+
+        >>> pb.zeros(3).at[1].set(5.0).tolist()
+        [0.0, 5.0, 0.0]
+        """
         return hooks.indexing.At(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         return hooks.namespace
 
 
-def bind_methods(module: ModuleType) -> None:
-    """Set the methods that are functions of `module`."""
-    for name, value in list(vars(Methods).items()):
-        if isinstance(value, FunctionName):
-            setattr(Methods, name, getattr(module, value))
+def bind_methods(module: ModuleType, *classes: type) -> None:
+    """Set the methods of classes that are functions of `module`."""
+    for cls in classes:
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionName):
+                setattr(cls, name, getattr(module, value))
 
 
-def _one_or_many_for_method(values: tuple[Shape, ...]) -> Shape:
+def one_or_many_for_method(values: tuple[Shape, ...]) -> Shape:
     """`f((2, 3))` and `f(2, 3)` mean the same."""
     first = values[0] if len(values) == 1 else None
     return first if isinstance(first, (tuple, list)) else values  # type: ignore[return-value]

@@ -14,20 +14,23 @@ from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
+from pullback.lazy.cast_methods import CastMethods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
+from pullback.lazy.in_place_methods import InPlaceMethods
 from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
+from pullback.lazy.torch_methods import TorchMethods
 
 if TYPE_CHECKING:
     from pullback.sharding.spec import Sharding
     from pullback.typing import ArrayLike
 
 
-class Tensor(Operators, Methods):
+class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb
@@ -52,43 +55,84 @@ class Tensor(Operators, Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The size of each dimension.
+
+        >>> pb.ones((2, 3)).shape
+        (2, 3)
+        """
         return self._node.type.shape
 
     @property
     def dtype(self) -> DType:
+        """The type of the elements.
+
+        >>> pb.tensor([1, 2]).dtype
+        i64
+        """
         return self._node.type.dtype
 
     @property
     def sharding(self) -> Sharding | None:
+        """The layout on a mesh of devices, or None if the tensor is on no mesh.
+
+        >>> pb.ones(4).shard(pb.DeviceMesh(1, "dp"), pb.P("dp")).sharding.spec
+        P('dp')
+        """
         return self._node.type.sharding
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """The shape of the shard on each device; the shape itself if the tensor is on no mesh."""
+        """The shape of the shard on each device; the shape itself if the tensor is on no mesh.
+
+        >>> pb.ones(4).shard(pb.DeviceMesh(1, "dp"), pb.P("dp")).local_shape
+        (4,)
+        """
         sharding = self._node.type.sharding
         return self.shape if sharding is None else sharding.local_shape(self.shape)
 
     def shards(self) -> list[Shard]:
         """Return the shards on the devices of this process as a list of
-        `Shard(position, device, index, data)`, in the order of the mesh, without padding."""
+        `Shard(position, device, index, data)`, in the order of the mesh, without padding.
+
+        >>> [s.data.tolist() for s in pb.ones(2).shard(pb.DeviceMesh(1, "dp"), pb.P("dp")).shards()]
+        [[1.0, 1.0]]
+        """
         return shards(self)
 
     @property
     def device(self) -> str:
-        """The device of the tensor, such as `cpu:0`; an error if it is on several."""
+        """The device of the tensor, such as `cpu:0`; an error if it is on several.
+
+        >>> pb.ones(2).to_device("cpu:0").device
+        'cpu:0'
+        """
         return device_of(self)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that have the value or shards of it, in the order of the mesh."""
+        """The devices that have the value or shards of it, in the order of the mesh.
+
+        >>> pb.ones(2).to_device("cpu:0").devices
+        ('cpu:0',)
+        """
         return devices_of(self)
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions.
+
+        >>> pb.ones((2, 3)).ndim
+        2
+        """
         return len(self._node.type.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements. (The sizes of the dimensions are `shape`.)
+
+        >>> pb.ones((2, 3)).size
+        6
+        """
         return self._node.type.size
 
     def __len__(self) -> int:
@@ -106,6 +150,9 @@ class Tensor(Operators, Methods):
 
         Inside a function that is being differentiated, write `x.detach().numpy()`: the array is a
         constant of the derivative.
+
+        >>> pb.tensor([1, 2]).numpy()
+        array([1, 2])
         """
         refuse_cut(self, "numpy")
         return read(self)
@@ -119,14 +166,37 @@ class Tensor(Operators, Methods):
         """
         return hooks.wait(self)
 
-    def item(self) -> Any:
-        """Return the value of a tensor with one element as a Python number."""
+    def tobytes(self) -> bytes:
+        """Return the bytes of the elements, in row-major order.
+
+        >>> pb.tensor([1, 2], dtype="int8").tobytes()
+        b'\\x01\\x02'
+        """
+        refuse_cut(self, "tobytes")
+        return read(self).tobytes()
+
+    def item(self, *index: int) -> Any:
+        """Return the value of a tensor with one element, or of the one at an index, as a Python
+        number. One index counts the elements in row-major order.
+
+        >>> pb.tensor([[1.5]]).item(), pb.tensor([[1, 2], [3, 4]]).item(2)
+        (1.5, 3)
+        """
+        if index:
+            place: Any = index[0] if len(index) == 1 else index
+            if isinstance(place, (tuple, list)):
+                return self[tuple(place)].item()
+            return hooks.functions.flatten(self)[place].item()
         if self.size != 1:
             raise ArgumentError(f"item: needs one element, got {self._node.type}")
         return read(self).item()
 
     def tolist(self) -> Any:
-        """Return the value as a nested list of Python numbers."""
+        """Return the value as a nested list of Python numbers.
+
+        >>> pb.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         refuse_cut(self, "tolist")
         return read(self).tolist()
 
@@ -198,6 +268,13 @@ class Tensor(Operators, Methods):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether `backward()` finds gradients for this tensor, or through it.
+
+        >>> x = pb.tensor([1.0, 2.0])
+        >>> x.requires_grad = True
+        >>> (x * 2).requires_grad
+        True
+        """
         return self._token is not None or requires_gradient(self._node.tokens)
 
     @requires_grad.setter
@@ -227,12 +304,23 @@ class Tensor(Operators, Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this tensor was not computed from tensors that require a gradient."""
+        """Whether this tensor was not computed from tensors that require a gradient.
+
+        >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf
+        (True, False)
+        """
         return self._token is not None or not self.requires_grad
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward()` accumulated. Only leaves have one."""
+        """The gradient that `backward()` accumulated. Only leaves have one.
+
+        >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 4.0]
+        """
         if not self.is_leaf:
             raise ArgumentError(
                 "grad: only leaves keep a gradient, this tensor was computed",
@@ -248,7 +336,14 @@ class Tensor(Operators, Methods):
         self._grad = value
 
     def zero_grad(self) -> None:
-        """Set `grad` to None."""
+        """Set `grad` to None.
+
+        >>> x = pb.tensor(3.0, requires_grad=True)
+        >>> (x * x).backward()
+        >>> x.zero_grad()
+        >>> x.grad is None
+        True
+        """
         self._grad = None
 
     def backward(self) -> None:
@@ -263,7 +358,11 @@ class Tensor(Operators, Methods):
         backward(self)
 
     def detach(self) -> Tensor:
-        """Return the same value as a constant of every derivative."""
+        """Return the same value as a constant of every derivative.
+
+        >>> pb.grad(lambda x: x * x.detach())(pb.tensor(3.0)).item()
+        3.0
+        """
         return hooks.stop_gradient(self)
 
     def __copy__(self) -> Tensor:
@@ -284,7 +383,11 @@ class Tensor(Operators, Methods):
         return _unpickled_tensor, (read(self), self._token is not None, self.sharding)
 
     def assign(self, value: ArrayLike) -> Tensor:
-        """Set the value of this tensor, keeping its shape, dtype and sharding."""
+        """Set the value of this tensor, keeping its shape, dtype and sharding.
+
+        >>> pb.zeros(2).assign([1, 2]).tolist()
+        [1.0, 2.0]
+        """
         new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
             what = f"the value must be {self._node.type}, got {new._node.type}"

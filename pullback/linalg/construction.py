@@ -6,7 +6,8 @@ from pullback.errors import ShapeError
 from pullback.functions.arguments import literal
 from pullback.functions.complex_parts import conj
 from pullback.functions.creation import zeros, zeros_like
-from pullback.functions.joining import concat, pad
+from pullback.functions.joining import concat
+from pullback.functions.padding import pad
 from pullback.functions.shape import broadcast_shapes, broadcast_to, flip
 from pullback.functions.where_take import take
 from pullback.graph.dtypes import int64

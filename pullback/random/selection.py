@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ShapeError
+from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import axis_of, float_node, literal, shape_of
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import bitcast
 from pullback.functions.reductions import max as maximum
 from pullback.functions.shape import moveaxis, shaped
 from pullback.functions.sorting import argsort
-from pullback.functions.where_take import take, take_along_axis, where
+from pullback.functions.where_take import take, where
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node

@@ -399,7 +399,8 @@ LAZY: dict[str, list[Callable[..., Any]]] = {
     "dtype": [lambda x, y: x.astype("float64") / 3, lambda x, y: x.astype("float32") / 3],
     "order": [lambda x, y: pb.concat([x, y]), lambda x, y: pb.concat([y, x])],
     "padding": [lambda x, y: pb.pad(x, (1, 0)), lambda x, y: pb.pad(x, (0, 1))],
-    "fill": [lambda x, y: pb.pad(x, 1, 0.0), lambda x, y: pb.pad(x, 1, -0.0)],
+    "fill": [lambda x, y: pb.pad(x, 1, constant_values=0.0),
+             lambda x, y: pb.pad(x, 1, constant_values=-0.0)],
     "comparison": [lambda x, y: x < y, lambda x, y: x <= y, lambda x, y: x == y],
     "branch": [lambda x, y: pb.where(x > 1, x, y), lambda x, y: pb.where(x > 1, y, x)],
     "gradient": [

@@ -100,7 +100,10 @@ PAIRS = {
     "axes": (lambda x, y: x.sum(axis=-1), lambda x, y: x.sum(axis=-2)),
     "axes of max": (lambda x, y: pb.max(x, axis=-1), lambda x, y: pb.max(x, axis=-2)),
     "zeros": (lambda x, y: x / 0.0, lambda x, y: x / -0.0),
-    "padding": (lambda x, y: 1 / pb.pad(x, 1, 0.0), lambda x, y: 1 / pb.pad(x, 1, -0.0)),
+    "padding": (
+        lambda x, y: 1 / pb.pad(x, 1, constant_values=0.0),
+        lambda x, y: 1 / pb.pad(x, 1, constant_values=-0.0),
+    ),
     "exponents": (lambda x, y: x**2, lambda x, y: x**3),
     "ops": (lambda x, y: pb.maximum(x, y), lambda x, y: pb.minimum(x, y)),
     "slices": (lambda x, y: x[0:2], lambda x, y: x[1:3]),

@@ -64,8 +64,8 @@ def test_numbers_that_are_equal_are_different_by_type_and_bits():
         assert (x / 0.0).tolist() == [np.inf]
         assert (x / -0.0).tolist() == [-np.inf]
     assert (x + True).dtype is (x + 1).dtype is pb.float32
-    assert pb.pad(x, 1, value=0.0).tolist() == [0.0, 1.0, 0.0]
-    padded = pb.pad(x, 1, value=-0.0).numpy()
+    assert pb.pad(x, 1, constant_values=0.0).tolist() == [0.0, 1.0, 0.0]
+    padded = pb.pad(x, 1, constant_values=-0.0).numpy()
     assert np.signbit(padded).tolist() == [True, False, True]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from pullback.lazy import in_place_methods
 
 NAN, INF = float("nan"), float("inf")
 MOST_EVALUATED = 10**6  # elements of a result that is computed
@@ -114,7 +115,13 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.linalg.block_diag", "arrays"): lambda v: v == 3 or v == [],
     ("pb.isdtype", "kind"): lambda v: v == ("float32",),
     ("pb.meshgrid", "arrays"): lambda v: v == [],
-    ("pb.pad", "padding"): lambda v: v == 3,
+    ("pb.pad", "pad_width"): lambda v: v == {},
+    ("pb.pad", "constant_values"): lambda v: v == [[1, 2], [3]],
+    ("Tensor.index_add", "source"): lambda v: isinstance(v, (int, float, list)),
+    ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
+    ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
+    ("Tensor.tril", "k"): lambda v: isinstance(v, int),
+    ("Tensor.triu", "k"): lambda v: isinstance(v, int),
     ("pb.result_type", "values"): lambda v: isinstance(v, (int, float)),
     ("pb.split", "sections"): lambda v: v == (-2,),
     ("pb.roll", "shift"): lambda v: isinstance(v, int),
@@ -212,7 +219,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "pb.default_device": {"name": "cpu:0"}, "pb.default_dtype": {"spec": "float32"},
     "pb.dynamic_slice": {"starts": (0, 0), "sizes": (1, 2)},
     "pb.dynamic_update_slice": {"update": lambda: pb.ones((1, 1)), "starts": (0, 0)},
-    "pb.einsum": {"subscripts": "ij->j", "xs": x}, "pb.finfo": {"dtype": "float32"},
+    "pb.einsum": {"subscripts": "ij->j", "xs": x}, "pb.einsum_path": {
+        "subscripts": "ij->j", "xs": x}, "pb.associative_scan": {"fn": lambda: pb.add},
+    **{f"pb.segment_{name}": {"segment_ids": lambda: [0, 1], "num_segments": 2}
+       for name in ("sum", "prod", "max", "min")},
+    "pb.put_along_axis": {"indices": lambda: pb.zeros((2, 3), "int32"), "values": 1.0},
+    "pb.cumsum": {"axis": 0}, "pb.cumprod": {"axis": 0}, "pb.finfo": {"dtype": "float32"},
     "pb.fori_loop": {"lo": 0, "hi": 2, "body": lambda: lambda i, v: v * 2.0, "init": vector},
     "pb.from_dlpack": {"x": lambda: np.ones(3)}, "pb.gather": {"indices": lambda: [0, 1]},
     "pb.glu": {"x": lambda: pb.ones((2, 4))}, "pb.hvp": _hvp(), "pb.iinfo": {"dtype": "int32"},
@@ -221,7 +233,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "pb.linspace": {"start": 0.0, "stop": 1.0, "num": 3}, "pb.map": {"xs": x},
     "pb.matmul": {"x1": square, "x2": square}, "pb.meshgrid": {"arrays": vector},
     "pb.moveaxis": {"destination": 1}, "pb.one_hot": {"x": whole, "num_classes": 7},
-    "pb.outer": {"x1": vector, "x2": vector}, "pb.pad": {"padding": 1},
+    "pb.outer": {"x1": vector, "x2": vector}, "pb.pad": {"pad_width": 1},
     "pb.repeat": {"repeats": 2}, "pb.reshape": {"shape": (3, 2)}, "pb.roll": {"shift": 1},
     "pb.scan": {"f": lambda: _step, "init": lambda: pb.tensor(0.0), "xs": x},
     "pb.scatter": {"index": 0, "updates": 1.0}, "pb.searchsorted": {"x1": vector, "x2": vector},
@@ -262,10 +274,29 @@ GOOD: dict[str, dict[str, Any]] = {
     "pb.Type": {"shape": (2,), "dtype": "float32"}, "pb.DeviceMesh": {"axes": {"d": 1}},
     "Tensor.broadcast_to": {"shape": (2, 3)}, "Tensor.reshape": {"shape": (3, 2)},
     "Tensor.permute": {"axes": (1, 0)}, "Tensor.transpose": {"axes": (1, 0)},
-    "Tensor.repeat": {"repeats": 2}, "Tensor.cumsum": {"axis": 0}, "Tensor.cumprod": {"axis": 0},
+    "Tensor.repeat": {"repeats": 2, "axis": 0, "more": None}, "Tensor.cumsum": {"axis": 0},
+    "Tensor.cumprod": {"axis": 0},
     "Tensor.shard": {"mesh": mesh}, "Tensor.take": {"axis": 0, "indices": lambda: [0, 1]},
     "Tensor.dot": {"x2": lambda: x().T}, "Tensor.swapaxes": {"axis2": 1},
-    "Tensor.view": {"shape": (3, 2)}, "Tensor.to": {"device": "cpu:0"},
+    "Tensor.view": {"shape": (3, 2)}, "Tensor.cummax": {"axis": 0}, "Tensor.cummin": {"axis": 0},
+    "Tensor.logcumsumexp": {"axis": 0},
+    "Tensor.put_along_axis": {"indices": lambda: pb.zeros((2, 3), "int32"), "values": 1.0},
+    "Tensor.take_along_axis": {"indices": lambda: pb.zeros((2, 3), "int32")},
+    "Tensor.matmul": {"x2": lambda: x().T}, "Tensor.mm": {"x2": lambda: x().T},
+    "Tensor.mv": {"x2": vector}, "Tensor.bmm": {"x2": lambda: x().T},
+    "Tensor.moveaxis": {"destination": 1}, "Tensor.movedim": {"destination": 1},
+    "Tensor.roll": {"shift": 1}, "Tensor.unflatten": {"dim": 0, "sizes": (2, 1)},
+    "Tensor.unsqueeze": {"dim": 0}, "Tensor.expand": {"sizes": (2, 3)}, "Tensor.tile": {"dims": 2},
+    "Tensor.narrow": {"dim": 0, "start": 0, "length": 1}, "Tensor.select": {"dim": 0, "index": 0},
+    "Tensor.index_select": {"dim": 0, "index": lambda: [0, 1]},
+    "Tensor.index_add": {"dim": 0, "index": lambda: [0, 1], "source": x},
+    "Tensor.masked_fill": {"mask": lambda: x() > 2, "value": 0.0},
+    "Tensor.masked_select": {"mask": lambda: x() > 2},
+    "Tensor.where": {"condition": lambda: x() > 2}, "Tensor.swapdims": {"axis2": 1},
+    "Tensor.repeat_interleave": {"repeats": 2}, "Tensor.new_full": {"size": (2,), "fill_value": 1},
+    "Tensor.new_zeros": {"size": 2}, "Tensor.new_ones": {"size": 2},
+    "Tensor.to": {"args": "cpu:0"},
+    **{f"Tensor.logical_{name}": {"x2": whole} for name in ("and", "or", "xor")},
     "pb.to_device": {"device": "cpu:0"}, "Tensor.to_device": {"device": "cpu:0"},
     **{f"pb.linalg.{name}": {"x": square} for name in SQUARE},
     "pb.linalg.cho_factor": {"a": square}, "pb.linalg.lu_factor": {"a": square},
@@ -287,7 +318,11 @@ LEFT_OUT = {
     "pb.clear_cache", "pb.distributed.launch", "pb.distributed.initialize",
     "pb.distributed.shutdown", "pb.backward_on_trace", "pb.apply", "pb.op", "pb.config",
     "pb.tree.register", "pb.Tensor", "pb.Trace", "Tensor.backward", "Tensor.item", "Tensor.shards",
-    "pb.load_compiled",
+    "pb.load_compiled", "Tensor.searchsorted", "Tensor.outer",  # of vectors
+    "Tensor.split", "Tensor.cuda",  # always an error, or one without a GPU
+    "pb.logcumsumexp", *[f"pb.{name}" for name in pb.functions.numpy_names.__all__],  # other names
+    # their arguments are those of the methods without the underscore
+    *[f"Tensor.{name}" for name in vars(in_place_methods.InPlaceMethods)],
 }  # fmt: skip
 
 

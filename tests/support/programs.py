@@ -87,7 +87,7 @@ def concat(a: Any, pool: list[Any], n: int) -> Any:
 
 
 def pad(a: Any, pool: list[Any], n: int) -> Any:
-    return pb.pad(a, (1, 0), 0.25) if a.ndim and a.size < 30 else a + 0.25
+    return pb.pad(a, (1, 0), constant_values=0.25) if a.ndim and a.size < 30 else a + 0.25
 
 
 def cut(a: Any, pool: list[Any], n: int) -> Any:

@@ -23,10 +23,10 @@ def mistakes(x: pb.Tensor) -> None:
     pb.zeros((2, 3), dtype=32)  # error: arg-type
     pb.reshape(x, (2, "3"))  # error: arg-type
     pb.concat(x, axis=(0, 1))  # error: arg-type
-    pb.einsum(x, "ij->ji")  # error: arg-type
+    pb.einsum("ij->ji", x, optimize=2.5)  # error: arg-type
     pb.shard(x, "dp")  # error: arg-type
     pb.searchsorted(x, x, side="middle")  # error: arg-type
-    pb.cumsum(x)  # error: attr-defined
+    pb.cumtotal(x)  # error: attr-defined
     pb.no_such_function(x)  # error: attr-defined
 
     # operators and methods

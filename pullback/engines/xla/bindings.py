@@ -5,6 +5,7 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from typing import Any
@@ -24,7 +25,10 @@ os.environ["NPROC"] = str(THREADS)
 
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
-__all__ = ["THREADS", "_jax", "cuda_kernels", "lapack_kernels", "version", "xla_client"]
+__all__ = [
+    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "version",
+    "xla_client",
+]  # fmt: skip
 
 
 def lapack_kernels() -> Any:
@@ -34,14 +38,22 @@ def lapack_kernels() -> Any:
 
 def cuda_kernels() -> dict[str, Any]:
     """Return the linear algebra kernels of the CUDA plugin by name, if it is installed."""
+    solver = _cuda_module("_solver")
+    return solver.registrations() if solver else {}
+
+
+def cuda_kernels_go_to(plugin: Any) -> None:
+    """Let kernels for CUDA be registered with the loaded plugin, not with jaxlib itself."""
+    extension = _cuda_module("cuda_plugin_extension")
+    if extension is not None:
+        register = functools.partial(extension.register_custom_call_target, plugin)
+        xla_client.register_custom_call_handler("CUDA", register)
+
+
+def _cuda_module(name: str) -> Any:
     for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
-        found: dict[str, Any] = {}
-        for module in ("_solver", "_linalg"):
-            try:
-                kernels = importlib.import_module(f"{package}.{module}")
-            except ImportError:
-                continue
-            found.update(kernels.registrations())
-        if found:
-            return {name: k for name, k in found.items() if name.endswith("_ffi")}
-    return {}
+        try:
+            return importlib.import_module(f"{package}.{name}")
+        except ImportError:
+            continue
+    return None

@@ -19,7 +19,7 @@ from pullback.engines import fork, processes
 from pullback.engines.environment import environment_variable
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import machine
-from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
+from pullback.engines.xla.bindings import THREADS, _jax, cuda_kernels_go_to, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
@@ -266,7 +266,7 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
 
 def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     if not xla_client.pjrt_plugin_loaded("cuda"):
-        xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
+        cuda_kernels_go_to(xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin)))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
     options = xla_client.generate_pjrt_gpu_plugin_options()

@@ -2,7 +2,7 @@
 
 from pullback.ops.index import (  # noqa: F401
     along_axis,
-    checked,
+    checked_index,
     dynamic_slice,
     indexing,
     scatter,

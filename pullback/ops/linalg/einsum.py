@@ -25,14 +25,19 @@ Term = tuple[Node, Labels]
 
 
 class Einsum(Composite, SumOfProducts):
-    """The sum over all index values of the product of the operands, as in NumPy's einsum."""
+    """The sum over all index values of the product of the operands, as in NumPy's einsum.
+
+    Each step of the path contracts operands of a list, by their positions, and appends the result.
+    Without a path, the pair that adds the least memory is next.
+    """
 
     spec: str
+    path: tuple[tuple[int, ...], ...] = ()
     kinds: ClassVar[str] = "iufc"
     text = Text(("spec",))
 
     def expand(self, *xs: Node) -> Node:
-        return einsum(self.spec, *xs)
+        return einsum(self.spec, *xs, path=self.path)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         operands, output = einsum_spelled_out(self.spec)
@@ -41,7 +46,7 @@ class Einsum(Composite, SumOfProducts):
         if free is None:
             raise ArgumentError(f"{self.spec!r}: no letter is left for a mapped axis")
         parts = [free + part if has else part for part, has in zip(operands, mapped, strict=True)]
-        return Einsum(f"{','.join(parts)}->{free}{output}")(*xs)
+        return Einsum(f"{','.join(parts)}->{free}{output}", self.path)(*xs)
 
     @classmethod
     def samples(cls) -> Any:
@@ -59,12 +64,13 @@ class Einsum(Composite, SumOfProducts):
         yield cls("ij,ij,ij->i"), (real(2, 3), real(2, 3, salt=1), real(2, 3, salt=2))
         yield cls("ij,jk->ik"), (real(3, 4), real(1, 2))
         yield cls("ij,kj->ik"), (complexes(2, 3), complexes(2, 3, salt=1))
+        yield cls("ij,jk,kl->il", ((1, 2), (0, 1))), (x, y, real(2, 5))
         yield cls(",i"), (real(), real(3))
         yield cls("ij,jk->ik"), (real(2, 0), real(0, 3))
         yield cls("ii"), (real(0, 0),)
 
 
-def einsum(spec: str, *xs: Node) -> Node:
+def einsum(spec: str, *xs: Node, path: Sequence[Sequence[int]] = ()) -> Node:
     """`einsum("bij,bjk->bik", x, y)` as nodes; indices may repeat, `...` broadcasts."""
     types = [x.type for x in xs]
     terms, output = parse_einsum(spec, types)
@@ -76,6 +82,13 @@ def einsum(spec: str, *xs: Node) -> Node:
         einsum_diagonals(einsum_without_ones(x, labels, sizes))
         for x, labels in zip(xs, terms, strict=True)
     ]
+    for step in path:
+        work = _contract_einsum_step(spec, work, step, output, sizes)
+    return _contract_einsum_terms(work, output, sizes)
+
+
+def _contract_einsum_terms(work: list[Term], output: Labels, sizes: dict[str, int]) -> Node:
+    """The product of all terms, summed over the indices that the result lacks."""
     while True:
         needed = Counter(output)
         for _, labels in work:
@@ -87,6 +100,21 @@ def einsum(spec: str, *xs: Node) -> Node:
         rest = [t for n, t in enumerate(work) if n not in (i, j)]
         kept = {*output, *itertools.chain.from_iterable(labels for _, labels in rest)}
         work = [*rest, contract_einsum_pair(work[i], work[j], kept)]
+
+
+def _contract_einsum_step(
+    spec: str, work: list[Term], step: Sequence[int], output: Labels, sizes: dict[str, int]
+) -> list[Term]:
+    """The terms after one step of a path."""
+    if not step or len(set(step)) < len(step) or not all(0 <= i < len(work) for i in step):
+        message = f"{spec!r}: a step of the path must name some of {len(work)} operands by position"
+        raise ArgumentError(f"{message}, got {tuple(step)}")
+    chosen = [work[i] for i in step]
+    rest = [t for n, t in enumerate(work) if n not in step]
+    kept = {*output, *itertools.chain.from_iterable(labels for _, labels in rest)}
+    labels = dict.fromkeys(itertools.chain.from_iterable(labels for _, labels in chosen))
+    order = tuple(i for i in labels if i in kept)
+    return [*rest, (_contract_einsum_terms(chosen, order, sizes), order)]
 
 
 def parse_einsum(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:

@@ -1,0 +1,99 @@
+"""The elements that padding computes: ramps, statistics and odd reflections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.functions.arguments import along, literal
+from pullback.functions.comparisons import isnan
+from pullback.functions.data_types import astype
+from pullback.functions.joining import concat
+from pullback.functions.reductions import any, max, min
+from pullback.functions.rounding import floor, round
+from pullback.functions.shape import spread
+from pullback.functions.sorting import sort
+from pullback.functions.statistics import mean
+from pullback.functions.where_take import take, where
+from pullback.graph.dtypes import bool_, float32, float64
+from pullback.lazy.tensor import Tensor
+
+
+def ramp(x: Tensor, axis: int, side: int, count: int, end: Tensor) -> Tensor:
+    """`count` elements from an end value to the element at the edge, which is left out."""
+    wide = x.dtype if x.dtype.is_inexact else float64
+    wide = float32 if wide.bits == 16 else wide
+    edge, end = (astype(v, wide) for v in (_padding_edge(x, axis, side), end))
+    order = np.arange(count)[::-1] if side else np.arange(count)
+    steps = literal(_padding_shaped(order, x.ndim, axis), wide)
+    made = end + (edge - end) / literal(np.maximum(count, 1), wide) * steps
+    return astype(made if x.dtype.is_inexact else floor(made), x.dtype)
+
+
+def statistic(mode: str, x: Tensor, axis: int, side: int, count: int, length: int | None) -> Tensor:
+    """`count` times the largest, smallest, mean or median element of those next to the edge."""
+    n = x.shape[axis]
+    size = n if length is None else np.minimum(length, n)
+    near = x[along(axis, slice(n - size, n) if side else slice(0, size))]
+    found = _STATISTICS[mode](near, axis)
+    if not x.dtype.is_inexact:
+        found = astype(round(found) if found.dtype.is_inexact else found, x.dtype)
+    return spread(found, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+
+
+def _padding_mean(x: Tensor, axis: int) -> Tensor:
+    return mean(x if x.dtype.is_inexact else astype(x, float64), axis, True)
+
+
+def _padding_median(x: Tensor, axis: int) -> Tensor:
+    n = x.shape[axis]
+    ordered = sort(x, axis)
+    middle = ordered[along(axis, slice((n - 1) // 2, n // 2 + 1))]
+    found = _padding_mean(middle, axis)
+    if not x.dtype.is_float:
+        return found
+    return where(any(isnan(x), axis, True), literal(float("nan"), x.dtype), found)
+
+
+_STATISTICS: dict[str, Any] = {
+    "maximum": lambda x, axis: max(x, axis, True), "minimum": lambda x, axis: min(x, axis, True),
+    "mean": _padding_mean, "median": _padding_median,
+}  # fmt: skip
+
+
+def odd_extension(x: Tensor, axis: int, width: tuple[int, int], with_edge: bool) -> Tensor:
+    """Mirror the elements at the points of the graph where it ends.
+
+    The extension repeats after `period` elements, raised by twice the difference of the ends. An
+    element is therefore `sign * x[index]` plus multiples of the first and the last element.
+    """
+    n = x.shape[axis]
+    if n == 1 and not with_edge:  # there is no slope
+        counts = [(*x.shape[:axis], c, *x.shape[axis + 1 :]) for c in width]
+        return concat([spread(x, counts[0]), x, spread(x, counts[1])], axis=axis)
+    first, last = _padding_edge(x, axis, 0), _padding_edge(x, axis, 1)
+    period = 2 * n if with_edge else 2 * n - 2
+    parts = []
+    for place in (np.arange(-width[0], 0), np.arange(n, n + width[1])):
+        turns, offset = np.divmod(place, period)
+        back = offset >= n
+        index = np.where(back, (2 * n - 1 if with_edge else 2 * n - 2) - offset, offset)
+        picked = take(x, index, axis)
+        mirrored = last + last - picked
+        chosen = where(_padding_mask(back, x.ndim, axis), mirrored, picked)
+        raised = literal(_padding_shaped(2 * turns, x.ndim, axis), x.dtype) * (last - first)
+        parts.append(where(_padding_mask(turns != 0, x.ndim, axis), chosen + raised, chosen))
+    return concat([parts[0], x, parts[1]], axis=axis)
+
+
+def _padding_edge(x: Tensor, axis: int, side: int) -> Tensor:
+    return x[along(axis, slice(-1, None) if side else slice(0, 1))]
+
+
+def _padding_mask(values: np.ndarray, rank: int, axis: int) -> Tensor:
+    return literal(_padding_shaped(values, rank, axis), bool_)
+
+
+def _padding_shaped(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
+    return values.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))

@@ -1,0 +1,62 @@
+"""Indices that may be out of range: clipped, wrapped or filled."""
+
+from __future__ import annotations
+
+from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange
+from pullback.functions.arguments import along, apply, literal
+from pullback.functions.shape import shaped, spread
+from pullback.graph.dtypes import int64
+from pullback.graph.node import constant
+from pullback.lazy.index_plan import counted_from_start
+from pullback.lazy.operators import as_tensor, cast_node, node_of, operands
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.elementwise.division import Mod
+from pullback.ops.elementwise.maximum import Clamp
+from pullback.ops.elementwise.select import Where
+from pullback.typing import ArrayLike
+
+
+def taken_beyond(
+    x: Tensor, indices: Tensor, axis: int, mode: str, fill_value: ArrayLike | None
+) -> Tensor:
+    """The slices of `x` at indices along an axis, which may be out of range."""
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"indices must be integers, got {indices._node.type}", op="take")
+    size = x.shape[axis]
+    if mode == "fill":
+        return _filled_take(x, indices, axis, fill_value)
+    if not size and indices.size:
+        message = f"axis {axis} of {x._node.type} is empty: there is nothing to take"
+        raise IndexOutOfRange(message, op="take", axis=axis, extent=size)
+    return x[along(axis, indices_within(indices, size, mode))]
+
+
+def indices_within(indices: Tensor, size: int, mode: str) -> Tensor:
+    """Indices from 0 to `size` - 1: the nearest, or counted on from the other end."""
+    place = cast_node(node_of(indices), int64)
+    if mode == "wrap":
+        return apply(Mod, place, constant(max(size, 1), int64))
+    return apply(Clamp, place, constant(0, int64), constant(max(size - 1, 0), int64))
+
+
+def _filled_take(x: Tensor, indices: Tensor, axis: int, fill_value: ArrayLike | None) -> Tensor:
+    if fill_value is None:
+        if not x.dtype.is_inexact:
+            hint = "There is no NaN among integers and bools: write fill_value= as well."
+            raise ArgumentError(f"{x.dtype} needs a fill value", op="take", hint=hint)
+        fill = literal(float("nan"), x.dtype)
+    else:
+        fill = wrap(operands(x, fill_value)[1])
+        if fill.shape or fill.dtype is not x.dtype:
+            got = as_tensor(fill_value)._node.type
+            message = f"fill_value must be one number that fits into {x.dtype}, got {got}"
+            raise ArgumentError(message, op="take")
+    size = x.shape[axis]
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    if not size:
+        return spread(fill, shape)
+    place = wrap(counted_from_start(cast_node(node_of(indices), int64), size))
+    inside = (place >= 0) & (place < size)
+    taken = x[along(axis, indices_within(place, size, "clip"))]
+    mask = shaped(inside, (*indices.shape, *(1,) * (x.ndim - axis - 1)))
+    return apply(Where, mask._node, taken._node, fill._node)
