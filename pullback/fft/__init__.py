@@ -11,12 +11,13 @@ of f32 are complex64, of f64 complex128; integers become the default float, f16 
 from pullback.fft.cosine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from pullback.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from pullback.fft.half_spectra import hfft, ihfft, irfft, irfft2, irfftn, rfft, rfft2, rfftn
+from pullback.fft.hermitian_spectra import hfft2, hfftn, ihfft2, ihfftn
 from pullback.fft.transforms import fft, fft2, fftn, ifft, ifft2, ifftn
 
 __all__ = [
-    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "idct",
-    "idctn", "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
-    "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2",
+    "hfftn", "idct", "idctn", "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
+    "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 

@@ -48,6 +48,7 @@ from pullback.functions.rectifiers import *
 from pullback.functions.reductions import *
 from pullback.functions.replacing import *
 from pullback.functions.rounding import *
+from pullback.functions.runs import *
 from pullback.functions.scales import *
 from pullback.functions.segments import *
 from pullback.functions.set_operations import *

@@ -95,10 +95,10 @@ def combinations(x: ArrayLike, r: int = 2, with_replacement: bool = False) -> Te
     if a.ndim != 1 or r < 0:
         raise ShapeError(f"needs a vector and r >= 0, got {a._node.type} and {r}")
     chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    found = np.array(list(chosen(range(a.size), r)), np.int64).reshape(-1, r)
-    if not r:
-        return zeros((0,), dtype=a.dtype)
-    return take(a, found) if found.size else zeros((0, r), dtype=a.dtype)
+    found = list(chosen(range(a.size), r)) if r else []
+    if not found:
+        return zeros((0, r) if r else (0,), dtype=a.dtype)
+    return take(a, np.array(found))
 
 
 @composed

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import Tensor, axis_of, float_arguments, float_node
+from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.composed import composed
 from pullback.functions.reductions import sum
 from pullback.functions.shape import expand_dims
@@ -57,7 +58,7 @@ def pairwise_distance(
     [5.0]
     """
     a, b = map(wrap, float_arguments(x, y))
-    return _length(a - b + eps, p, keepdims)
+    return _length(a - b + eps, p, keepdims=keepdims)
 
 
 @composed
@@ -68,14 +69,14 @@ def dist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
     5.0
     """
     a, b = map(wrap, float_arguments(x, y))
-    return norm((a - b).reshape(-1), ord=p)
+    return _length((a - b).reshape(-1), p)
 
 
 @composed
 def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angle between vectors along an axis; lengths are at least `eps`.
 
-    >>> pb.cosine_similarity([1.0, 1.0], [2.0, 2.0]).item()
+    >>> round(pb.cosine_similarity([1.0, 1.0], [2.0, 2.0]).item(), 4)
     1.0
     """
     a, b = map(wrap, float_arguments(x, y))
@@ -92,7 +93,7 @@ def normalize(x: ArrayLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) 
     [0.6000..., 0.8...]
     """
     a = wrap(float_node(x))
-    length = norm(a, axis=axis, keepdims=True, ord=p)
+    length = _length(a, p, axis, keepdims=True)
     return a / clip(length, eps, None)
 
 
@@ -108,18 +109,24 @@ def renorm(x: ArrayLike, p: float, axis: int, maxnorm: float) -> Tensor:
     if p <= 0 or maxnorm < 0:
         raise ArgumentError(f"p must be positive, maxnorm not negative, got {p} and {maxnorm}")
     others = tuple(i for i in range(a.ndim) if i != place)
-    length = norm(a, axis=others, keepdims=True, ord=p)
+    length = _length(a, p, others, keepdims=True)
     large = length > maxnorm
     return where(large, a * (maxnorm / where(large, length + 1e-7, 1)), a)
 
 
-def _length(difference: Tensor, p: float, keepdims: bool = False) -> Tensor:
-    """The p-norm along the last axis, which may be empty."""
-    if p < 0 or math.isnan(p):
-        raise ArgumentError(f"p must not be negative, got {p}")
-    if not difference.shape[-1]:
-        return sum(difference, axis=-1, keepdims=keepdims)
-    return norm(difference, axis=-1, keepdims=keepdims, ord=p)
+def _length(
+    x: Tensor, p: float, axis: int | tuple[int, ...] = -1, keepdims: bool = False
+) -> Tensor:
+    """The p-norm along axes, for every p; 0 counts the elements that are not 0."""
+    if math.isnan(p):
+        raise ArgumentError("p must not be NaN")
+    if p == 0:
+        return sum((x != 0).astype(x.dtype.real), axis=axis, keepdims=keepdims)
+    if not x.size:
+        return sum(absolute(x), axis=axis, keepdims=keepdims)
+    if p > 0 or p == -math.inf:
+        return norm(x, axis=axis, keepdims=keepdims, ord=p)
+    return sum(absolute(x) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
 
 
 __all__ = [

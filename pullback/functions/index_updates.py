@@ -64,7 +64,7 @@ def index_fill(x: ArrayLike, axis: int, index: ArrayLike, value: ArrayLike) -> T
     """
     given = as_tensor(x)
     tensor = given if given.ndim else shaped(given, (1,))
-    key = along(axis_of("index_fill", axis, tensor.ndim), _vector_of_indices("index_fill", index))
+    key = along(axis_of("index_fill", axis, tensor.ndim), _vector_of_indices(index))
     return shaped(scatter(tensor, key, astype(value, given.dtype)), given.shape)
 
 
@@ -86,8 +86,8 @@ def index_reduce(
     place = axis_of("index_reduce", axis, tensor.ndim)
     values = astype(source, tensor.dtype)
     values = values if values.ndim == tensor.ndim else shaped(values, (1,) * tensor.ndim)
-    key = along(place, _vector_of_indices("index_reduce", index))
-    made = _reduced("index_reduce", tensor, key, values, reduce, include_self)
+    key = along(place, _vector_of_indices(index))
+    made = _reduced(tensor, key, values, reduce, include_self)
     return shaped(made, given.shape)
 
 
@@ -117,7 +117,7 @@ def scatter_reduce(
     >>> pb.scatter_reduce([1.0, 2.0, 3.0], 0, [0, 0], [8.0, 9.0], "amax").tolist()
     [9.0, 2.0, 3.0]
     """
-    given, places = as_tensor(x), _indices("scatter_reduce", index)
+    given, places = as_tensor(x), _indices(index)
     values = astype(src, given.dtype)
     tensor, places = (t if t.ndim else shaped(t, (1,)) for t in (given, places))
     place = axis_of("scatter_reduce", axis, tensor.ndim)
@@ -131,7 +131,7 @@ def scatter_reduce(
     grid = [_along(arange(n), i, places.ndim) for i, n in enumerate(places.shape)]
     grid[place] = places
     values = spread(values, places.shape)
-    made = _reduced("scatter_reduce", tensor, tuple(grid), values, reduce, include_self)
+    made = _reduced(tensor, tuple(grid), values, reduce, include_self)
     return shaped(made, given.shape)
 
 
@@ -182,12 +182,10 @@ def diagonal_scatter(
     return moveaxis(made, (-2, -1), axes)
 
 
-def _reduced(
-    op: str, x: Tensor, key: Index, values: Tensor, reduce: str, include_self: bool
-) -> Tensor:
+def _reduced(x: Tensor, key: Index, values: Tensor, reduce: str, include_self: bool) -> Tensor:
     if reduce not in _MODES:
         names = ", ".join(f'"{name}"' for name in _MODES)
-        raise ArgumentError(f"{op}: reduce must be one of {names}, got {reduce!r}")
+        raise ArgumentError(f"reduce must be one of {names}, got {reduce!r}")
     if reduce == "set":
         return scatter(x, key, values)
     if not include_self:
@@ -215,17 +213,17 @@ def _along(x: Tensor, axis: int, rank: int) -> Tensor:
     return shaped(x, tuple([x.size if i == axis else 1 for i in range(rank)]))
 
 
-def _indices(op: str, index: ArrayLike) -> Tensor:
+def _indices(index: ArrayLike) -> Tensor:
     found = as_tensor(index)
     if not found.dtype.is_integer and found.size:
-        raise DTypeError(f"{op}: indices must be integers, got {found._node.type}")
+        raise DTypeError(f"indices must be integers, got {found._node.type}")
     return found
 
 
-def _vector_of_indices(op: str, index: ArrayLike) -> Tensor:
-    found = _indices(op, index)
+def _vector_of_indices(index: ArrayLike) -> Tensor:
+    found = _indices(index)
     if found.ndim > 1:
-        raise ShapeError(f"{op}: indices must be a vector, got {found._node.type}")
+        raise ShapeError(f"indices must be a vector, got {found._node.type}")
     return found if found.ndim else shaped(found, (1,))
 
 

@@ -17,10 +17,10 @@ from pullback.typing import ArrayLike
 def masked_fill(x: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Tensor:
     """Return x with `value` where the mask is true; the result has the dtype of x.
 
-    >>> pb.masked_fill([1.0, 2.0, 3.0], [True, False, True], 0).tolist()
+    >>> pb.masked_fill([1.0, 2.0, 3.0], [True, False, False], 0).tolist()
     [0.0, 2.0, 3.0]
     """
-    x, mask = as_tensor(x), _mask("masked_fill", mask)
+    x, mask = as_tensor(x), _mask(mask)
     return where(mask, astype(value, x.dtype), x)
 
 
@@ -33,7 +33,7 @@ def masked_select(x: ArrayLike, mask: ArrayLike) -> Tensor:
     >>> pb.masked_select([[1.0, 2.0], [3.0, 4.0]], [True, False]).tolist()
     [1.0, 3.0]
     """
-    x, mask = as_tensor(x), _mask("masked_select", mask)
+    x, mask = as_tensor(x), _mask(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
     return flatten(spread(x, shape))[flatten(spread(mask, shape))]
 
@@ -47,7 +47,7 @@ def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
     >>> pb.masked_scatter([0, 0, 0, 0], [True, False, True, True], [7, 8, 9]).tolist()
     [7, 0, 8, 9]
     """
-    x, mask = as_tensor(x), _mask("masked_scatter", mask)
+    x, mask = as_tensor(x), _mask(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
     x, mask = spread(x, shape), spread(mask, shape)
     values = flatten(astype(source, x.dtype))
@@ -58,11 +58,11 @@ def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
     return where(mask, shaped(take(values, places), shape), x)
 
 
-def _mask(name: str, mask: ArrayLike) -> Tensor:
+def _mask(mask: ArrayLike) -> Tensor:
     found = as_tensor(mask)
     if found.dtype is not bool_:
         hint = "Compare it with something, as in mask != 0."
-        raise DTypeError(f"{name}: the mask must be bool, got {found._node.type}", hint=hint)
+        raise DTypeError(f"the mask must be bool, got {found._node.type}", hint=hint)
     return found
 
 

@@ -7,8 +7,10 @@ from typing import Any
 from pullback.functions.arguments import Tensor, as_tensor, float_arguments
 from pullback.functions.arithmetic import divide
 from pullback.functions.composed import composed
+from pullback.functions.data_types import astype, result_type
 from pullback.functions.products import matmul, outer
 from pullback.functions.reductions import sum
+from pullback.functions.shape import broadcast_shapes, spread
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike
 
@@ -107,7 +109,8 @@ def lerp(start: ArrayLike, end: ArrayLike, weight: ArrayLike) -> Tensor:
 def _weighted(x: ArrayLike, product: Tensor, beta: ArrayLike, alpha: ArrayLike) -> Tensor:
     product = _times(product, alpha)
     if _is_number(beta, 0):
-        return product + as_tensor(x) * 0 if not as_tensor(x).dtype.is_inexact else product
+        shape = broadcast_shapes(as_tensor(x).shape, product.shape)
+        return astype(spread(product, shape), result_type(x, product))
     return _times(as_tensor(x), beta) + product
 
 
