@@ -10,8 +10,8 @@ of f32 are complex64, of f64 complex128; integers become the default float, f16 
 
 from pullback.fft.cosine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from pullback.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from pullback.fft.half_spectra import hfft, ihfft, irfft, irfft2, irfftn, rfft, rfft2, rfftn
-from pullback.fft.hermitian_spectra import hfft2, hfftn, ihfft2, ihfftn
+from pullback.fft.half_spectra import irfft, irfft2, irfftn, rfft, rfft2, rfftn
+from pullback.fft.hermitian import hfft, hfft2, hfftn, ihfft, ihfft2, ihfftn
 from pullback.fft.transforms import fft, fft2, fftn, ifft, ifft2, ifftn
 
 __all__ = [

@@ -11,13 +11,11 @@ from pullback.fft.arguments import (
     length_of,
     lengths_and_axes,
     norm_of,
-    opposite_norm,
     real_operand,
     resized,
     scaled,
 )
 from pullback.functions.arguments import axis_of, record_as
-from pullback.functions.complex_parts import conj
 from pullback.lazy.tensor import Tensor
 from pullback.ops.fft.fourier import Irfft, Rfft
 from pullback.typing import ArrayLike, Shape
@@ -33,7 +31,7 @@ def rfft(
     >>> pb.fft.rfft([1.0, 2.0, 1.0, 0.0]).tolist()
     [(4+0j), -2j, 0j]
     """
-    return _half_spectrum("fft.rfft", x, n, axis, norm)
+    return half_spectrum("fft.rfft", x, n, axis, norm)
 
 
 def irfft(
@@ -46,7 +44,7 @@ def irfft(
     >>> pb.fft.irfft([4.0, -2j, 0.0]).tolist()
     [1.0, 2.0, 1.0, 0.0]
     """
-    return _from_half_spectrum("fft.irfft", x, n, axis, norm)
+    return from_half_spectrum("fft.irfft", x, n, axis, norm)
 
 
 def rfftn(
@@ -60,7 +58,7 @@ def rfftn(
     >>> pb.fft.rfftn([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return _half_spectrum_over("fft.rfftn", x, s, axes, norm)
+    return half_spectrum_over("fft.rfftn", x, s, axes, norm)
 
 
 def irfftn(
@@ -72,7 +70,7 @@ def irfftn(
     >>> pb.fft.irfftn([[10.0, -2.0], [-4.0, 0.0]]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _from_half_spectrum_over("fft.irfftn", x, s, axes, norm)
+    return from_half_spectrum_over("fft.irfftn", x, s, axes, norm)
 
 
 def rfft2(
@@ -84,7 +82,7 @@ def rfft2(
     >>> pb.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return _half_spectrum_over("fft.rfft2", x, s, axes, norm)
+    return half_spectrum_over("fft.rfft2", x, s, axes, norm)
 
 
 def irfft2(
@@ -96,46 +94,21 @@ def irfft2(
     >>> pb.fft.irfft2([[10.0, -2.0], [-4.0, 0.0]]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _from_half_spectrum_over("fft.irfft2", x, s, axes, norm)
+    return from_half_spectrum_over("fft.irfft2", x, s, axes, norm)
 
 
-def hfft(
-    x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = "backward"
-) -> Tensor:
-    """Return the `n` real coefficients of a signal that is symmetric up to conjugation.
-
-    `x` has the first `n // 2 + 1` elements of the signal; `n` is 2 (m - 1) for m of them if it is
-    not given.
-
-    >>> pb.fft.hfft([1.0, 2.0, 1.0]).tolist()
-    [6.0, 0.0, -2.0, 0.0]
-    """
-    kind = opposite_norm(norm_of("fft.hfft", norm))
-    return _from_half_spectrum("fft.hfft", conj(complex_operand(x)), n, axis, kind)
-
-
-def ihfft(
-    x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = "backward"
-) -> Tensor:
-    """Return the inverse of `hfft`: the first half of the signal with these real coefficients.
-
-    >>> pb.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
-    [1.0, 2.0, 1.0]
-    """
-    kind = opposite_norm(norm_of("fft.ihfft", norm))
-    return conj(_half_spectrum("fft.ihfft", x, n, axis, kind))
-
-
-def _half_spectrum(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
+def half_spectrum(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
+    """Transform real numbers along one axis, for the function `op`."""
     a = real_operand(op, x)
     place = axis_of(op, axis, a.ndim)
     sizes = None if n is None else (length_of(op, n),)
-    return _half_spectrum_over(op, a, sizes, (place,), norm)
+    return half_spectrum_over(op, a, sizes, (place,), norm)
 
 
-def _half_spectrum_over(
+def half_spectrum_over(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
 ) -> Tensor:
+    """Transform real numbers over several axes, for the function `op`."""
     a, kind = real_operand(op, x), norm_of(op, norm)
     sizes, places = lengths_and_axes(op, a, s, axes)
     for n, axis in zip(sizes, places, strict=True):
@@ -143,18 +116,18 @@ def _half_spectrum_over(
     return scaled(record_as(op, Rfft(places), a._node), kind, math.prod(sizes))
 
 
-def _from_half_spectrum(
-    op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None
-) -> Tensor:
+def from_half_spectrum(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
+    """Transform half a spectrum along one axis to real numbers, for `op`."""
     z = complex_operand(x)
     place = axis_of(op, axis, z.ndim)
     sizes = None if n is None else (length_of(op, n),)
-    return _from_half_spectrum_over(op, z, sizes, (place,), norm)
+    return from_half_spectrum_over(op, z, sizes, (place,), norm)
 
 
-def _from_half_spectrum_over(
+def from_half_spectrum_over(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
 ) -> Tensor:
+    """Transform half a spectrum over several axes to real numbers, for `op`."""
     z, kind = complex_operand(x), norm_of(op, norm)
     sizes, places = lengths_and_axes(op, z, s, axes)
     if s is None:
@@ -165,6 +138,4 @@ def _from_half_spectrum_over(
     return scaled(result, kind, math.prod(sizes), inverse=True)
 
 
-__all__ = [
-    "hfft", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
-]  # fmt: skip
+__all__ = ["irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, fresh, integer, placed
 from pullback.functions.creation import eye
-from pullback.functions.products import diagonal as diagonal_of_last
+from pullback.functions.products import diagonal as diagonal_of
 from pullback.functions.products import matmul, outer, tensordot, vecdot
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, matrix_transpose
@@ -26,7 +26,11 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     >>> pb.linalg.diagonal([[1, 2], [3, 4]]).tolist()
     [1, 4]
     """
-    return diagonal_of_last(x, offset)
+    a = as_tensor(x)
+    if a.ndim < 2:
+        what = f"needs matrices, so a rank of 2 or more, got {a._node.type}"
+        raise ShapeError(what, op="linalg.diagonal", code="E3002")
+    return diagonal_of(a, offset, -2, -1)
 
 
 @validated
@@ -36,7 +40,7 @@ def trace(x: ArrayLike, offset: int = 0, dtype: DTypeLike | None = None) -> Tens
     >>> pb.linalg.trace([[1, 2], [3, 4]]).item()
     5
     """
-    return sum(diagonal_of_last(x, offset), axis=-1, dtype=dtype)
+    return sum(diagonal(x, offset), axis=-1, dtype=dtype)
 
 
 @validated

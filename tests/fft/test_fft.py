@@ -11,7 +11,10 @@ import scipy.fft
 from helpers import told
 
 import pullback as pb
+from pullback import testing
+from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from pullback.ops.fft.fourier import Irfft
 
 RNG = np.random.default_rng(0)
 V = RNG.standard_normal(7)
@@ -39,6 +42,11 @@ CASES: list[Case] = [
     ("rfftn", (B,), {"s": (3, 6), "axes": (2, 0)}), ("rfftn", (B,), {"axes": (3, 1)}),
     *[(f, (W,), {}) for f in ("fftn", "ifftn", "irfftn")], ("rfftn", (W.real,), {}),
     *[(f, (C,), {"s": (4, -1), "axes": (1, 2)}) for f in ("fftn", "irfftn")],
+    *[(f, (C,), {"s": (3, 5), "axes": (2, 0), "norm": n}) for f in ("hfftn", "hfft2")
+      for n in NORMS],
+    *[(f, (B,), {"s": (3, 5), "axes": (2, 0), "norm": n}) for f in ("ihfftn", "ihfft2")
+      for n in NORMS],
+    ("hfftn", (Z,), {}), ("ihfft2", (B,), {}),
     ("fft", (np.ones((0, 3)),), {}), ("rfft", (np.ones((3, 0)),), {"axis": 0}),
     ("fft", (np.ones(0),), {"n": 2}), ("irfft", (A,), {"n": 5}), ("fft", (V,), {"norm": None}),
     ("rfftfreq", (9, 0.1), {}), ("rfftfreq", (8,), {}), ("fftfreq", (1,), {"d": -2.0}),
@@ -134,7 +142,8 @@ def linear_functions() -> list[Callable]:
     return [
         f.fft, lambda z: f.ifft(z, 6, 0, "ortho"), f.fftn, f.ifftn, lambda z: f.fft2(z, (2, 7)),
         lambda z: f.irfft(z, 7), f.irfftn, lambda z: f.hfft(z, axis=0), lambda z: f.rfft(z.real),
-        lambda z: f.ihfft(z.imag, 4), lambda z: f.rfftn(z.real, norm="forward"), f.fftshift,
+        lambda z: f.ihfft(z.imag, 4), f.hfft2, lambda z: f.rfftn(z.real, norm="forward"),
+        f.fftshift,
         *[lambda z, t=t: f.dct(z.real, t) for t in (1, 2, 3, 4)],
         lambda z: f.idst(z, 1), lambda z: f.dstn(z.imag, 3, norm="ortho"),
     ]  # fmt: skip
@@ -186,6 +195,27 @@ def test_convolution_theorem_in_a_loop() -> None:
         pb.check_grads(last, (x,), 2)
         want = pb.grad(last)(x).numpy()
     np.testing.assert_allclose(pb.grad(last)(x).numpy(), want, rtol=1e-10)
+
+
+class OnAnotherPlatform(Irfft, abstract=True):
+    """The inverse real transform as it is lowered for GPUs."""
+
+    name = "OnAnotherPlatform"
+
+    def hlo(self, b: Any, out: Any, x: Any) -> Any:
+        platform, b.platform = b.platform, "cuda"
+        made = super().hlo(b, out, x)
+        b.platform = platform
+        return made
+
+
+def test_the_lowering_for_gpus_means_the_same() -> None:
+    """One axis is transformed after the other, and coefficients at the ends are made real."""
+    for axes, length in (((1,), 4), ((1,), 5), ((0, 1), 4), ((0, 2, 3, 1), 5)):
+        x = np.moveaxis(C, -1, 1)[:, :, :2, :2]
+        op = OnAnotherPlatform(axes, length)
+        (got,) = testing.run(testing.graph_of(op, [x]), [x], engine("xla"))
+        np.testing.assert_allclose(got, op.numpy(x), rtol=1e-12, atol=1e-13)
 
 
 def test_errors_name_the_function_and_the_argument() -> None:
