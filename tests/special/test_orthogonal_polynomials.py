@@ -33,7 +33,7 @@ def test_derivatives_and_transforms():
 
 
 def test_errors():
-    with pytest.raises(ArgumentError, match="special.eval_chebyt: degrees must be from 0"):
+    with pytest.raises(ArgumentError, match=r"special\.eval_chebyt: degrees must be from 0"):
         pb.special.eval_chebyt(-1, 0.5)
-    with pytest.raises(DTypeError, match="special.eval_hermite: degrees must be integers"):
+    with pytest.raises(DTypeError, match=r"special\.eval_hermite: degrees must be integers"):
         pb.special.eval_hermite(1.5, 0.5)
