@@ -10,7 +10,15 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, float_node, integer, literal, node
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    as_tensors,
+    float_node,
+    integer,
+    literal,
+    node,
+)
 from pullback.functions.composed import composed
 from pullback.functions.creation import linspace, ones
 from pullback.functions.data_types import astype
@@ -94,7 +102,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     >>> pb.digitize([0.5, 1.0, 7.0], [0.0, 1.0, 5.0]).tolist()
     [1, 2, 3]
     """
-    edges = as_tensor(bins)
+    x, edges = as_tensors(x, bins)
     if edges.ndim != 1:
         message = f"bins must be a vector, got {edges._node.type}"
         raise ShapeError(message, op="digitize", code="E3002")
@@ -197,7 +205,7 @@ def _bin_edges(op: str, x: Tensor, bins: Bins, range: Limits, weights: ArrayLike
             raise ArgumentError("the number of bins is not chosen for weighted data", op=op)
         bins = _chosen_number_of_bins(op, x, bins, range)
     if _are_edges(bins):
-        edges = as_tensor(bins)
+        _, edges = as_tensors(x, bins)
         if edges.ndim != 1 or edges.size < 2:
             message = f"bins must be a number or a vector of at least two edges, got {shown(bins)}"
             raise ArgumentError(message, op=op)

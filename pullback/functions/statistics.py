@@ -93,16 +93,18 @@ def _masked_count(
 def var(
     x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
     *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the variance over axes: the sum of squared deviations over N - `correction`.
 
     `correction` is 0 by default; `ddof` is NumPy's name for it. N is the number of elements where
-    the mask `where` is true.
+    the mask `where` is true. `mean` is the mean, with reduced axes kept, if it is known already.
 
     >>> pb.var([1.0, 3.0]).item(), pb.var([1.0, 3.0], correction=1).item()
     (1.0, 2.0)
     """
-    return _variance("var", x, axis, _correction("var", correction, ddof), keepdims, dtype, where)
+    correction = _correction("var", correction, ddof)
+    return _variance("var", x, axis, correction, keepdims, dtype, where, mean)
 
 
 def _correction(op: str, correction: float | None, ddof: float | None) -> float:
@@ -115,17 +117,22 @@ def _correction(op: str, correction: float | None, ddof: float | None) -> float:
 
 def _variance(
     op: str, x: ArrayLike, axis: Axis, correction: float, keepdims: bool,
-    dtype: DTypeLike | None, where: ArrayLike | None,
+    dtype: DTypeLike | None, where: ArrayLike | None, center: ArrayLike | None,
 ) -> Tensor:  # fmt: skip
     given = _moment_argument(op, x, dtype)
     axes = axes_argument(op, axis, given.type.rank)
     a = _widened_moment(given)  # squares in half precision would lose the small deviations
+    if center is not None:
+        center = wrap(cast_node(node(center), a.type.dtype))
+    elif where is None:
+        center = record(Mean(axes, True), (a,))
+    else:
+        center = mean(wrap(a), axes, True, where=where)
     if where is None:
-        squares = _squared_magnitude(wrap(a) - record(Mean(axes, True), (a,)))._node
+        squares = _squared_magnitude(wrap(a) - center)._node
         left = math.prod(a.type.shape[i] for i in axes) - number(correction)
         divisor = _degrees_of_freedom(left, a.type.dtype.real)
     else:
-        center = mean(wrap(a), axes, True, where=where)
         a = selected(op, a, where, 0)  # before NaN can reach a derivative
         deviations = selected(op, (wrap(a) - center)._node, where, 0)
         squares = _squared_magnitude(wrap(deviations))._node
@@ -147,6 +154,7 @@ def _degrees_of_freedom(left: Any, dtype: DType) -> Tensor:
 def std(
     x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
     *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
@@ -156,7 +164,7 @@ def std(
     (1.0, 1.0)
     """
     correction = _correction("std", correction, ddof)
-    return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where))
+    return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where, mean))
 
 
 @validated

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,9 +64,23 @@ def _dot(a: Any, b: Any) -> Tensor:
 
 
 def _linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
+    ends = as_tensors(start, stop)
+    made = functions.linspace(*ends, num, dtype=dtype, endpoint=endpoint)
+    made = functions.moveaxis(made, 0, axis)
+    if not retstep:
+        return made
+    steps = num - 1 if endpoint else num
+    return made, (ends[1] - ends[0]) / (steps if steps > 0 else math.nan)
+
+
+def _nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Tensor:
-    return functions.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+    made = functions.nan_to_num(x, nan, posinf, neginf)
+    return made if copy else x._update(made, "np.nan_to_num(copy=False)")
 
 
 def _where(condition: Any, *branches: Any) -> Any:
@@ -111,8 +126,12 @@ def _linalg_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fal
     return functions.expand_dims(found, kept) if keepdims else found
 
 
-def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def _svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
     linalg = hooks.namespace.linalg
+    if hermitian:  # as NumPy, which reads one triangle only
+        a = functions.tril(a) + functions.conj(functions.tril(a, -1)).mT
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
 
 
@@ -131,7 +150,8 @@ ADAPTED: dict[str, Function] = {
     "result_type": _result_type,
     "copy": functions.positive,
     "copyto": _copyto,
-    "ravel": _flat,
+    "nan_to_num": _nan_to_num,
+    "ravel": lambda a, order="C": functions.reshape(a, (-1,), order),
     "dot": _dot,
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
     "linspace": _linspace,
