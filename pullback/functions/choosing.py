@@ -59,7 +59,7 @@ def choose(
     >>> pb.choose([2, 0, 1], [[1, 2, 3], [10, 20, 30], [100, 200, 300]]).tolist()
     [100, 2, 30]
     """
-    options = [as_tensor(c) for c in sequence("choose", choices, "choices")]
+    options = list(sequence("choose", choices, "choices"))
     if not options:
         raise ArgumentError("choices must contain at least one tensor", op="choose")
     number = index_in_mode("choose", x, len(options), mode)

@@ -161,8 +161,8 @@ def nanstd(
     >>> pb.nanstd([1.0, pb.nan, 3.0]).item()
     1.0
     """
-    options = {"correction": correction, "where": where, "mean": mean}
-    return statistics.norm_root(nanvar(x, axis, dtype, ddof, keepdims, **options))
+    variance = nanvar(x, axis, dtype, ddof, keepdims, correction=correction, where=where, mean=mean)
+    return statistics.norm_root(variance)
 
 
 def _masked_by_nan(op: str, x: Tensor, where: ArrayLike | None) -> Tensor:

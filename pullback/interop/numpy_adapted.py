@@ -67,13 +67,14 @@ def _linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
-    ends = as_tensors(start, stop)
-    made = functions.linspace(*ends, num, dtype=dtype, endpoint=endpoint)
-    made = functions.moveaxis(made, 0, axis)
+    ends = zip((start, stop), as_tensors(start, stop), strict=True)
+    first, last = [x if np.ndim(x) == 0 else made for x, made in ends]
+    result = functions.linspace(first, last, num, dtype=dtype, endpoint=endpoint)
+    result = functions.moveaxis(result, 0, axis)
     if not retstep:
-        return made
+        return result
     steps = num - 1 if endpoint else num
-    return made, (ends[1] - ends[0]) / (steps if steps > 0 else math.nan)
+    return result, (last - first) / (steps if steps > 0 else math.nan)
 
 
 def _nan_to_num(

@@ -148,6 +148,12 @@ def test_lists_keep_their_digits_in_place_and_in_transforms() -> None:
     assert x.tolist() == (y + numbers).tolist()
 
 
+def test_numbers_do_not_widen_half_precision() -> None:
+    x = pb.asarray(X.astype(np.float16))
+    made = [np.linspace(x, 3.4, 5), np.trapezoid(x, dx=0.1), np.choose([0, 1], [x[:2], 0.1])]
+    assert {y.dtype for y in made} == {pb.float16}
+
+
 def test_nan_to_num_without_a_copy_writes() -> None:
     x = pb.asarray(N)
     assert np.nan_to_num(x, copy=False) is x and x[0, 1].item() == 0
