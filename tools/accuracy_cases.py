@@ -231,6 +231,7 @@ ODDS = [
     special("entr", lambda x: -x * mp.log(x), lambda x: -mp.log(x) - 1,
             mixed(between(0, 3), logarithmic(1e-20, 1e20)), slope_scale=one,
             reason="the derivative is measured against 1"),
+    special("exp1", mp.e1, lambda x: -mp.exp(-x) / x, logarithmic(1e-6, 80), cost=2),
     special("exprel", lambda x: mp.expm1(x) / x,
             lambda x: (mp.exp(x) * (x - 1) + 1) / (x * x), WIDE),
     AccuracyCase("xlogy", pb.special.xlogy, lambda x, y: x * mp.log(y),
