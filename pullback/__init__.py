@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+import pullback.interop.dlpack
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
@@ -74,6 +75,7 @@ from pullback.lazy.devices import default_device
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
+from pullback.lazy.methods import API_VERSIONS as _API_VERSIONS
 from pullback.lazy.settings import config, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.base import Elementwise
@@ -87,9 +89,10 @@ from pullback.version import __version__ as __version__
 if TYPE_CHECKING:
     from pullback import fft, linalg, special, testing
 
-_hooks.namespace = pullback
+_hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
 
 # the constants of the array API standard
+__array_api_version__ = _API_VERSIONS[-1]
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 if not TYPE_CHECKING:  # checkers export every import above, and know all names

@@ -25,14 +25,17 @@ from pullback.functions.exponentials import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
 from pullback.functions.index_grids import *
-from pullback.functions.index_grids import GridMaker as _GridMaker
+from pullback.functions.index_grids import GridMaker
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
+from pullback.functions.matrix_vector import *
+from pullback.functions.namespace_info import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
 from pullback.functions.padding import *
+from pullback.functions.polynomial_algebra import *
 from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
 from pullback.functions.predicates import *
@@ -65,7 +68,10 @@ from pullback.lazy.torch_methods import TorchMethods as _TorchMethods
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
+        if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
+        if isinstance(value, _GridMaker)
+        or (callable(value) and value is not TorchMethods
+            and (name[0] != "_" or name == "__array_namespace_info__"))
     )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]

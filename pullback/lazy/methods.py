@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from pullback.errors import AxisError, ShapeError
+from pullback.errors import ArgumentError, AxisError, ShapeError
+from pullback.graph.arguments import shown
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pullback.lazy.indexing import At
     from pullback.lazy.tensor import Tensor
     from pullback.typing import ArrayLike, DTypeLike, Shape
+
+
+# The versions of the array API standard; each extends the one before
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class FunctionName(str):
@@ -124,7 +129,6 @@ class Methods:
     choose = functions.choose
     diagonal = functions.diagonal
     nonzero = functions.nonzero
-    put_along_axis = functions.put_along_axis
     take = functions.take
     take_along_axis = functions.take_along_axis
     tril = functions.tril
@@ -161,13 +165,24 @@ class Methods:
         """
         return hooks.functions.matrix_trace(self, offset, axis1, axis2, dtype)
 
-    def reshape(self, *shape: Shape) -> Tensor:
+    def reshape(self, *shape: Shape, copy: bool | None = None) -> Tensor:
         """Return the elements in another shape, given as a tuple or as several ints.
 
         >>> pb.arange(4).reshape(2, -1).tolist()
         [[0, 1], [2, 3]]
         """
-        return hooks.functions.reshape(self, one_or_many_for_method(shape))
+        return hooks.functions.reshape(self, one_or_many_for_method(shape), copy=copy)
+
+    def put_along_axis(
+        self, indices: ArrayLike, values: ArrayLike, axis: int | None = -1, mode: str = "set"
+    ) -> Tensor:
+        """Return a tensor with values at indices along an axis; the function of this name writes.
+
+        >>> pb.tensor([[1, 2], [3, 4]]).put_along_axis([[1], [0]], 9, axis=1).tolist()
+        [[1, 9], [9, 4]]
+        """
+        put = hooks.functions.put_along_axis
+        return put(self, indices, values, axis, mode, inplace=False)
 
     def broadcast_to(self, *shape: Shape) -> Tensor:
         """Broadcast to a shape, given as a tuple or as several ints.
@@ -264,6 +279,10 @@ class Methods:
         return hooks.indexing.At(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version is not None and api_version not in API_VERSIONS:
+            known = ", ".join(API_VERSIONS)
+            what = f"api_version must be one of {known}, got {shown(api_version)}"
+            raise ArgumentError(what, op="__array_namespace__")
         return hooks.namespace
 
 

@@ -44,6 +44,7 @@ UNARY: dict[str, Any] = {
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc), "positive": np.positive,
     "silu": lambda x: x / (1 + np.exp(-x)), "softplus": lambda x: np.log1p(np.exp(x)),
     "log_sigmoid": lambda x: -np.log1p(np.exp(-x)),
+    "sinc": np.sinc,
     "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
 }  # fmt: skip
 
