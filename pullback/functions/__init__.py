@@ -69,9 +69,7 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
     __all__ = sorted(
         name for name, value in globals().items()
         if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
-        if isinstance(value, _GridMaker)
-        or (callable(value) and value is not TorchMethods
-            and (name[0] != "_" or name == "__array_namespace_info__"))
+        if name[0] != "_" or name == "__array_namespace_info__"
     )  # fmt: skip
 
 hooks.functions = sys.modules[__name__]
