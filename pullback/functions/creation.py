@@ -104,6 +104,10 @@ def _too_large_to_create(op: str, shape: tuple[int, ...]) -> OutOfMemory:
 def _create_filled(
     op: str, shape: Shape, value: Any, dtype: DTypeLike | None, device: str | None
 ) -> Tensor:
+    if type(dtype) is int or type(device) is int:
+        given = ", ".join(str(n) for n in (shape, dtype, device) if type(n) is int)
+        what = f"the shape must be one argument, got {given}"
+        raise ArgumentError(what, op=op, hint=f"Write pb.{op}(({given}), ...)")
     sizes = shape_of(op, shape)
     wanted = dtype_or(op, dtype, current().default_dtype)
     try:

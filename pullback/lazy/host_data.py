@@ -12,6 +12,7 @@ from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.arguments import copy_flag
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.devices import placement
 from pullback.lazy.hooks import hooks
@@ -148,6 +149,15 @@ def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
     return wrap(leaf_source(type, engine_for(current(), place.mesh).put(array, type)))
 
 
+def _refused_host_data(data: Any, dtype: np.dtype) -> DTypeError:
+    """The error for data that is no array of numbers."""
+    if isinstance(data, Node):
+        what = "tensor: got a node of a program, not a tensor"
+        hint = 'Rules of ops are formulas on nodes: x * y, or pb.op("Sin")(x) instead of pb.sin(x).'
+        return DTypeError(what, hint=hint)
+    return DTypeError(f"tensor: cannot hold {type(data).__name__} data of dtype {dtype}")
+
+
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     length_of_host_data(data)  # NumPy reads objects with a length element by element
     has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
@@ -160,7 +170,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
-        raise DTypeError(f"tensor: cannot hold {type(data).__name__} data of dtype {array.dtype}")
+        raise _refused_host_data(data, array.dtype)
     if wanted is None and not has_dtype:
         wanted = _default_host_dtype(array.dtype)
     if wanted is not None and array.dtype != wanted.numpy:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.graph.arguments import shown
+from pullback.graph.boundary import boundary, public, public_methods
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if not TYPE_CHECKING:
     functions = _FunctionNames()
 
 
+@public_methods
 class Methods:
     """Everything that can be written as `x.f(...)` as well as `pb.f(x, ...)`."""
 
@@ -242,6 +244,7 @@ class Methods:
         return hooks.functions.matrix_transpose(self)
 
     @property
+    @boundary
     def mT(self) -> Tensor:
         """The tensor with its last two dimensions swapped.
 
@@ -251,6 +254,7 @@ class Methods:
         return hooks.functions.matrix_transpose(self)
 
     @property
+    @boundary
     def real(self) -> Tensor:
         """The real part of each element.
 
@@ -260,6 +264,7 @@ class Methods:
         return hooks.functions.real(self)
 
     @property
+    @boundary
     def imag(self) -> Tensor:
         """The imaginary part of each element.
 
@@ -291,7 +296,7 @@ def bind_methods(module: ModuleType, *classes: type) -> None:
     for cls in classes:
         for name, value in list(vars(cls).items()):
             if isinstance(value, FunctionName):
-                setattr(cls, name, getattr(module, value))
+                setattr(cls, name, public(getattr(module, value)))
 
 
 def one_or_many_for_method(values: tuple[Shape, ...]) -> Shape:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError
 from pullback.graph.arguments import shown
+from pullback.graph.boundary import handles_errors, leave
 from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
@@ -174,20 +175,22 @@ def _make_operator(symbol: str, name: str, swap: bool = False) -> Operator:
                 return result
         try:
             return binary_operator(op, self, other, swap)
-        except PullbackError as error:
-            raise renamed_for_operator(error, symbol, op.title) from None
+        except BaseException as error:
+            leave_operator(error, symbol, op.title)
+            raise
 
-    return apply
+    return handles_errors(apply)
 
 
 def _unary_operator(symbol: str, name: str) -> Callable[[Operators], Tensor]:
     def apply(self: Any) -> Tensor:
         try:
             return record(TABLE[name](), (node_of(self),))
-        except PullbackError as error:
-            raise renamed_for_operator(error, symbol, TABLE[name].title) from None
+        except BaseException as error:
+            leave_operator(error, symbol, TABLE[name].title)
+            raise
 
-    return apply
+    return handles_errors(apply)
 
 
 def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
@@ -199,10 +202,11 @@ def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
         function = getattr(hooks.functions, name)
         try:
             return function(other, self) if swap else function(self, other)
-        except PullbackError as error:
-            raise renamed_for_operator(error, symbol, name) from None
+        except BaseException as error:
+            leave_operator(error, symbol, name)
+            raise
 
-    return apply
+    return handles_errors(apply)
 
 
 def renamed_for_operator(error: PullbackError, name: str, *titles: str) -> PullbackError:
@@ -212,13 +216,24 @@ def renamed_for_operator(error: PullbackError, name: str, *titles: str) -> Pullb
     return error
 
 
+def leave_operator(error: BaseException, name: str, *titles: str) -> None:
+    """Like `leave`, for an error that shows what the user wrote instead of the op's title."""
+    if isinstance(error, PullbackError):
+        renamed_for_operator(error, name, *titles)
+    leave(error)
+
+
 def _in_place_operator(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
     """An operator that rebinds the handle to the result of another operator."""
 
     def update(self: Any, other: Any) -> Any:
-        return self._update(function(self, other), symbol)
+        try:
+            return self._update(function(self, other), symbol)
+        except BaseException as error:
+            leave(error)
+            raise
 
-    return update
+    return handles_errors(update)
 
 
 class Operators:
@@ -260,11 +275,21 @@ class Operators:
     __matmul__ = _function_operator("matmul", "matmul")
     __rmatmul__ = _function_operator("matmul", "matmul", swap=True)
 
+    @handles_errors
     def __truediv__(self, other: ArrayLike) -> Tensor:
-        return _divide_operator(self, other)
+        try:
+            return _divide_operator(self, other)
+        except BaseException as error:
+            leave_operator(error, "/", "div")
+            raise
 
+    @handles_errors
     def __rtruediv__(self, other: ArrayLike) -> Tensor:
-        return _divide_operator(self, other, swap=True)
+        try:
+            return _divide_operator(self, other, swap=True)
+        except BaseException as error:
+            leave_operator(error, "/", "div")
+            raise
 
     def __pos__(self) -> Tensor:
         return hooks.functions.positive(self)
@@ -301,11 +326,21 @@ class Operators:
     def __contains__(self, value: ArrayLike) -> bool:
         return bool((self == value).any())
 
+    @handles_errors
     def __getitem__(self, index: Index) -> Tensor:
-        return hooks.indexing.get(self, index)
+        try:
+            return hooks.indexing.get(self, index)
+        except BaseException as error:
+            leave(error)
+            raise
 
+    @handles_errors
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
-        self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+        try:
+            self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+        except BaseException as error:
+            leave(error)
+            raise
 
 
 def _casts_in_place(source: DType, target: DType) -> bool:
@@ -324,7 +359,4 @@ def _divide_operator(x: Any, y: Any, swap: bool = False) -> Tensor:
         x = x.astype(dtype)
     if isinstance(y, Operators) and not y._node.type.dtype.is_inexact:
         y = hooks.functions.astype(y, x._node.type.dtype)
-    try:
-        return binary_operator(TABLE["Div"](), x, y, swap)
-    except PullbackError as error:
-        raise renamed_for_operator(error, "/", "div") from None
+    return binary_operator(TABLE["Div"](), x, y, swap)

@@ -14,6 +14,7 @@ from pullback.engines.byte_sizes import bytes_of
 from pullback.engines.environment import environment_variable
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.arguments import flag
+from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
 from pullback.sharding.spec import Sharding
@@ -126,6 +127,7 @@ class Scope:
         self.__exit__()
         changes = self._changes
 
+        @boundary
         @functools.wraps(f)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with Scope(**changes):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import flag, integer
+from pullback.graph.boundary import public_methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.methods import functions, one_or_many_for_method
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike, DTypeLike, Number, Shape
 
 
+@public_methods
 class TorchMethods:
     """What PyTorch's users write after a tensor and a point."""
 
