@@ -181,7 +181,8 @@ BY_KIND: dict[str, Callable[[], Any]] = {
     "array": x, "count": lambda: 2, "size": lambda: (2, 3), "axis": lambda: 0,
     "dtype": lambda: "float32", "number": lambda: 1.0, "text": lambda: "d",
     "function": lambda: total, "mesh": mesh, "spec": lambda: pb.P(), "module": module,
-    "arrays": lambda: [x(), x()], "index": lambda: [0, 1], "sequence": lambda: (0, 1), "tree": vector, "anything": vector,
+    "arrays": lambda: [x(), x()], "index": lambda: [0, 1], "sequence": lambda: (0, 1),
+    "tree": vector, "anything": vector,
 }  # fmt: skip
 
 
