@@ -73,7 +73,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
 from pullback.lazy.devices import default_device
-from pullback.lazy.evaluate import evaluate
+from pullback.lazy.evaluate import evaluate, wait
 from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
 from pullback.lazy.methods import API_VERSIONS as _API_VERSIONS
@@ -103,7 +103,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
         "e", "inf", "nan", "newaxis", "pi",
         "config", "default_device", "default_dtype", "no_grad", "no_recompile",
-        "evaluate", "cache_info", "clear_cache", "engine_info",
+        "evaluate", "wait", "cache_info", "clear_cache", "engine_info",
         # functions on tensors
         *functions.__all__, "apply_along_axis", "apply_over_axes", "fromfunction", "gcd", "lcm",
         "vectorize", "fft", "linalg", "random", "special",

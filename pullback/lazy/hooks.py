@@ -15,8 +15,8 @@ class Hooks:
     """The functions, under the names of the modules that set them."""
 
     __slots__ = (
-        "asarray", "call_function", "call_ufunc", "dlpack", "functions", "indexing",
-        "namespace", "reshard", "stack", "stop_gradient",
+        "asarray", "call_function", "call_ufunc", "dlpack", "functions", "indexing", "namespace",
+        "reshard", "stack", "stop_gradient", "wait",
     )  # fmt: skip
 
     namespace: ModuleType  # pullback: what `__array_namespace__` returns
@@ -29,6 +29,7 @@ class Hooks:
     dlpack: ModuleType  # pullback.interop.dlpack
     indexing: ModuleType  # pullback.lazy.indexing: `hooks.indexing.get(x, index)`
     asarray: Callable[..., Tensor]  # pullback.lazy.host_data
+    wait: Callable[[Any], Any]  # pullback.lazy.evaluate
 
 
 hooks = Hooks()

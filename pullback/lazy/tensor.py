@@ -162,6 +162,15 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods, Fore
         refuse_cut(self, "numpy")
         return read(self)
 
+    def wait(self) -> Tensor:
+        """Return this tensor when its value has been computed, without copying it to the host.
+
+        >>> import pullback as pb
+        >>> pb.ones(3).sum().wait().item()
+        3.0
+        """
+        return hooks.wait(self)
+
     def tobytes(self) -> bytes:
         """Return the bytes of the elements, in row-major order.
 

@@ -193,7 +193,7 @@ def test_every_op_with_operands_batches_by_a_rule(name):
 
 # Their derivative is not that of their value, by intent: a gamma number's is that of a quantile, a
 # Hermitian matrix's that of both triangles where it reads one.
-OTHER_BY_INTENT = {"StopGradient", "RandomGamma", "Hermitian"}
+OTHER_BY_INTENT = {"StopGradient", "RandomGamma", "RandomLogGamma", "WaldSample", "Hermitian"}
 # It has no reverse mode: tests/ops/control/test_control_derivatives.py tries the other.
 FORWARD_ONLY = {"While"}
 OTHERS = OTHER_BY_INTENT | FORWARD_ONLY
