@@ -24,7 +24,9 @@ SEED ?= 1
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
+# Tests start many processes: they need not compile the package each time.
 test: .venv/ready
+	$(BIN)/python -m compileall -q pullback
 	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
 
 long: .venv/ready
@@ -58,6 +60,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/sharding.py
 	$(BIN)/python benchmarks/collectives.py
 	$(BIN)/python benchmarks/ir.py
+	$(BIN)/python benchmarks/linalg.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out

@@ -12,6 +12,7 @@ import optree
 
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import function
+from pullback.graph.boundary import publish
 from pullback.tree_nodes import (
     LEAF_TYPES,
     NAMESPACE,
@@ -245,3 +246,6 @@ def register(
         hint = "Write pb.tree.register(cls, flatten, unflatten)."
         raise ArgumentError(f"tree.register: {what}", hint=hint)
     return cls
+
+
+publish(__name__)

@@ -27,6 +27,7 @@ from pullback.functions import concat, moveaxis, reshape
 from pullback.functions import zeros as zero_tensor
 from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.evaluate import evaluate
@@ -109,6 +110,7 @@ def _jacobian(
     name: str, blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
     f: Callable[Params, Tree], argnums: Argnums, chunk_size: int | None, has_aux: bool,
 ) -> Callable[Params, Tree]:  # fmt: skip
+    @boundary
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Tree:
         with Transform(args, kwargs):

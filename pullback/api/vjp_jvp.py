@@ -11,6 +11,7 @@ from pullback.api.recording import Recording, Transform, deliver_recorded, recor
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import flag, function, validated
+from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -47,6 +48,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     ys, structure = recorded_outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
 
+    @boundary
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
         with Transform(cotangent):
             gs = matching_derivatives("pull", cotangent, structure, ys)
@@ -114,6 +116,7 @@ def _linearize(
     ys, structure = recorded_outputs(name, result)
     nodes = [y._node for y in ys]
 
+    @boundary
     def push(*ts: Tree) -> Any:
         with Transform(ts):
             given = matching_derivatives(name, list(ts), recording.in_tree, recording.leaves)

@@ -43,7 +43,10 @@ from pullback.errors import (
     VerificationError,
 )
 from pullback.functions import shard
+from pullback.graph.arguments import validated
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import dtype
+from pullback.graph.html import html_table
 from pullback.graph.types import Type, show_types_apart
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
@@ -120,6 +123,7 @@ def _save_kind(kind: Any) -> Any:
     return ["static", value_to_data(kind.given)]
 
 
+@validated
 def load_compiled(path: str | os.PathLike, trusted: Sequence[PublicKey] | None = None) -> Loaded:
     """Load a program that `pb.compile(f).save(path, *args)` wrote.
 
@@ -192,6 +196,7 @@ def _unreadable(name: str, why: str) -> SavedProgramError:
     return SavedProgramError(f"load_compiled: {name} cannot be read, {why}", hint=hint)
 
 
+@public_methods
 class Loaded(Executor):
     """A program from a file, compiled for this machine, for one kind of arguments."""
 
@@ -210,6 +215,13 @@ class Loaded(Executor):
         self._positions, self._names = map(set, header["options"])
         leaves = header["leaves"]
         self._fixed = [value_from_data(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
+
+    def __repr__(self) -> str:
+        kinds = zip(self._header["paths"], self.kinds, strict=True)
+        return f"<loaded {self.name}: {', '.join(f'{path}: {kind}' for path, kind in kinds)}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Loaded {self.name}", zip(self._header["paths"], self.kinds))
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         inputs, named, static = split_static_arguments(args, kwargs, self._positions, self._names)

@@ -28,16 +28,19 @@ from pullback.functions.exponentials import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
 from pullback.functions.index_grids import *
-from pullback.functions.index_grids import GridMaker as _GridMaker
+from pullback.functions.index_grids import GridMaker
 from pullback.functions.index_updates import *
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
 from pullback.functions.masking import *
+from pullback.functions.matrix_vector import *
+from pullback.functions.namespace_info import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
 from pullback.functions.padding import *
+from pullback.functions.polynomial_algebra import *
 from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
 from pullback.functions.predicates import *
@@ -64,7 +67,7 @@ from pullback.functions.vector_products import *
 from pullback.functions.weighted_products import *
 from pullback.functions.where_take import *
 from pullback.functions.windows import *
-from pullback.lazy import methods
+from pullback.lazy import foreign_names, methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
@@ -73,10 +76,11 @@ from pullback.lazy.torch_methods import TorchMethods
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
+        if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
+        if name[0] != "_" or name == "__array_namespace_info__"
     )  # fmt: skip
-    __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
 methods.bind_methods(hooks.functions, methods.Methods, TorchMethods)
+foreign_names.add_foreign_names(hooks.functions.__all__)

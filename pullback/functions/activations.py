@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.errors import IndexOutOfRange
+from pullback.errors import DTypeError, IndexOutOfRange
 from pullback.functions import arguments
 from pullback.functions.arguments import apply, axes_argument, axis_of, float_node, integer, literal
 from pullback.functions.exponentials import exp, log, logistic
@@ -173,6 +173,8 @@ def one_hot(
     wanted = arguments.dtype_or("one_hot", dtype, current().default_dtype)
     count = integer("one_hot", num_classes, "num_classes")
     axis = axis_of("one_hot", axis, x.ndim + 1)
+    if not x.dtype.is_integer:
+        raise DTypeError(f"indices must be integers, got {x._node.type}", op="one_hot")
     _check_known_classes(known_index(given), count)
     with at_one_line("one_hot"):
         index = record(CheckedIndex(count), (node_of(x),))

@@ -19,6 +19,7 @@ Samples of continuous distributions are differentiable with respect to their par
 import importlib
 from typing import TYPE_CHECKING
 
+from pullback.graph.boundary import publish
 from pullback.random.continuous import exponential, gamma, normal, truncated_normal, uniform
 from pullback.random.counts import (
     binomial,
@@ -61,10 +62,11 @@ else:
 
     def __getattr__(name: str) -> object:
         """Load what needs linear algebra at its first use."""
-        if name in ("multivariate_normal", "orthogonal"):
-            return getattr(importlib.import_module("pullback.random.matrices"), name)
-        raise AttributeError(f"module 'pullback.random' has no attribute {name!r}", name=name)
+        return getattr(importlib.import_module("pullback.random.matrices"), name)
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+publish(__name__)
