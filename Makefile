@@ -7,6 +7,8 @@
 #                random programs on meshes, 500 in every scenario, 100,000 broken texts, 13,000
 #                bad calls
 #   make docs    regenerate the tables of docs/ir.md
+#   make docs-accuracy
+#                measure the errors of elementwise functions against mpmath: docs/accuracy.md
 #   make lint    run the linter, the type checker and the import contract
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove everything that was built, including .venv
@@ -17,12 +19,14 @@ BIN := .venv/bin
 JOBS ?= 2
 SEED ?= 1
 
-.PHONY: demo test long docs lint bench clean
+.PHONY: demo test long docs docs-accuracy lint bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
+# Tests start many processes: they need not compile the package each time.
 test: .venv/ready
+	$(BIN)/python -m compileall -q pullback
 	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
 
 long: .venv/ready
@@ -40,6 +44,9 @@ long: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python tools/ir_tables.py docs/ir.md
+
+docs-accuracy: .venv/ready
+	$(BIN)/python tools/accuracy.py docs/accuracy.md
 
 lint: .venv/ready
 	$(BIN)/ruff check .
