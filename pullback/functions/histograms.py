@@ -136,6 +136,9 @@ def histogram_bin_edges(
     >>> pb.histogram_bin_edges([1.0, 3.0], bins=2).tolist()
     [1.0, 2.0, 3.0]
     """
+    x = as_tensor(x)
+    if weights is not None:
+        _summed_weights("histogram_bin_edges", x, weights)
     x = flatten(x)
     return _shown_edges(x, _bin_edges("histogram_bin_edges", x, bins, range, weights), bins)
 
