@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+import pullback.interop.dlpack
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
@@ -51,6 +52,7 @@ from pullback.api.vmap import vmap
 from pullback.compiled.compile import compile, load_compiled
 from pullback.errors import PullbackError
 from pullback.functions import *  # noqa: F403
+from pullback.graph.boundary import publish
 from pullback.graph.dtypes import (
     DType,
     bfloat16,
@@ -71,9 +73,10 @@ from pullback.graph.dtypes import (
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
 from pullback.lazy.devices import default_device
-from pullback.lazy.evaluate import evaluate
+from pullback.lazy.evaluate import evaluate, wait
 from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
+from pullback.lazy.methods import API_VERSIONS as _API_VERSIONS
 from pullback.lazy.settings import config, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.base import Elementwise
@@ -87,9 +90,10 @@ from pullback.version import __version__ as __version__
 if TYPE_CHECKING:
     from pullback import fft, linalg, special, testing
 
-_hooks.namespace = pullback
+_hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
 
 # the constants of the array API standard
+__array_api_version__ = _API_VERSIONS[-1]
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 if not TYPE_CHECKING:  # checkers export every import above, and know all names
@@ -99,7 +103,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
         "e", "inf", "nan", "newaxis", "pi",
         "config", "default_device", "default_dtype", "no_grad", "no_recompile",
-        "evaluate", "cache_info", "clear_cache", "engine_info",
+        "evaluate", "wait", "cache_info", "clear_cache", "engine_info",
         # functions on tensors
         *functions.__all__, "apply_along_axis", "apply_over_axes", "fromfunction", "gcd", "lcm",
         "vectorize", "fft", "linalg", "random", "special",
@@ -121,15 +125,14 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "debug", "errors", "optim", "testing", "tree", "typing", "PullbackError",
     ]  # fmt: skip
 
-    _LOADED_WHEN_USED = {"fft", "linalg", "special", "testing"}
-
     def __getattr__(name: str) -> object:
-        """Load a heavy module at its first use; hint at names that differ from NumPy's."""
-        if name in _LOADED_WHEN_USED:
-            return importlib.import_module(f"pullback.{name}")
-        ours = pullback.interop.numpy.NAMES.get(name)
-        hint = f": it is pullback.{ours} here" if ours else ""
-        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)
+        """Load a heavy module at its first use."""
+        module = importlib.import_module(f"pullback.{name}")
+        if "__getattr__" not in vars(module):
+            publish(module.__name__)
+        return module
+
+    publish(__name__)
 
     def __dir__() -> list[str]:
         return sorted(__all__)

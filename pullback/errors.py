@@ -6,7 +6,8 @@ also derives from the builtin exception that Python raises in such a case.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pullback.graph.where import SourceLine, user_line
 
@@ -15,17 +16,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed",
-    "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
-    "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
-    "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
-    "UnsupportedOp", "UnsupportedShape",
-    "VerificationError", "WorkerLost",
+    "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
+    "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis",
+    "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError",
+    "PrecisionWarning", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
+    "TextPosition", "TimeLimit", "TraceError", "UnknownImport", "UnknownName", "UnsupportedOp",
+    "UnsupportedShape", "VerificationError", "WorkerLost",
 ]  # fmt: skip
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # checkers know all names
+
+    def __getattr__(name: str) -> NoReturn:
+        if name.startswith("__"):  # the import of this module asks for such names
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        from pullback.graph.boundary import unknown_name
+
+        raise unknown_name(__name__, name)
 
 
 class TextPosition(NamedTuple):
@@ -51,19 +62,31 @@ class PullbackError(Exception):
         self,
         message: str,
         *,
-        hint: str | None = None,
+        hint: str | Callable[[], str] | None = None,
         op: str | None = None,
         where: Location = None,
         code: str | None = None,
         **values: Any,
     ) -> None:
         super().__init__(message)
-        self.message, self.hint, self.op = message, hint, op
+        self.message, self.op = message, op
+        self._hint = hint
         self._found = where is None  # the line was looked up, so `at` may replace it
         self.where: Location = user_line() if where is None else where
         if code is not None:
             self.code = code
         self.values = values
+
+    @property
+    def hint(self) -> str | None:
+        """What to write instead; one that takes time to find is a function until it is read."""
+        if callable(self._hint):
+            self._hint = self._hint()
+        return self._hint
+
+    @hint.setter
+    def hint(self, value: str | None) -> None:
+        self._hint = value
 
     def at(self, op: str | None, where: Location) -> PullbackError:
         """Set the op and the line, unless the error was raised with its own; return the error."""
@@ -109,6 +132,18 @@ class ArgumentError(PullbackError, TypeError, ValueError):
     """A call with a wrong kind of argument, a wrong tree or a wrong option."""
 
     code = "E2007"
+
+
+class UnknownName(PullbackError, AttributeError):
+    """A name that a module of pullback, or a tensor, does not have; the hint says what to write."""
+
+    code = "unknown-name"
+
+
+class UnknownImport(PullbackError, ImportError):
+    """The same for `from pullback import name`."""
+
+    code = "unknown-name"
 
 
 class VerificationError(PullbackError, ValueError):
@@ -162,6 +197,12 @@ class TimeLimit(EngineError, TimeoutError):
     code = "E6007"
 
 
+class ExportError(PullbackError, BufferError):
+    """Memory that cannot be shared with another library as it was asked for."""
+
+    code = "export"
+
+
 class InPlaceError(PullbackError, RuntimeError):
     """A write to a value that a derivative may still need."""
 
@@ -196,6 +237,10 @@ class GradientCut(UnsupportedOp):
 
 class GradientCutWarning(UserWarning):
     """A conversion of a tensor to a Python number, or to NumPy, that cuts its derivative."""
+
+
+class PrecisionWarning(UserWarning):
+    """A computation in a narrower dtype that becomes float64 because of a NumPy array."""
 
 
 class GradientVerification(AutodiffError, ValueError):

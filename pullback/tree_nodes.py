@@ -298,3 +298,15 @@ def _imported_dataclass(name: str) -> type | None:
             register_dataclass(found)
             return found
     return None
+
+
+def register_hint(x: object) -> str | None:
+    """What to do with an object that is an argument but no tree, for the hint of an error."""
+    cls = type(x)
+    if cls.__module__ in ("builtins", "numpy"):
+        return None
+    name = cls.__name__
+    return (
+        f"Make {name} a dataclass, or register it with pb.tree.register({name}, flatten, "
+        "unflatten):\nits tensors are then the leaves of the argument."
+    )

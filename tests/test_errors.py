@@ -527,7 +527,10 @@ def test_every_error_derives_from_one_class_and_has_a_code():
     found = [e for e in classes if issubclass(e, Exception) and not issubclass(e, Warning)]
     for error in found:
         assert issubclass(error, PullbackError) and isinstance(error.code, str)
-    builtins = (ValueError, TypeError, IndexError, RuntimeError, MemoryError, ConnectionError)
+    builtins = (
+        BufferError, ValueError, TypeError, IndexError, RuntimeError, MemoryError, ConnectionError,
+        AttributeError, ImportError,
+    )  # fmt: skip
     for error in found:
         if error not in (PullbackError, errors.AutodiffError):
             assert issubclass(error, builtins), error

@@ -13,6 +13,7 @@ from pullback.api.placeholders import stage
 from pullback.api.signatures import ArrayLike, Params, Result
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record, record_several
@@ -50,6 +51,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
         raise ArgumentError(message)
     name = getattr(f, "__name__", "function")
 
+    @boundary
     @functools.wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))

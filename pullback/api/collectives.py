@@ -17,6 +17,7 @@ from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
 from pullback.graph.arguments import flag, integer, sequence, shown
+from pullback.graph.boundary import boundary
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -42,6 +43,7 @@ class TreeFunction(Protocol[Params]):
 def collective_per_leaf(f: Callable[Concatenate[Tensor, Params], Tensor]) -> TreeFunction[Params]:
     """Apply a function of one tensor to every leaf of a tree."""
 
+    @boundary
     @functools.wraps(f)
     def mapped(x: Tree, *args: Params.args, **kwargs: Params.kwargs) -> Any:
         return tree.map(lambda leaf: f(asarray(leaf), *args, **kwargs), x)

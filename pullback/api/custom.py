@@ -15,6 +15,7 @@ from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import integer, validated
+from pullback.graph.boundary import public_methods
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
 from pullback.graph.tape import tokens_of_constant
@@ -36,6 +37,7 @@ class Decorator(Protocol):
     def __call__(self, f: Callable[Params, Result], /) -> CustomFunction[Params, Result]: ...
 
 
+@public_methods
 class CustomFunction(Generic[Params, Result]):
     """A function with derivative rules from the user; made by `custom_vjp` and `custom_jvp`."""
 

@@ -10,6 +10,7 @@ from pullback.api.recording import Recording, Transform, normal_argnums, recorde
 from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones
 from pullback.transforms.reverse import gradients
@@ -35,6 +36,7 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     [3.0, 12.0]
     """
 
+    @boundary
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         _, aux, g = _differentiate_scalar("grad", f, argnums, has_aux, args, kwargs)
@@ -62,6 +64,7 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
     (9.0, 6.0)
     """
 
+    @boundary
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
         y, aux, g = _differentiate_scalar("value_and_grad", f, argnums, has_aux, args, kwargs)

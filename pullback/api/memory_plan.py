@@ -16,6 +16,7 @@ from pullback.engines.registry import engine, mesh_of
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.errors import Location
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
@@ -40,6 +41,7 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
     [('tanh', (1000, 50), 200000), ('matmul', (1000, 50), 200000)]
     """
 
+    @boundary
     @functools.wraps(f)
     def planned(*args: Any, **kwargs: Any) -> MemoryPlan:
         graph = program_on_placeholders("memory_plan", f, args, kwargs)

@@ -23,7 +23,7 @@ from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
-from pullback.tree_nodes import LostWrites
+from pullback.tree_nodes import LostWrites, register_hint
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
@@ -173,7 +173,8 @@ def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     """Leaf `i` of the selected arguments, as a tensor."""
     if not is_recorded_value(x):
         got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"
-        raise ArgumentError(f"{name}: arguments must be tensors, arrays or numbers, got {got}")
+        what = f"{name}: arguments must be tensors, arrays or numbers, got {got}"
+        raise ArgumentError(what, hint=register_hint(x))
     return asarray(x)
 
 

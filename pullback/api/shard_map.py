@@ -14,6 +14,7 @@ from pullback.api.recording import deliver_recorded, prefix_entries, recorded_ou
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -55,6 +56,7 @@ def shard_map(
     for name, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
         _check_shard_map_specs(name, specs, mesh)
 
+    @boundary
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:

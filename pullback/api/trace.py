@@ -13,7 +13,9 @@ from pullback.api.signatures import Params, Tree
 from pullback.api.vjp_jvp import matching_derivatives, matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import public_methods
 from pullback.graph.graph import Graph, ancestors
+from pullback.graph.html import html_program
 from pullback.graph.node import Node
 from pullback.graph.tape import Token
 from pullback.lazy.tensor import Tensor
@@ -40,6 +42,7 @@ def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs
     return Trace(f, args, kwargs)
 
 
+@public_methods
 class Trace:
     """The program of a function for arguments of given types.
 
@@ -135,6 +138,12 @@ class Trace:
         return self.graph.text(provenance)
 
     __str__ = text
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.graph.summary}>"
+
+    def _repr_html_(self) -> str:
+        return html_program(f"Trace of {self.graph.summary}", self.text())
 
 
 def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from pullback.api.recording import deliver_recorded, is_recorded_value, prefix_e
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -25,6 +26,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
 from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving_rules
+from pullback.tree_nodes import register_hint
 
 
 @validated
@@ -55,6 +57,7 @@ def vmap(
         raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
     spmd = _spmd_axes(spmd_axis_name)
 
+    @boundary
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
@@ -104,6 +107,8 @@ class _VmapExamples:
         hint = "Use None in in_axes for an argument that all examples share."
         if not is_recorded_value(x):
             what = f"only tensors and arrays can be mapped, got {type(x).__name__}"
+            more = register_hint(x)
+            hint = f"{hint}\n{more}" if more else hint
             raise ArgumentError(f"vmap: {what} at {self._path(i)}", hint=hint)
         made = self.leaves[i] = asarray(x)
         rank = len(made.shape)

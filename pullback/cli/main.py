@@ -72,10 +72,10 @@ def _run_and_report(args: argparse.Namespace) -> int:
         full = CommandError("not enough memory", status=1)
         return diagnostics.report_command_error(full, args.json)
     except Exception as error:
-        if environment_variable("PULLBACK_TRACEBACK", False):
+        if environment_variable("PULLBACK_TRACEBACK", "short") == "full":
             raise
         what = f"an error in pullback itself: {type(error).__name__}: {error}"
-        hint = "Set PULLBACK_TRACEBACK=1 to see where it happened."
+        hint = "Set PULLBACK_TRACEBACK=full to see where it happened."
         internal = CommandError(what, status=1, hint=hint, code="internal")
         return diagnostics.report_command_error(internal, args.json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,7 +18,10 @@ from pullback.compiled import trace as tracing
 from pullback.compiled.arguments import STATIC, Options, classify_arguments
 from pullback.compiled.guards.walk import Snapshot, walk
 from pullback.compiled.lower import Lowered
+from pullback.compiled.save import save
 from pullback.compiled.specialization import MISSED, Specialization, mode_key
+from pullback.graph.boundary import handles_errors, leave, public_methods
+from pullback.graph.html import html_table
 from pullback.graph.memo import remember
 from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
@@ -34,6 +38,7 @@ Owner = TypeVar("Owner")
 Result = TypeVar("Result")
 
 
+@public_methods
 class Compiled(Generic[Parameters, Result]):
     """A function that is traced once for each kind of arguments, then runs as one program."""
 
@@ -48,26 +53,31 @@ class Compiled(Generic[Parameters, Result]):
         self._cache = state.cache
         self._own: dict[Any, Any] = {}  # places that the function itself changes
 
+    @handles_errors
     def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        specialization = self._recent
-        if specialization is not None:
-            leaves: Any
-            if len(args) == specialization.flat and not kwargs:
-                leaves = args
-            elif self._splits:
-                leaves = specialization.read(*self._options.split(args, kwargs))
-            else:
-                leaves = specialization.read(args, kwargs)
-            if leaves is not None:
-                result = specialization.attempt(leaves)
-                if result is not MISSED:
-                    return result
-        call = Invocation(self, args, kwargs)
-        found = self._find(call)
-        specialization = found or self._trace(call)
-        if not specialization.axes:
-            self._recent = specialization
-        return specialization.call(call.leaves, hit=found is not None)
+        try:
+            specialization = self._recent
+            if specialization is not None:
+                leaves: Any
+                if len(args) == specialization.flat and not kwargs:
+                    leaves = args
+                elif self._splits:
+                    leaves = specialization.read(*self._options.split(args, kwargs))
+                else:
+                    leaves = specialization.read(args, kwargs)
+                if leaves is not None:
+                    result = specialization.attempt(leaves)
+                    if result is not MISSED:
+                        return result
+            call = Invocation(self, args, kwargs)
+            found = self._find(call)
+            specialization = found or self._trace(call)
+            if not specialization.axes:
+                self._recent = specialization
+            return specialization.call(call.leaves, hit=found is not None)
+        except BaseException as error:
+            leave(error)
+            raise
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
@@ -94,6 +104,13 @@ class Compiled(Generic[Parameters, Result]):
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
+
+    def _repr_html_(self) -> str:
+        """Show the programs that were traced so far in a notebook."""
+        with lock:
+            found = [s for kind in self._specializations.values() for s in kind]
+        rows = [(f"program {i}", s.program.executed.summary) for i, s in enumerate(found, 1)]
+        return html_table(f"Compiled {self._name}", rows or [("programs", "none yet")])
 
     def _find(self, call: Invocation) -> Specialization | None:
         """Return a specialization for such arguments whose guards hold."""
@@ -154,11 +171,33 @@ class Compiled(Generic[Parameters, Result]):
         """
         return self._lowered(args, kwargs)
 
+    def save(self, path: str | os.PathLike, /, *args: object, **kwargs: object) -> None:
+        """Write the program for arguments (tensors, or types as `pb.Type`) to a file.
+
+        Without arguments it is the program of the latest call. `pb.load_compiled` reads the file;
+        `f.lower(*args).save(path, key=...)` also signs it.
+
+        >>> import pullback as pb, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "double.pullback")
+        >>> pb.compile(lambda x: 2 * x).save(path, pb.Type((2,), pb.float32))
+        >>> pb.load_compiled(path)(pb.tensor([1.0, 2.0])).tolist()
+        [2.0, 4.0]
+        """
+        self._save(path, args, kwargs)
+
+    def _save(self, path: str | os.PathLike, args: tuple, kwargs: dict, given: tuple = ()) -> None:
+        recent = self._recent
+        if args or kwargs or recent is None:
+            self._lowered(args, kwargs, given).save(path)
+        else:
+            save(recent, self._options, path)
+
     def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered[Any, Result]:
         call = Invocation(self, (*given, *args), kwargs)
         return Lowered(self._find(call) or self._trace(call), call, given)
 
 
+@public_methods
 class BoundCompiled(Generic[Parameters, Result]):
     """A compiled method of an instance."""
 
@@ -167,12 +206,21 @@ class BoundCompiled(Generic[Parameters, Result]):
     def __init__(self, compiled: Compiled[..., Result], instance: object) -> None:
         self.__func__, self.__self__ = compiled, instance
 
+    @handles_errors
     def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        return self.__func__(self.__self__, *args, **kwargs)
+        try:
+            return self.__func__(self.__self__, *args, **kwargs)
+        except BaseException as error:
+            leave(error)
+            raise
 
     def lower(self, /, *args: object, **kwargs: object) -> Lowered[Parameters, Result]:
         """Lower the function with the instance as its first argument."""
         return self.__func__._lowered(args, kwargs, (self.__self__,))
+
+    def save(self, path: str | os.PathLike, /, *args: object, **kwargs: object) -> None:
+        """Write the program with the instance as its first argument to a file."""
+        self.__func__._save(path, args, kwargs, (self.__self__,))
 
     def guarded_parts(self) -> list[tuple[str, Any]]:
         return [("", self.__func__), (".self", self.__self__)]

@@ -15,7 +15,9 @@ from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import ArgumentError, EngineError
+from pullback.graph.boundary import public_methods
 from pullback.graph.graph import Graph
+from pullback.graph.html import html_program
 from pullback.graph.types import show_types_apart
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class Cost:
     peak_bytes: int
 
 
+@public_methods
 class Lowered(Generic[Parameters, Result]):
     """The program for one kind of arguments, to print, save and compile."""
 
@@ -86,12 +89,19 @@ class Lowered(Generic[Parameters, Result]):
 
         `key`, an Ed25519 private key of the package cryptography, signs the file.
         """
-        save(self._specialization, self._call, path, key)
+        save(self._specialization, self._call.options, path, key)
 
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        return f"<lowered {self._call.name}: {self.graph.summary}>"
 
+    def _repr_html_(self) -> str:
+        return html_program(f"Lowered {self._call.name}: {self.graph.summary}", self.text())
+
+
+@public_methods
 class AheadOfTimeProgram(Generic[Parameters, Result]):
     """A program that was compiled ahead of time and is never traced again."""
 
@@ -108,6 +118,17 @@ class AheadOfTimeProgram(Generic[Parameters, Result]):
             what = "static arguments must have the values of the lowered program"
             raise ArgumentError(f"{call.name}: {what}")
         return self._specialization.call(leaves)
+
+    def save(self, path: str | os.PathLike, key: PrivateKey | None = None) -> None:
+        """Write the program to a file, as `Lowered.save` does."""
+        save(self._specialization, self._call.options, path, key)
+
+    def __repr__(self) -> str:
+        return f"<program {self._call.name}: {self._specialization.program.executed.summary}>"
+
+    def _repr_html_(self) -> str:
+        graph = self._specialization.program.executed
+        return html_program(f"Program {self._call.name}: {graph.summary}", str(graph))
 
 
 def check_lowered_arguments(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:

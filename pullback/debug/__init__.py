@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pullback.graph.boundary import publish
 from pullback.sharding.explain import explain_sharding
 from pullback.sharding.show import show_sharding
 from pullback.transforms.call_rules import rules_applied
@@ -27,8 +28,6 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     import importlib  # most programs do not get here
 
     module = importlib.import_module(f"{__name__}.{_LAZY[name]}")
@@ -38,3 +37,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+publish(__name__)

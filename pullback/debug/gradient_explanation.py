@@ -14,6 +14,7 @@ from pullback.debug.gradient_flow import BESIDE, Cut, Flow
 from pullback.debug.recorded import DebuggedFunction, exact_lines
 from pullback.errors import NonDifferentiableInput
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.value_reports import OperandRange, operand_range
@@ -92,6 +93,7 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
     ('zero', 'dead', 'relu')
     """
 
+    @boundary
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> GradientReport:
         program = DebuggedFunction("explain_grad", f, args, kwargs)

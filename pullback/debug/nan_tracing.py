@@ -10,6 +10,7 @@ from typing import Any
 from pullback.debug.recorded import DebuggedFunction
 from pullback.errors import UnsupportedOp
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless_nonfinite, watched_for_nan
@@ -68,6 +69,7 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
     ('sqrt', ('x',))
     """
 
+    @boundary
     @functools.wraps(f)
     def traced(*args: Any, **kwargs: Any) -> NanReport:
         program = DebuggedFunction("trace_nan", f, args, kwargs)

@@ -15,6 +15,7 @@ from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import SumOfProducts
@@ -113,6 +114,7 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
     (['exp', 'sum'], True)
     """
 
+    @boundary
     @functools.wraps(f)
     def audited(*args: Any, **kwargs: Any) -> AuditReport:
         program = DebuggedFunction("audit", f, args, kwargs)

@@ -74,7 +74,7 @@ VARIABLES = {
     "PULLBACK_PATIENCE": Variable("a positive number of seconds", _seconds_variable),
     "PULLBACK_PLATFORM": _choice_variable("cpu", "cuda"),
     "PULLBACK_THREADS": _count_variable(1),
-    "PULLBACK_TRACEBACK": _FLAG,
+    "PULLBACK_TRACEBACK": _choice_variable("short", "full"),
     "PULLBACK_VERIFY_SHAPES": _FLAG,
     # `initialize` checks these together with its arguments
     "PULLBACK_COORDINATOR": _TEXT,

@@ -13,6 +13,7 @@ from pullback.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from pullback.fft.half_spectra import irfft, irfft2, irfftn, rfft, rfft2, rfftn
 from pullback.fft.hermitian import hfft, hfft2, hfftn, ihfft, ihfft2, ihfftn
 from pullback.fft.transforms import fft, fft2, fftn, ifft, ifft2, ifftn
+from pullback.graph.boundary import publish
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2",
@@ -23,3 +24,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+publish(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeVar
 
-from pullback.errors import AxisError, PullbackError, ShapeError
+from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
 from pullback.graph.arguments import integer
 from pullback.graph.dtypes import DType, bool_, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
@@ -150,6 +150,10 @@ def one_or_many(value: Any) -> tuple[Any, ...]:
 
 def per_dimension(op: str, value: Shape, rank: int, what: str) -> tuple[int, ...]:
     """Return one int for each dimension, from an int for all or a sequence."""
+    if isinstance(value, Tensor) and value.ndim and op.startswith("conv"):
+        hint = f"Add a bias to the result: pb.{op}(x, filters) + bias."
+        message = f"{what} must be integers, got {value._node.type}"
+        raise ArgumentError(message, op=op, hint=hint)
     if not isinstance(value, (tuple, list)):
         return (integer(op, value, what),) * rank
     if len(value) != rank:

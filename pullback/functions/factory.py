@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from pullback.errors import PullbackError
 from pullback.functions.arguments import axes_argument, float_arguments, float_node, node, operands
 from pullback.functions.masked import masked_extremum, selected
+from pullback.graph.boundary import handles_errors
 from pullback.graph.node import Node
-from pullback.lazy.operators import renamed_for_operator
+from pullback.lazy.operators import leave_operator
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.op import Op
@@ -86,10 +86,11 @@ def unary(
     def function(x: ArrayLike) -> Tensor:
         try:
             return record(instance, (operand(x),))
-        except PullbackError as error:
-            raise renamed_for_operator(error, name, instance.title) from None
+        except BaseException as error:
+            leave_operator(error, name, instance.title)
+            raise
 
-    return described(function, name, summary, example)
+    return described(handles_errors(function), name, summary, example)
 
 
 def float_unary(name: str, op: type[Op], summary: str, example: str) -> UnaryFunction:
@@ -107,10 +108,11 @@ def binary(
     def function(x1: ArrayLike, x2: ArrayLike) -> Tensor:
         try:
             return record(instance, tuple(operands(x1, x2)))
-        except PullbackError as error:
-            raise renamed_for_operator(error, name, instance.title) from None
+        except BaseException as error:
+            leave_operator(error, name, instance.title)
+            raise
 
-    return described(function, name, summary, example)
+    return described(handles_errors(function), name, summary, example)
 
 
 def float_binary(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
@@ -163,5 +165,7 @@ def described(function: Any, name: str, summary: str, example: str) -> Any:
         frame = frame.f_back  # type: ignore[assignment]  # a module called the factory
     function.__name__ = function.__qualname__ = name
     function.__module__ = frame.f_globals["__name__"]
-    function.__doc__ = f"{summary}\n\n>>> pb.{name}({arguments}).tolist()\n{result}\n"
+    parts = function.__module__.split(".")
+    path = name if parts[1] == "functions" else f"{parts[1]}.{name}"
+    function.__doc__ = f"{summary}\n\n>>> pb.{path}({arguments}).tolist()\n{result}\n"
     return function

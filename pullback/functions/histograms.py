@@ -140,6 +140,7 @@ def histogram_bin_edges(
     if weights is not None:
         _summed_weights("histogram_bin_edges", x, weights)
     x = flatten(x)
+    weights = None if weights is None else as_tensor(weights)
     return _shown_edges(x, _bin_edges("histogram_bin_edges", x, bins, range, weights), bins)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -16,6 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pullback.errors import ArgumentError, PullbackError
+from pullback.graph.boundary import handles_errors, leave, refused_call
 
 _LONGEST = 80  # of a value in a message
 _INT64 = 2**63
@@ -28,6 +30,8 @@ def shown(value: Any) -> str:
     """Return the type and the value of an argument, for a message."""
     if value is None:
         return "None"
+    if type(value).__name__ == "Tensor" and _is_ours(value):
+        return f"a tensor {value._node.type}"
     text = repr(value)
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     return f"{type(value).__name__} {text}"
@@ -45,6 +49,11 @@ def flag(op: str, value: Any, what: str) -> bool:
     if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
         return bool(value)
     raise ArgumentError(f"{what} must be True or False, got {shown(value)}", op=op)
+
+
+def copy_flag(op: str, value: Any) -> bool | None:
+    """Return the argument `copy` of a function: True, False, or None where that is left open."""
+    return None if value is None else flag(op, value, "copy")
 
 
 def integer(op: str, value: Any, what: str, bounded: bool = True) -> int:
@@ -81,6 +90,13 @@ def text(op: str, value: Any, what: str) -> str:
     raise ArgumentError(f"{what} must be a string, got {shown(value)}", op=op)
 
 
+def path_text(op: str, value: Any, what: str) -> Any:
+    """Return the path of a file."""
+    if isinstance(value, (str, os.PathLike)):
+        return value
+    raise ArgumentError(f"{what} must be a path, got {shown(value)}", op=op)
+
+
 def sequence(op: str, value: Any, what: str) -> Any:
     """Return something with elements; a string is one value."""
     if isinstance(value, (tuple, list)):
@@ -94,7 +110,10 @@ def function(op: str, value: Any, what: str) -> Callable:
     """Return something that can be called."""
     if callable(value):
         return value
-    raise ArgumentError(f"{what} must be a function, got {shown(value)}", op=op)
+    from pullback.suggestions.calls import FUNCTION_HINTS
+
+    message = f"{what} must be a function, got {shown(value)}"
+    raise ArgumentError(message, op=op, hint=FUNCTION_HINTS.get(op))
 
 
 # The check of a parameter whose annotation consists of these words; there is none for others.
@@ -106,6 +125,7 @@ _CHECKS: dict[frozenset[str], Check] = {
     frozenset(("float", "Tensor")): real,
     frozenset(("Number", "Tensor")): number_like,
     frozenset(("str",)): text,
+    frozenset(("str", "os", "PathLike")): path_text,
     frozenset(("Callable",)): function,
     frozenset(("Sequence",)): sequence,
 }
@@ -129,19 +149,30 @@ def validated(f: F) -> F:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        count = len(args)
-        for i, name, default, check in tests:
-            if 0 <= i < count:
-                value = args[i]
-            elif name in kwargs:
-                value = kwargs[name]
-            else:
-                continue
-            if value is not default and not _is_ours(value):
-                check(op, value, name)
-        return f(*args, **kwargs)
+        try:
+            count = len(args)
+            for i, name, default, check in tests:
+                if 0 <= i < count:
+                    value = args[i]
+                elif name in kwargs:
+                    value = kwargs[name]
+                else:
+                    continue
+                if value is not default and (check is function or not _is_ours(value)):
+                    check(op, value, name)
+            return f(*args, **kwargs)
+        except BaseException as error:
+            refused = refused_call(f, error, args, kwargs)
+            if refused is None:
+                leave(error)
+                raise
+        try:
+            raise refused
+        except ArgumentError as error:
+            leave(error)
+            raise
 
-    return cast(F, call)
+    return cast(F, handles_errors(call))
 
 
 def _words(annotation: str) -> frozenset[str]:

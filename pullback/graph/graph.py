@@ -113,6 +113,13 @@ class Graph:
         inner = ancestors(self.outputs, boundary.__contains__)
         return [*self.inputs, *(n for n in inner if n not in boundary)]
 
+    @property
+    def summary(self) -> str:
+        """The types of inputs and outputs and the number of ops, in one line."""
+        ins, outs = ([str(n.type) for n in nodes] for nodes in (self.inputs, self.outputs))
+        ops = len(self.nodes) - len(self.inputs)
+        return f"({', '.join(ins)}) -> ({', '.join(outs)}), {ops} op{'s' * (ops != 1)}"
+
     @cached_property
     def structure(self) -> Structure:
         """The program without names and lines, for comparison."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
+from pullback.graph.boundary import leave, refused_call
 from pullback.graph.memo import remember
 
 _lock = threading.Lock()
@@ -69,11 +70,22 @@ class Interned(type):
         cls._quick = {} if words <= _LIGHT else None
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not args and not kwargs:
-            if cls._plain is None:
-                cls._plain = cls._intern(args, kwargs)
-            return cls._plain
-        return cls._intern(args, kwargs)
+        try:
+            if not args and not kwargs:
+                if cls._plain is None:
+                    cls._plain = cls._intern(args, kwargs)
+                return cls._plain
+            return cls._intern(args, kwargs)
+        except BaseException as error:
+            refused = refused_call(cls.__init__, error, (cls, *args), kwargs)  # type: ignore[misc]
+            if refused is None:
+                leave(error)
+                raise
+        try:
+            raise refused
+        except ArgumentError as error:
+            leave(error)
+            raise
 
     def _intern(cls, args: tuple, kwargs: dict) -> Any:
         quick = cls._quick

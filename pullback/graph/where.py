@@ -76,6 +76,19 @@ def _is_skipped(name: str, frame: FrameType) -> bool:
     return _internal[name]
 
 
+def is_user_frame(frame: FrameType) -> bool:
+    """Whether a frame is neither pullback's nor one between it and user code."""
+    name = frame.f_code.co_filename
+    internal = _internal.get(name)
+    return not (_is_skipped(name, frame) if internal is None else internal)
+
+
+def is_internal_frame(frame: FrameType) -> bool:
+    """Whether a frame that is not the user's is pullback's."""
+    name = frame.f_code.co_filename
+    return name == "<string>" or name.startswith(_PACKAGE)
+
+
 def stack_level() -> int:
     """Return the `stacklevel` with which the caller's warning points at the user's line."""
     frame, level = sys._getframe(1), 1
@@ -84,9 +97,12 @@ def stack_level() -> int:
     return level
 
 
-def user_line(called: str = "") -> SourceLine | None:
-    """Return the innermost line outside pullback; errors show `called` instead of the op's name."""
-    frame = sys._getframe(1)
+def user_line(called: str = "", depth: int = 1) -> SourceLine | None:
+    """Return the innermost line outside pullback; errors show `called` instead of the op's name.
+
+    `depth` is the number of the first caller that may be the user's: each frame costs time.
+    """
+    frame = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
         name = code.co_filename

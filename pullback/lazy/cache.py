@@ -13,6 +13,7 @@ from typing import Any
 from pullback.engines.base import Program
 from pullback.engines.environment import environment_variable
 from pullback.errors import Location
+from pullback.graph.html import html_table
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -44,7 +45,10 @@ class Cause:
         return f"{self.kind} at {self.where}{change}"
 
 
-@dataclass(frozen=True)
+_SHOWN_CAUSES = 5  # of the latest misses, in a notebook
+
+
+@dataclass(frozen=True, repr=False)
 class CacheInfo:
     """Counters of the program cache since the process started, or since `clear_cache`.
 
@@ -61,6 +65,18 @@ class CacheInfo:
     disk_hits: int = 0
     disk_misses: int = 0
     memory_bytes: int = 0
+
+    def __repr__(self) -> str:
+        """Show the counters, and of the causes their number."""
+        shown = ", ".join(f"{name}={value}" for name, value in self._rows())
+        return f"CacheInfo({shown})"
+
+    def _repr_html_(self) -> str:
+        recent = [(f"miss {i}", cause) for i, cause in enumerate(self.causes, 1)][-_SHOWN_CAUSES:]
+        return html_table("CacheInfo", [*self._rows(), *recent])
+
+    def _rows(self) -> list[tuple[str, int]]:
+        return [(name, len(v) if name == "causes" else v) for name, v in vars(self).items()]
 
     @property
     def disk_bytes(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.arguments import shown
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.hooks import hooks
@@ -29,6 +30,7 @@ def _cast_method(name: str, dtype: str, shown_dtype: str) -> Callable[[Any], Ten
     return cast
 
 
+@public_methods
 class CastMethods:
     """Conversions to a dtype or a device."""
 

@@ -54,6 +54,15 @@ def has_value(tensor: Tensor) -> bool:
     return not thread.frozen and (node.value is not None or not is_unknown(node))
 
 
+_CHOICES = (
+    "Choose between values with pb.where(p, x, y), between computations with pb.cond(p, f, g, x),\n"
+    "and repeat one with pb.while_loop."
+)
+_COUNTS = "Loop with pb.fori_loop or pb.scan; sizes and shapes must be known numbers."
+_OUTSIDE = "Return the tensor and read it outside, or compute the value before the trace."
+_HINTS = {"bool": _CHOICES, "int": _COUNTS, "index": _COUNTS}
+
+
 def require_values(what: str, nodes: Sequence[Node]) -> None:
     """Raise if a function runs on placeholders and the values are unknown or would be frozen."""
     if not thread.tracing_from:
@@ -61,7 +70,7 @@ def require_values(what: str, nodes: Sequence[Node]) -> None:
     if any(n.value is None and is_unknown(n) for n in nodes):
         raise HostReadError(
             f"{what}: a function is being traced on placeholders, whose values do not exist yet",
-            hint="Return the tensor and read it outside, or compute the value before the trace.",
+            hint=_HINTS.get(what, _OUTSIDE),
         )
     if thread.frozen:
         raise HostReadError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
 from pullback.lazy.hooks import hooks
@@ -100,6 +101,7 @@ class At:
         return IndexedPlace(self._x, index)
 
 
+@public_methods
 class IndexedPlace:
     """Elements of a tensor, to read or to update.
 

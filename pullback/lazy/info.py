@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.engines.registry import engine
 from pullback.errors import ArgumentError
+from pullback.graph.html import html_table
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.devices import platform_name
@@ -59,6 +60,9 @@ class EngineInfo:
     platform: str
     programs_run: int
     live_nodes: int
+
+    def _repr_html_(self) -> str:
+        return html_table("EngineInfo", vars(self).items())
 
 
 def engine_info() -> EngineInfo:

@@ -10,11 +10,13 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError
 from pullback.graph.arguments import shown
+from pullback.graph.boundary import handles_errors, leave
 from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
+from pullback.lazy.precision import WIDE, numbers_of_user, warn_of_widening
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
@@ -101,6 +103,8 @@ def operands(*values: Any) -> list[Node]:
     for value in nodes:
         if not isinstance(value, Node):
             dtype = scalar_dtype(value, dtype)
+    if dtype in WIDE:
+        warn_of_widening(nodes, dtype)
     return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
 
 
@@ -108,7 +112,10 @@ def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
     """Return `value` as a tensor; a tensor is returned as it is."""
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]  # Tensor is the only subclass
-    return hooks.asarray(value)
+    made = hooks.asarray(value)
+    if isinstance(value, (list, tuple, float)):
+        numbers_of_user.add(made._node)
+    return made
 
 
 def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
@@ -118,6 +125,8 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
         b = y._node if y._token is None else record_root(y)  # type: ignore[arg-type]
         if a.type.dtype is not b.type.dtype:
             dtype = promote_dtypes(a.type.dtype, b.type.dtype)
+            if dtype in WIDE:
+                warn_of_widening((a, b), dtype)
             a, b = cast_node(a, dtype), cast_node(b, dtype)
     else:
         if type(y) not in NUMBERS:
@@ -135,9 +144,15 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
     return record(op, (b, a) if swap else (a, b))
 
 
+def _is_foreign(y: object) -> bool:
+    """Whether the class of an operand may itself know how to combine it with a tensor."""
+    ours = (Operators, np.ndarray, np.generic, TracedNumber)
+    return not isinstance(y, ours) and type(y).__module__ != "builtins"
+
+
 def _foreign(op: Op, y: object) -> Any:
     """Leave an operation to the class of the other operand, unless that is one of Python's."""
-    if type(y).__module__ != "builtins" or op.title in ("equal", "not_equal"):
+    if _is_foreign(y) or op.title in ("equal", "not_equal"):
         return NotImplemented
     raise ArgumentError(f"needs tensors or numbers, got {shown(y)}", op=op.title)
 
@@ -160,33 +175,38 @@ def _make_operator(symbol: str, name: str, swap: bool = False) -> Operator:
                 return result
         try:
             return binary_operator(op, self, other, swap)
-        except PullbackError as error:
-            raise renamed_for_operator(error, symbol, op.title) from None
+        except BaseException as error:
+            leave_operator(error, symbol, op.title)
+            raise
 
-    return apply
+    return handles_errors(apply)
 
 
 def _unary_operator(symbol: str, name: str) -> Callable[[Operators], Tensor]:
     def apply(self: Any) -> Tensor:
         try:
             return record(TABLE[name](), (node_of(self),))
-        except PullbackError as error:
-            raise renamed_for_operator(error, symbol, TABLE[name].title) from None
+        except BaseException as error:
+            leave_operator(error, symbol, TABLE[name].title)
+            raise
 
-    return apply
+    return handles_errors(apply)
 
 
 def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
     """An operator that is a public function."""
 
     def apply(self: Any, other: Any) -> Any:
+        if _is_foreign(other):
+            return NotImplemented
         function = getattr(hooks.functions, name)
         try:
             return function(other, self) if swap else function(self, other)
-        except PullbackError as error:
-            raise renamed_for_operator(error, symbol, name) from None
+        except BaseException as error:
+            leave_operator(error, symbol, name)
+            raise
 
-    return apply
+    return handles_errors(apply)
 
 
 def renamed_for_operator(error: PullbackError, name: str, *titles: str) -> PullbackError:
@@ -196,13 +216,24 @@ def renamed_for_operator(error: PullbackError, name: str, *titles: str) -> Pullb
     return error
 
 
+def leave_operator(error: BaseException, name: str, *titles: str) -> None:
+    """Like `leave`, for an error that shows what the user wrote instead of the op's title."""
+    if isinstance(error, PullbackError):
+        renamed_for_operator(error, name, *titles)
+    leave(error)
+
+
 def _in_place_operator(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
     """An operator that rebinds the handle to the result of another operator."""
 
     def update(self: Any, other: Any) -> Any:
-        return self._update(function(self, other), symbol)
+        try:
+            return self._update(function(self, other), symbol)
+        except BaseException as error:
+            leave(error)
+            raise
 
-    return update
+    return handles_errors(update)
 
 
 class Operators:
@@ -244,11 +275,21 @@ class Operators:
     __matmul__ = _function_operator("matmul", "matmul")
     __rmatmul__ = _function_operator("matmul", "matmul", swap=True)
 
+    @handles_errors
     def __truediv__(self, other: ArrayLike) -> Tensor:
-        return _divide_operator(self, other)
+        try:
+            return _divide_operator(self, other)
+        except BaseException as error:
+            leave_operator(error, "/", "div")
+            raise
 
+    @handles_errors
     def __rtruediv__(self, other: ArrayLike) -> Tensor:
-        return _divide_operator(self, other, swap=True)
+        try:
+            return _divide_operator(self, other, swap=True)
+        except BaseException as error:
+            leave_operator(error, "/", "div")
+            raise
 
     def __pos__(self) -> Tensor:
         return hooks.functions.positive(self)
@@ -269,9 +310,13 @@ class Operators:
     __iand__ = _in_place_operator("&=", operator.and_)
     __ior__ = _in_place_operator("|=", operator.or_)
     __ixor__ = _in_place_operator("^=", operator.xor)
+    __ilshift__ = _in_place_operator("<<=", operator.lshift)
+    __irshift__ = _in_place_operator(">>=", operator.rshift)
 
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
+        if new.dtype is not type.dtype and _casts_in_place(new.dtype, type.dtype):
+            new = new.astype(type.dtype)
         if new.shape != type.shape or new.dtype is not type.dtype:
             what = f"{symbol}: the result is {new._node.type}, but the tensor is {type}"
             hint = "Write it as `x = x + ...` to get a tensor of the new type."
@@ -281,11 +326,26 @@ class Operators:
     def __contains__(self, value: ArrayLike) -> bool:
         return bool((self == value).any())
 
+    @handles_errors
     def __getitem__(self, index: Index) -> Tensor:
-        return hooks.indexing.get(self, index)
+        try:
+            return hooks.indexing.get(self, index)
+        except BaseException as error:
+            leave(error)
+            raise
 
+    @handles_errors
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
-        self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+        try:
+            self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+        except BaseException as error:
+            leave(error)
+            raise
+
+
+def _casts_in_place(source: DType, target: DType) -> bool:
+    """Whether `x += y` converts its result: as in NumPy, to the same or a higher kind."""
+    return "buifc".index(source.kind) <= "buifc".index(target.kind)
 
 
 def _divide_operator(x: Any, y: Any, swap: bool = False) -> Tensor:
@@ -299,7 +359,4 @@ def _divide_operator(x: Any, y: Any, swap: bool = False) -> Tensor:
         x = x.astype(dtype)
     if isinstance(y, Operators) and not y._node.type.dtype.is_inexact:
         y = hooks.functions.astype(y, x._node.type.dtype)
-    try:
-        return binary_operator(TABLE["Div"](), x, y, swap)
-    except PullbackError as error:
-        raise renamed_for_operator(error, "/", "div") from None
+    return binary_operator(TABLE["Div"](), x, y, swap)

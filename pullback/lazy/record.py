@@ -68,7 +68,7 @@ def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> No
     """Return the node of `op` applied to `nodes`, with the user's line."""
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
-    where = thread.user_line or user_line()
+    where = thread.user_line or user_line("", 3)  # the first two are of this file
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:

@@ -9,12 +9,15 @@ import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 from pullback.graph.arguments import flag
+from pullback.graph.boundary import boundary, public_methods
 from pullback.graph.dtypes import DType
+from pullback.graph.html import html_array
 from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
+from pullback.lazy.foreign_names import ForeignNames
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
 from pullback.lazy.in_place_methods import InPlaceMethods
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike
 
 
-class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
+@public_methods
+class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods, ForeignNames):
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb
@@ -100,6 +104,7 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
         return shards(self)
 
     @property
+    @boundary
     def device(self) -> str:
         """The device of the tensor, such as `cpu:0`; an error if it is on several.
 
@@ -157,6 +162,15 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
         refuse_cut(self, "numpy")
         return read(self)
 
+    def wait(self) -> Tensor:
+        """Return this tensor when its value has been computed, without copying it to the host.
+
+        >>> import pullback as pb
+        >>> pb.ones(3).sum().wait().item()
+        3.0
+        """
+        return hooks.wait(self)
+
     def tobytes(self) -> bytes:
         """Return the bytes of the elements, in row-major order.
 
@@ -197,6 +211,7 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
                 f"{what}: needs one element, got {self._node.type}",
                 hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
             )  # fmt: skip
+        require_values(what, [self._node])
         return read(self).reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -227,19 +242,34 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory of the value, for libraries that read no other protocol."""
+        value = self.__array__()
+        if value.dtype.isbuiltin != 1:
+            raise AttributeError(f"{self.dtype} has no array interface")  # NumPy calls __array__
+        # NumPy keeps the buffer, not the tensor, whose value may be replaced
+        described = {"data": value.data, "strides": value.strides, "version": 3}
+        return {"shape": value.shape, "typestr": value.dtype.str, **described}
+
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return hooks.call_ufunc(function, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
         return hooks.call_function(function, args, kwargs)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        refuse_cut(self, "export through DLPack")
-        # A copy, because older consumers cannot be told that memory is read-only
-        return read(self).copy().__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return hooks.dlpack.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return read(self).__dlpack_device__()
+        return hooks.dlpack.dlpack_device(self)
 
     def __repr__(self) -> str:
         layout = "" if self.sharding is None else f", {self.sharding.spec}"
@@ -247,7 +277,16 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods):
             return f"Tensor({self._node.type}{layout})"
         body = np.array2string(read(self), separator=", ", prefix="Tensor(")
         grad = ", requires_grad=True" if self.requires_grad else ""
-        return f"Tensor({body}, {self.dtype}{layout}{grad})"
+        hidden = not self.size or self.size > np.get_printoptions()["threshold"]
+        shape = f", shape={self.shape}" if hidden and self.shape != (0,) else ""
+        return f"Tensor({body}, {self.dtype}{shape}{layout}{grad})"
+
+    def _repr_html_(self) -> str:
+        """Show the type and a small table of the values in a notebook."""
+        layout = "" if self.sharding is None else f", {self.sharding.spec} on {self.sharding.mesh}"
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        title = f"Tensor {self._node.type.plain}{layout}{grad}"
+        return html_array(title, read(self) if has_value(self) else None)
 
     def __str__(self) -> str:
         return str(read(self)) if has_value(self) else repr(self)

@@ -83,7 +83,7 @@ class TracedNumber:
             f"the value of a number was read ({self.kind.__name__}), but the function is being "
             "traced: it runs once for all values of its arguments",
             hint="Name the argument in static_argnums or static_argnames: the function is then "
-            "traced\nagain for each of its values.",
+            "traced\nagain for each of its values. Or choose with pb.where or pb.cond.",
         )
 
     __bool__ = __int__ = __float__ = __complex__ = __index__ = __round__ = _unknown  # type: ignore

@@ -3,6 +3,7 @@
 
 from typing import TYPE_CHECKING
 
+from pullback.graph import boundary
 from pullback.linalg.construction import *
 from pullback.linalg.eigenvalues import *
 from pullback.linalg.factorizations import *
@@ -18,3 +19,5 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
 
     def __dir__() -> list[str]:
         return __all__
+
+    boundary.publish(__name__)

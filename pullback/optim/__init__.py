@@ -4,6 +4,7 @@ Functional: `opt = adam(...)`, `state = opt.init(params)`, `params, state = opt.
 params)`. As an object over leaves that require a gradient: `opt = Adam(params, ...)`, `opt.step()`.
 """
 
+from pullback.graph.boundary import publish
 from pullback.optim.adam import Adam, AdamRule, adam
 from pullback.optim.base import Optimizer, OptimizerState, UpdateRule
 from pullback.optim.sgd import SGD, SGDRule, sgd
@@ -16,3 +17,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+publish(__name__)

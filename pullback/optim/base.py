@@ -11,17 +11,26 @@ import numpy as np
 from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
 from pullback.functions.sharding import reshard
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import DType, float32
+from pullback.graph.html import html_table
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P
+from pullback.tree_nodes import register_hint
 
 Slots = dict[str, Tensor]  # the state of one parameter, by name
 Nodes = tuple[Node, ...]
 Params = TypeVar("Params")  # a tensor, or a tree of tensors
+
+
+def _leaf_types(values: Any) -> str:
+    """The types of the tensors in a tree, those of many in short."""
+    types = [str(x._node.type) if isinstance(x, Tensor) else "?" for x in tree.leaves(values)]
+    return ", ".join(types) if len(types) <= 4 else f"{len(types)} tensors, {types[0]} ..."
 
 
 class OptimizerState(NamedTuple):
@@ -30,7 +39,19 @@ class OptimizerState(NamedTuple):
     step: Tensor | None  # number of steps taken, if the rule depends on it
     slots: dict[str, Any]  # each a tree with the structure of the parameters
 
+    def __repr__(self) -> str:
+        """Show types, not values: there may be as many as parameters."""
+        return f"OptimizerState({', '.join(f'{name}={value}' for name, value in self._rows())})"
 
+    def _repr_html_(self) -> str:
+        return html_table("OptimizerState", self._rows())
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        step = "none" if self.step is None else str(self.step)
+        return [("step", step), *[(name, _leaf_types(x)) for name, x in self.slots.items()]]
+
+
+@public_methods
 @dataclass(frozen=True)
 class UpdateRule:
     """An optimizer in functional form: pure functions over trees of tensors.
@@ -126,6 +147,7 @@ def _cast_optimizer_leaves(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
+@public_methods
 class Optimizer:
     """An optimizer that updates leaves in place, by their `.grad`."""
 
@@ -136,6 +158,13 @@ class Optimizer:
         self.params = _checked_optimizer_leaves(params, self._name)
         self.slots = [rule.initial_slots(p) for p in self.params]
         self._counts = [rule.zero_count(self.params)] * len(self.params)
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of {_leaf_types(self.params)}: {self.rule}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("rule", self.rule), ("parameters", _leaf_types(self.params))]
+        return html_table(self._name, rows)
 
     @property
     def learning_rate(self) -> float | Tensor:
@@ -183,7 +212,7 @@ def check_optimizer_parameter(p: Any, path: str) -> None:
     place = path or "the root"
     if not isinstance(p, Tensor):
         message = f"optim: a parameter must be a tensor, got {type(p).__name__} at {place}"
-        raise ArgumentError(message)
+        raise ArgumentError(message, hint=register_hint(p))
     if not p.dtype.is_inexact:
         raise ArgumentError(
             f"optim: a parameter must be float or complex, got {p.dtype}{list(p.shape)} at {place}"

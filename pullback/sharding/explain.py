@@ -15,6 +15,7 @@ from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
 from pullback.errors import ArgumentError, Location
 from pullback.graph.arguments import validated
+from pullback.graph.boundary import boundary
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
@@ -117,6 +118,7 @@ def explain_sharding(
     ({'all_reduce': 1}, 192)
     """
 
+    @boundary
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         graph = program_on_placeholders("explain_sharding", f, args, kwargs)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
+from pullback.graph.html import html_array
 from pullback.graph.interned import Interned
 
 MOST_DEVICES = 2**24  # more than there are anywhere; their numbers must fit into memory
@@ -111,6 +112,11 @@ class DeviceMesh(metaclass=Interned):
         axes = ", ".join(f"{a}={n}" for a, n in self.sizes.items())
         usual = self.devices == tuple(range(self.size))
         return f"DeviceMesh({axes})" if usual else f"DeviceMesh({axes}, devices={self.devices})"
+
+    def _repr_html_(self) -> str:
+        """Show the numbers of the devices in a notebook, in the shape of the mesh."""
+        axes = ", ".join(f"{a}={n}" for a, n in self.sizes.items())
+        return html_array(f"DeviceMesh({axes})", np.reshape(self.devices, self.shape))
 
 
 def _mesh_integers(given: Any, what: str) -> tuple[int, ...]:

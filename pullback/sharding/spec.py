@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import shown
+from pullback.graph.html import html_table
 from pullback.graph.interned import Interned
 from pullback.sharding.mesh import DeviceMesh
 
@@ -179,6 +180,10 @@ class Sharding(metaclass=Interned):
 
     def __repr__(self) -> str:
         return f"Sharding({self.mesh}, {self.spec})"
+
+    def _repr_html_(self) -> str:
+        dims = [(f"dimension {i}", " ".join(a) or "whole") for i, a in enumerate(self.spec.dims)]
+        return html_table("Sharding", [("mesh", self.mesh), ("spec", self.spec), *dims])
 
 
 def entry(sharding: Sharding | None, rank: int, dim: int, spent: Sequence[str] = ()) -> Any:

@@ -1,5 +1,6 @@
 """The names of `pullback.ir`, which loads this module at their first use."""
 
+from pullback.graph.boundary import publish
 from pullback.interop.stablehlo.reader import from_stablehlo
 from pullback.interop.stablehlo.writer import to_stablehlo
 from pullback.static.autodiff import Gradient, GradientOptions, autodiff
@@ -15,3 +16,6 @@ __all__ = [
     "fingerprint", "from_function", "from_stablehlo", "parse", "run", "to_function", "to_stablehlo",
     "verify",
 ]  # fmt: skip
+
+
+publish(__name__)

@@ -1,5 +1,6 @@
 """Checks for ops and gradients: those that the tests of the op table run, for your own ops."""
 
+from pullback.graph.boundary import publish
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives, linear_map
 from pullback.testing.ops import cast_operands, check_engine, check_op, check_type
@@ -19,3 +20,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+publish(__name__)

@@ -296,7 +296,7 @@ def test_an_internal_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended.err.startswith(
         "error[internal]: an error in pullback itself: RuntimeError: of all"
     )
-    monkeypatch.setenv("PULLBACK_TRACEBACK", "1")
+    monkeypatch.setenv("PULLBACK_TRACEBACK", "full")
     with pytest.raises(RuntimeError, match="of all things"):
         ir("verify", "-", stdin=EXAMPLE)
 

@@ -23,7 +23,7 @@ MEANINGLESS = {
     "PULLBACK_PATIENCE": ["0", "-1", "nan", "inf", "soon"],
     "PULLBACK_PLATFORM": ["tpu", "gpu", "cpu:0"],
     "PULLBACK_THREADS": ["0", "-2", "many", "2.0"],
-    "PULLBACK_TRACEBACK": ["maybe"],
+    "PULLBACK_TRACEBACK": ["1", "maybe"],
     "PULLBACK_VERIFY_SHAPES": ["maybe"],
 }
 # Any text is a path; the others are checked by pullback.distributed

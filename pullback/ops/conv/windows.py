@@ -66,7 +66,8 @@ def window_pairs(padding: Any) -> Padding:
         return tuple((operator.index(low), operator.index(high)) for low, high in padding)
     except (TypeError, ValueError):
         what = f"padding must be VALID, SAME or pairs of integers, got {padding!r}"
-        raise ArgumentError(what) from None
+        hint = f"Write (({padding}, {padding}), ...): before and after, for each spatial dimension."
+        raise ArgumentError(what, hint=hint if isinstance(padding, int) else None) from None
 
 
 def transposed_padding(
