@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, integer
+from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, integer, operands
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.known_values import tensor_sequence
 from pullback.functions.shape import shaped
 from pullback.lazy.host_reads import read
+from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 _MOST_PARTS = 10**6  # each is a tensor
@@ -119,7 +120,7 @@ def _stack_parts(op: str, arrays: Sequence[ArrayLike] | Tensor) -> list[Tensor]:
     parts = tensor_sequence(op, arrays, "arrays")
     if not parts:
         raise ArgumentError("arrays must contain at least one tensor", op=op)
-    return parts
+    return [wrap(x) for x in operands(*parts)]
 
 
 def _stacked(parts: list[Tensor], axis: int, dtype: DTypeLike | None) -> Tensor:
@@ -133,7 +134,7 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Tensor:
     >>> pb.append([[1, 2]], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
-    return concat([as_tensor(x), as_tensor(values)], axis=axis)
+    return concat([wrap(v) for v in operands(as_tensor(x), as_tensor(values))], axis=axis)
 
 
 @composed

@@ -128,10 +128,12 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.meshgrid", "arrays"): lambda v: v == [],
     ("pb.pad", "pad_width"): lambda v: v == {},
     ("pb.pad", "constant_values"): lambda v: v == [[1, 2], [3]],
-    ("Tensor.index_add", "source"): lambda v: isinstance(v, (int, float, list)),
+    **{
+        (name, "source"): lambda v: isinstance(v, (int, float, list))
+        for name in ("Tensor.index_add", "pb.index_add", "pb.index_copy")
+    },
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
-    ("pb.block", "arrays"): lambda v: v == 3,
     ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.partition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.tril", "k"): lambda v: isinstance(v, int),
@@ -189,6 +191,7 @@ BY_KIND: dict[str, Callable[[], Any]] = {
     "dtype": lambda: "float32", "number": lambda: 1.0, "text": lambda: "d",
     "function": lambda: total, "mesh": mesh, "spec": lambda: pb.P(), "module": module,
     "arrays": lambda: [x(), x()], "sequence": lambda: (0, 1), "tree": vector, "anything": vector,
+    "index": lambda: [0, 1],
 }  # fmt: skip
 
 
