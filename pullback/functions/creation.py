@@ -56,6 +56,13 @@ def from_array(array: np.ndarray) -> Tensor:
     return _created("tensor", array.shape, kind, lambda: array, None, None)
 
 
+def from_formula(
+    op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray]
+) -> Tensor:
+    """Return a tensor whose value NumPy makes when it is needed."""
+    return _created(op, shape, dtype, lambda: make().astype(dtype.numpy), None, None)
+
+
 def _created(
     op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray],
     recorded: Callable[[], Tensor] | None, device: str | None,
