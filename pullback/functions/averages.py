@@ -7,10 +7,10 @@ from pullback.functions import reductions
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    as_tensors,
     axes_argument,
     float_arguments,
     float_node,
+    operands,
     ordered_axes,
 )
 from pullback.functions.complex_parts import complex, conj, imag, real
@@ -100,10 +100,11 @@ def cov(
     """
     if ddof is not None:
         integer("cov", ddof, "ddof")
-    given = as_tensors(*([m] if y is None else [m, y]))
-    x, *more = [_variables("cov", v, rowvar, dtype) for v in given]
-    if more:
-        x = concat([x, *more])
+    if y is not None:
+        m, y = map(wrap, operands(as_tensor(m), as_tensor(y)))
+    x = _variables("cov", m, rowvar, dtype)
+    if y is not None:
+        x = concat([x, _variables("cov", y, rowvar, dtype)])
     w = _observation_weights(x, fweights, aweights)
     less = (0 if bias else 1) if ddof is None else ddof
     if w is None:
