@@ -60,6 +60,10 @@ _CHOICES = (
 )
 _COUNTS = "Loop with pb.fori_loop or pb.scan; sizes and shapes must be known numbers."
 _OUTSIDE = "Return the tensor and read it outside, or compute the value before the trace."
+_CUT_HINTS = {
+    "conversion to a NumPy array": " A list of tensors is joined by pb.array([x, y])\nor "
+    "pb.r_[x, y]; NumPy's array, r_ and c_, and its functions of lists, read the values."
+}
 _HINTS = {"bool": _CHOICES, "int": _COUNTS, "index": _COUNTS}
 
 
@@ -105,7 +109,8 @@ def refuse_cut(tensor: Tensor, what: str) -> None:
                 f"{what}: {tensor._node.type} depends on an argument of a derivative in progress, "
                 "and what is computed from its value would have no derivative",
                 hint="Use pullback functions on the tensor itself. Write x.detach() first if the "
-                "value is meant to\nbe a constant, or x.item() to read one number.",
+                "value is meant to\nbe a constant, or x.item() to read one number."
+                + _CUT_HINTS.get(what, ""),
             )
 
 

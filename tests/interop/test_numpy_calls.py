@@ -154,6 +154,12 @@ def test_numbers_do_not_widen_half_precision() -> None:
     assert {y.dtype for y in made} == {pb.float16}
 
 
+def test_the_error_of_a_list_of_tensors_says_what_to_write() -> None:
+    with pytest.raises(pb.errors.GradientCut, match=r"joined by pb\.array\(\[x, y\]\)"):
+        pb.grad(lambda x: np.mean(np.array([x, x * x])))(pb.tensor(2.0))
+    assert pb.grad(lambda x: np.mean(pb.array([x, x * x])))(pb.tensor(2.0)).item() == 2.5
+
+
 def test_nan_to_num_without_a_copy_writes() -> None:
     x = pb.asarray(N)
     assert np.nan_to_num(x, copy=False) is x and x[0, 1].item() == 0
