@@ -8,6 +8,7 @@ from pullback.functions.arithmetic import cbrt
 from pullback.functions.special import sinc
 from pullback.special import (
     bessels,
+    exponential_integrals,
     gamma_beta,
     normal,
     odds,
@@ -15,6 +16,7 @@ from pullback.special import (
     weighted_sums,
 )
 from pullback.special.bessels import *  # noqa: F403
+from pullback.special.exponential_integrals import *  # noqa: F403
 from pullback.special.gamma_beta import *  # noqa: F403
 from pullback.special.normal import *  # noqa: F403
 from pullback.special.odds import *  # noqa: F403
@@ -23,7 +25,8 @@ from pullback.special.weighted_sums import *  # noqa: F403
 from pullback.special.zetas import polygamma, zeta
 
 __all__ = [
-    *bessels.__all__, *gamma_beta.__all__, *normal.__all__, *odds.__all__,
+    *bessels.__all__, *exponential_integrals.__all__, *gamma_beta.__all__, *normal.__all__,
+    *odds.__all__,
     *orthogonal_polynomials.__all__, *weighted_sums.__all__,
     "cbrt", "polygamma", "sinc", "zeta",
 ]  # fmt: skip

@@ -34,6 +34,8 @@ psi = float_unary("psi", Digamma, "Derivative of `gammaln`, the digamma function
 def gammasgn(x: ArrayLike) -> Tensor:
     """Return the sign of the gamma function, 1 or -1; NaN at negative integers.
 
+    It is constant between them, so its derivative is 0.
+
     >>> pb.special.gammasgn([2.0, -0.5, -1.5, -1.0]).tolist()
     [1.0, -1.0, 1.0, nan]
     """
