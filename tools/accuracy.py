@@ -91,6 +91,7 @@ def measure(
                     print(f"{case.name:14} {key[0]} {engine:9} {k} {error:8.2f} {where}")
     return made
 
+
 PAGE = """# Accuracy
 
 The largest errors of elementwise functions, in units of the last place (ulp): the distance between

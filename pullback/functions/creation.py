@@ -235,7 +235,7 @@ def arange(
         positions = record(Iota((count,), 0, int64), ())
         return (positions * literal(step, int64) + literal(first, int64)).astype(wanted)
 
-    if whole and not exact and count:  # NumPy would compute in i64
+    if whole and not exact and 0 < count < MOST:  # NumPy would compute in i64
         if wanted.is_integer and not _created_fits(wanted, first, first + (count - 1) * step):
             raise DTypeError(f"{first} to {last} do not fit into {wanted}", op="arange")
         return _created(

@@ -166,8 +166,8 @@ def publish(module: str) -> None:
     """Make the functions in a module's `__all__` boundaries, and answer unknown names."""
     names = vars(sys.modules[module])
     load = names.get("__getattr__")  # loads names at their first use
-    for name in names.get("__all__", list(names)):
-        if not name.startswith("_") and isinstance(names.get(name), FunctionType):
+    for name in names.get("__all__", [name for name in names if not name.startswith("_")]):
+        if isinstance(names.get(name), FunctionType):
             _publish_function(names, name)
 
     def __getattr__(name: str) -> Any:

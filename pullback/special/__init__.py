@@ -20,12 +20,12 @@ from pullback.special.normal import *  # noqa: F403
 from pullback.special.odds import *  # noqa: F403
 from pullback.special.orthogonal_polynomials import *  # noqa: F403
 from pullback.special.weighted_sums import *  # noqa: F403
-from pullback.special.zetas import zeta
+from pullback.special.zetas import polygamma, zeta
 
 __all__ = [
     *bessels.__all__, *gamma_beta.__all__, *normal.__all__, *odds.__all__,
     *orthogonal_polynomials.__all__, *weighted_sums.__all__,
-    "cbrt", "sinc", "zeta",
+    "cbrt", "polygamma", "sinc", "zeta",
 ]  # fmt: skip
 
 

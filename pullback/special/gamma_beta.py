@@ -7,7 +7,7 @@ import math
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, apply, float_node, integer, literal
 from pullback.functions.factory import float_unary
-from pullback.functions.special import digamma, lgamma, polygamma
+from pullback.functions.special import digamma, lgamma
 from pullback.graph.arguments import validated
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
@@ -173,5 +173,5 @@ def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 __all__ = [
     "beta", "betainc", "betaln", "binom", "comb", "digamma", "factorial", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "polygamma", "psi",
+    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi",
 ]  # fmt: skip

@@ -110,6 +110,9 @@ def test_functions_with_an_order():
         y = x[2:]
         got = pb.special.polygamma(n, y).numpy()
         np.testing.assert_allclose(got, sp.polygamma(n, y), rtol=1e-13)
+    orders = np.arange(y.size) % 4
+    got = pb.special.polygamma(orders, y).numpy()
+    np.testing.assert_allclose(got, sp.polygamma(orders, y), rtol=1e-13)
     a = np.array([2.5, 7.0, 40.0])
     got = pb.special.multigammaln(a, 3).numpy()
     np.testing.assert_allclose(got, [sp.multigammaln(v, 3) for v in a], rtol=1e-14)

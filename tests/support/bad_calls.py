@@ -117,9 +117,9 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.meshgrid", "arrays"): lambda v: v == [],
     ("pb.pad", "pad_width"): lambda v: v == {},
     ("pb.pad", "constant_values"): lambda v: v == [[1, 2], [3]],
-    ("Tensor.index_add", "source"): lambda v: isinstance(v, (int, float, list)),
     **{
-        (f"pb.index_{name}", "source"): lambda v: isinstance(v, (int, float, list))
+        (f"{owner}.index_{name}", "source"): lambda v: isinstance(v, (int, float, complex, list))
+        for owner in ("pb", "Tensor")
         for name in ("add", "copy", "reduce")
     },
     **{
@@ -185,7 +185,8 @@ BY_KIND: dict[str, Callable[[], Any]] = {
     "array": x, "count": lambda: 2, "size": lambda: (2, 3), "axis": lambda: 0,
     "dtype": lambda: "float32", "number": lambda: 1.0, "text": lambda: "d",
     "function": lambda: total, "mesh": mesh, "spec": lambda: pb.P(), "module": module,
-    "arrays": lambda: [x(), x()], "sequence": lambda: (0, 1), "tree": vector, "anything": vector,
+    "arrays": lambda: [x(), x()], "index": lambda: [0, 1], "sequence": lambda: (0, 1),
+    "tree": vector, "anything": vector,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from pullback.ops.prelude import Node, Type, constant, op_functions
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
 absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
-(logistic,) = op_functions("Logistic")
+(logistic_slope,) = op_functions("LogisticSlope")
 # tanh(x) / x as a quotient of polynomials in x * x, for |x| <= 0.63
 TANH_ABOVE = (
     1.0, 0.1281548360104272, 0.0027916192323125246, 7.347082947638535e-06,
@@ -186,7 +186,7 @@ class Tanh(Analytic):
         if x.type.dtype.is_complex:
             return (lambda: 1 - out * out,)
         # the same, but 1 - out would lose its digits
-        return (lambda: logistic(x * 2) * logistic(x * -2) * 4,)
+        return (lambda: logistic_slope(x * 2) * 4,)
 
 
 class Asinh(Analytic):
