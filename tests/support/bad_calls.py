@@ -126,6 +126,10 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
         (f"pb.index_{name}", "index"): lambda v: v == (0, 0, 0)
         for name in ("add", "copy", "fill", "reduce", "select")
     },
+    **{
+        (f"{owner}.masked_scatter", "source"): lambda v: isinstance(v, (int, float, list))
+        for owner in ("pb", "Tensor")
+    },
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
     ("pb.block", "arrays"): lambda v: v == 3,
