@@ -13,6 +13,7 @@ from pullback.functions import reductions
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
+    as_tensors,
     float_node,
     integer,
     literal,
@@ -214,7 +215,7 @@ def _bin_edges(op: str, x: Tensor, bins: Bins, range: Limits, weights: ArrayLike
             raise ArgumentError("the number of bins is not chosen for weighted data", op=op)
         bins = _chosen_number_of_bins(op, x, bins, range)
     if _are_edges(bins):
-        edges = as_tensor(bins)
+        _, edges = as_tensors(x, bins)
         if edges.ndim != 1 or edges.size < 2:
             message = f"bins must be a number or a vector of at least two edges, got {shown(bins)}"
             raise ArgumentError(message, op=op)
