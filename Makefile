@@ -7,6 +7,8 @@
 #                random programs on meshes, 500 in every scenario, 100,000 broken texts, 13,000
 #                bad calls
 #   make docs    regenerate the tables of docs/ir.md
+#   make docs-accuracy
+#                measure the errors of elementwise functions against mpmath: docs/accuracy.md
 #   make lint    run the linter, the type checker and the import contract
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove everything that was built, including .venv
@@ -17,7 +19,7 @@ BIN := .venv/bin
 JOBS ?= 2
 SEED ?= 1
 
-.PHONY: demo test long docs lint bench clean
+.PHONY: demo test long docs docs-accuracy lint bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -41,6 +43,9 @@ long: .venv/ready
 docs: .venv/ready
 	$(BIN)/python tools/ir_tables.py docs/ir.md
 
+docs-accuracy: .venv/ready
+	$(BIN)/python tools/accuracy.py docs/accuracy.md
+
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check pullback tests benchmarks examples
@@ -53,6 +58,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/sharding.py
 	$(BIN)/python benchmarks/collectives.py
 	$(BIN)/python benchmarks/ir.py
+	$(BIN)/python benchmarks/linalg.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+import pullback.interop.dlpack
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
@@ -72,9 +73,10 @@ from pullback.graph.dtypes import (
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
 from pullback.lazy.devices import default_device
-from pullback.lazy.evaluate import evaluate
+from pullback.lazy.evaluate import evaluate, wait
 from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
+from pullback.lazy.methods import API_VERSIONS as _API_VERSIONS
 from pullback.lazy.settings import config, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.base import Elementwise
@@ -88,9 +90,10 @@ from pullback.version import __version__ as __version__
 if TYPE_CHECKING:
     from pullback import fft, linalg, special, testing
 
-_hooks.namespace = pullback
+_hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
 
 # the constants of the array API standard
+__array_api_version__ = _API_VERSIONS[-1]
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 if not TYPE_CHECKING:  # checkers export every import above, and know all names
@@ -100,7 +103,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
         "e", "inf", "nan", "newaxis", "pi",
         "config", "default_device", "default_dtype", "no_grad", "no_recompile",
-        "evaluate", "cache_info", "clear_cache", "engine_info",
+        "evaluate", "wait", "cache_info", "clear_cache", "engine_info",
         # functions on tensors
         *functions.__all__, "apply_along_axis", "apply_over_axes", "fromfunction", "gcd", "lcm",
         "vectorize", "fft", "linalg", "random", "special",

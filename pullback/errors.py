@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed",
-    "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
-    "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
-    "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
-    "UnknownImport", "UnknownName", "UnsupportedOp", "UnsupportedShape", "VerificationError",
-    "WorkerLost",
+    "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
+    "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis",
+    "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError",
+    "PrecisionWarning", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
+    "TextPosition", "TimeLimit", "TraceError", "UnknownImport", "UnknownName", "UnsupportedOp",
+    "UnsupportedShape", "VerificationError", "WorkerLost",
 ]  # fmt: skip
 
 
@@ -197,6 +197,12 @@ class TimeLimit(EngineError, TimeoutError):
     code = "E6007"
 
 
+class ExportError(PullbackError, BufferError):
+    """Memory that cannot be shared with another library as it was asked for."""
+
+    code = "export"
+
+
 class InPlaceError(PullbackError, RuntimeError):
     """A write to a value that a derivative may still need."""
 
@@ -231,6 +237,10 @@ class GradientCut(UnsupportedOp):
 
 class GradientCutWarning(UserWarning):
     """A conversion of a tensor to a Python number, or to NumPy, that cuts its derivative."""
+
+
+class PrecisionWarning(UserWarning):
+    """A computation in a narrower dtype that becomes float64 because of a NumPy array."""
 
 
 class GradientVerification(AutodiffError, ValueError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import optree
 
@@ -21,9 +22,20 @@ from pullback.tree_nodes import (
     register_node,
 )
 
-__all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
+
+__all__ = [
+    "flatten", "leaves", "map", "map_with_path", "paths", "ravel", "reduce", "register",
+    "structure", "unflatten",
+]  # fmt: skip
 
 T = TypeVar("T")
+
+# Set by `functions/tree_ravel.py`: tensors are built on trees, and it is built on tensors.
+ravel: Callable[[Any], tuple[Tensor, Callable[[Any], Any]]]
+
+_NONE_GIVEN = object()
 
 
 def __dir__() -> list[str]:
@@ -94,7 +106,50 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
-def _tree_leaves_like(structure: Any, tree: Any) -> list[Any]:
+def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply `f` to the path of each leaf, as `paths` writes it, and to the leaves there.
+
+    >>> import pullback as pb
+    >>> pb.tree.map_with_path(lambda path, x: f"{path} is {x}", {"a": 1, "b": [2]})
+    {'a': "['a'] is 1", 'b': ["['b'][0] is 2"]}
+    """
+    function("tree.map_with_path", f, "f")
+    found, structure = flatten(tree)
+    columns = [_tree_leaves_like(structure, r, "map_with_path") for r in rest]
+    rows = zip(paths(tree), found, *columns, strict=True)
+    return unflatten(structure, [f(*row) for row in rows])
+
+
+def reduce(f: Callable[[Any, Any], Any], tree: Any, initial: Any = _NONE_GIVEN) -> Any:
+    """Combine the leaves of a tree from the first to the last: `f(f(initial, first), second)`.
+
+    Without `initial`, the first leaf takes its place; a tree without leaves is then an error.
+
+    >>> import pullback as pb
+    >>> pb.tree.reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)})
+    6
+    """
+    function("tree.reduce", f, "f")
+    found = leaves(tree)
+    if initial is not _NONE_GIVEN:
+        return functools.reduce(f, found, initial)
+    if not found:
+        hint = "Pass the value for it: pb.tree.reduce(f, tree, initial)."
+        raise ArgumentError("tree.reduce: the tree has no leaves", hint=hint)
+    return functools.reduce(f, found)
+
+
+def structure(tree: Any) -> Any:
+    """Return the structure of a tree: equal for trees that differ only in their leaves.
+
+    >>> import pullback as pb
+    >>> pb.tree.structure([1, (2, 3)]) == pb.tree.structure([0.5, ("a", "b")])
+    True
+    """
+    return flatten(tree)[1]
+
+
+def _tree_leaves_like(structure: Any, tree: Any, name: str = "map") -> list[Any]:
     """The parts of a tree at the leaves of a structure."""
     try:
         return structure.flatten_up_to(tree)
@@ -102,7 +157,8 @@ def _tree_leaves_like(structure: Any, tree: Any) -> list[Any]:
         raise
     except ValueError:
         expected, got = show(structure), show(flatten(tree)[1])
-        raise ArgumentError(f"tree.map: trees must agree, expected {expected}, got {got}") from None
+        message = f"tree.{name}: trees must agree, expected {expected}, got {got}"
+        raise ArgumentError(message) from None
 
 
 def show(structure: Any) -> str:

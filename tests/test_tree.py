@@ -40,7 +40,10 @@ def test_a_structure_is_shown_as_containers_with_stars_for_leaves(value, text):
 
 
 def test_dir_lists_the_public_names_alone():
-    assert dir(pb.tree) == ["flatten", "leaves", "map", "paths", "register", "unflatten"]
+    assert dir(pb.tree) == [
+        "flatten", "leaves", "map", "map_with_path", "paths", "ravel", "reduce", "register",
+        "structure", "unflatten",
+    ]  # fmt: skip
     assert dir(errors) == sorted(errors.__all__)
     found = {
         n
@@ -155,3 +158,52 @@ def test_no_message_shows_a_structure_as_optree_does(call):
     except errors.PullbackError as error:
         message = str(error)
     assert "PyTreeSpec" not in message and "namespace=" not in message
+
+
+def test_reduce_structure_and_map_with_path():
+    value = {"a": 1, "b": [Layer(2, 3), None]}
+    assert tree.reduce(lambda x, y: 10 * x + y, value) == 123
+    assert tree.reduce(lambda x, y: 10 * x + y, value, 9) == 9123
+    assert tree.reduce(max, [], 4) == 4
+    with pytest.raises(ArgumentError, match=r"tree\.reduce: the tree has no leaves"):
+        tree.reduce(max, {"a": None})
+    assert tree.structure(value) == tree.flatten(value)[1]
+    named = tree.map_with_path(lambda path, x, y: f"{path}:{x}:{y}", value, value)
+    assert tree.leaves(named) == ["['a']:1:1", "['b'][0].w:2:2", "['b'][0].b:3:3"]
+    with pytest.raises(ArgumentError, match=r"tree\.map_with_path: trees must agree"):
+        tree.map_with_path(lambda path, x, y: x, value, [1])
+
+
+def test_ravel_and_unravel():
+    value = {"w": pb.ones((2, 2)), "b": Layer(pb.tensor([3.0, 4.0]), 5), "none": None}
+    flat, unravel = tree.ravel(value)
+    assert flat.dtype is pb.float32 and flat.tolist() == [3.0, 4.0, 5.0, 1.0, 1.0, 1.0, 1.0]
+    found = unravel(flat.astype("f64") * 2.5)  # as SciPy's optimizers return it
+    assert [x.dtype for x in tree.leaves(found)] == [pb.float32, pb.int64, pb.float32]
+    assert found["b"].b.item() == 12 and found["w"].tolist() == [[2.5, 2.5], [2.5, 2.5]]
+    assert tree.ravel([pb.tensor(1.0, "f16"), pb.tensor([2.0], "bf16")])[0].dtype is pb.float32
+    parts = tree.ravel((pb.tensor(1 + 2j), pb.tensor(3.0)))
+    assert parts[1](parts[0] * 2)[1].item() == 6.0
+    empty, back = tree.ravel({"a": None, "b": pb.ones((0, 3))})
+    assert empty.shape == (0,) and back(empty)["b"].shape == (0, 3)
+    assert tree.ravel([])[0].shape == (0,)
+
+
+def test_ravel_is_differentiable():
+    value = (pb.tensor([1.0, 2.0]), {"a": pb.tensor(3.0)})
+    loss = lambda v: (tree.ravel(v)[0] ** 3).sum()  # noqa: E731
+    assert tree.ravel(pb.grad(loss)(value))[0].tolist() == [3.0, 12.0, 27.0]
+    flat, unravel = tree.ravel(value)
+    pb.check_grads(lambda v: (unravel(v)[0] * unravel(v)[1]["a"]).sum(), (flat.astype("f64"),))
+    rows = pb.vmap(unravel)(pb.stack([flat, 2 * flat]))
+    assert rows[1]["a"].tolist() == [3.0, 6.0]
+
+
+def test_ravel_refuses_what_does_not_fit():
+    with pytest.raises(ArgumentError, match=r"tree\.ravel: .* got str at \['name'\]"):
+        tree.ravel({"name": "x"})
+    unravel = tree.ravel([pb.ones(2), 1.0])[1]
+    with pytest.raises(errors.ShapeError, match=r"unravel: needs a vector of 3 elements"):
+        unravel(pb.ones((3, 1)))
+    with pytest.raises(errors.DTypeError, match="unravel: the leaves are real"):
+        unravel(pb.ones(3, dtype="complex64"))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.api.grad import split_grad_aux
 from pullback.api.loops import map as map_rows
 from pullback.api.recording import (
     Recording,
@@ -45,61 +46,69 @@ GROUPS = 8
 
 @validated
 def jacrev(
-    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
-) -> Callable[Params, Tree]:
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
+    has_aux: bool = False,
+) -> Callable[Params, Tree]:  # fmt: skip
     """Return a function that computes the Jacobian of `f` in reverse mode.
 
     This suits functions with few result elements. Each pair of a leaf of the result and a leaf of
     the selected arguments gives a block of shape `result.shape + argument.shape`. `chunk_size` is
     the number of rows that are computed at a time; it bounds the memory for intermediate values.
+    With `has_aux`, `f` returns a pair of the result and auxiliary data, and so does the new
+    function.
 
     >>> pb.jacrev(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacrev", _jacobian_by_rows, f, argnums, chunk_size)
+    return _jacobian("jacrev", _jacobian_by_rows, f, argnums, chunk_size, has_aux)
 
 
 @validated
 def jacfwd(
-    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
-) -> Callable[Params, Tree]:
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
+    has_aux: bool = False,
+) -> Callable[Params, Tree]:  # fmt: skip
     """Return a function that computes the Jacobian of `f` in forward mode.
 
     This suits functions with few argument elements. `chunk_size` columns are computed at a time.
+    `has_aux` is that of `jacrev`.
 
     >>> pb.jacfwd(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacfwd", _jacobian_by_columns, f, argnums, chunk_size)
+    return _jacobian("jacfwd", _jacobian_by_columns, f, argnums, chunk_size, has_aux)
 
 
 @validated
 def jacobian(
-    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
-) -> Callable[Params, Tree]:
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
+    has_aux: bool = False,
+) -> Callable[Params, Tree]:  # fmt: skip
     """Return a function that computes the Jacobian of `f`, in reverse mode.
 
     >>> pb.jacobian(lambda x: x.sum())(pb.tensor([1.0, 2.0])).tolist()
     [1.0, 1.0]
     """
-    return jacrev(f, argnums, chunk_size)
+    return jacrev(f, argnums, chunk_size, has_aux=has_aux)
 
 
 @validated
 def hessian(
-    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
-) -> Callable[Params, Tree]:
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
+    has_aux: bool = False,
+) -> Callable[Params, Tree]:  # fmt: skip
     """Return a function that computes the Hessian of `f`, forward over reverse.
 
     >>> pb.hessian(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return _jacobian("hessian", _jacobian_by_columns, jacrev(f, argnums), argnums, chunk_size)
+    gradient = jacrev(f, argnums, has_aux=has_aux)
+    return _jacobian("hessian", _jacobian_by_columns, gradient, argnums, chunk_size, has_aux)
 
 
 def _jacobian(
     name: str, blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
-    f: Callable[Params, Tree], argnums: Argnums, chunk_size: int | None,
+    f: Callable[Params, Tree], argnums: Argnums, chunk_size: int | None, has_aux: bool,
 ) -> Callable[Params, Tree]:  # fmt: skip
     @boundary
     @functools.wraps(f)
@@ -108,14 +117,16 @@ def _jacobian(
             selected = normal_argnums(name, argnums, len(args))
             recording = Recording(name, f, args, kwargs, selected)
             with recording.derivative:
-                ys, structure = recorded_outputs(name, recording.result)
+                result, aux = split_grad_aux(name, recording.result, has_aux)
+                ys, structure = recorded_outputs(name, result)
                 blocks = []
                 for y, row in zip(ys, blocks_of(recording, ys, chunk_size), strict=True):
                     pairs = zip(row, recording.tensors, strict=True)
                     made = [reshape(block, y.shape + x.shape) for block, x in pairs]
                     own = recording.arguments(made)
                     blocks.append(own[0] if isinstance(argnums, int) else tuple(own))
-                return tree.unflatten(structure, blocks)
+                derivative = tree.unflatten(structure, blocks)
+        return (derivative, recording.hand_out(aux)) if has_aux else derivative
 
     return jacobian
 

@@ -59,42 +59,61 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     return (value, pull, aux) if has_aux else (value, pull)
 
 
-@validated
+@overload
+def jvp(  # type: ignore[overload-overlap]
+    f: Callable[..., tuple[Result, Aux]], xs: Sequence[Tree], ts: Sequence[Tree], *,
+    has_aux: Literal[True], **kwargs: Any,
+) -> tuple[Result, Result, Aux]: ...  # fmt: skip
+@overload
 def jvp(
     f: Callable[..., Result], xs: Sequence[Tree], ts: Sequence[Tree], **kwargs: Any
-) -> tuple[Result, Result]:
+) -> tuple[Result, Result]: ...
+@validated
+def jvp(
+    f: Callable, xs: Sequence[Tree], ts: Sequence[Tree], *, has_aux: bool = False, **kwargs: Any
+) -> tuple:
     """Return `f(*xs)` and the tangent of the result for the tangents `ts` of `xs`.
 
-    Tangents of leaves inside trees that are not float or complex are `None`.
+    Tangents of leaves inside trees that are not float or complex are `None`. With `has_aux`, `f`
+    returns a pair of the result and auxiliary data, which is returned third.
 
     >>> y, t = pb.jvp(lambda x: x * x, (pb.tensor(3.0),), (pb.tensor(1.0),))
     >>> y.item(), t.item()
     (9.0, 6.0)
     """
     with Transform(xs, ts, kwargs):
-        y, push = _linearize("jvp", f, _vjp_arguments("jvp", xs), kwargs)
-        return y, push(*_vjp_arguments("jvp", ts))
+        y, push, *aux = _linearize("jvp", f, _vjp_arguments("jvp", xs), kwargs, has_aux)
+        return y, push(*_vjp_arguments("jvp", ts)), *aux
 
 
-@validated
+@overload
+def linearize(  # type: ignore[overload-overlap]
+    f: Callable[..., tuple[Result, Aux]], *xs: Tree, has_aux: Literal[True], **kwargs: Any
+) -> tuple[Result, Callable[..., Result], Aux]: ...
+@overload
 def linearize(
     f: Callable[Params, Result], *xs: Params.args, **kwargs: Params.kwargs
-) -> tuple[Result, Callable[..., Result]]:
+) -> tuple[Result, Callable[..., Result]]: ...
+@validated  # type: ignore[misc]
+def linearize(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple:
     """Return `f(*xs)` and the derivative of `f` there, a linear function of tangents.
+
+    With `has_aux`, `f` returns a pair of the result and auxiliary data, which is returned third.
 
     >>> y, lin = pb.linearize(lambda x: x * x, pb.tensor(3.0))
     >>> lin(pb.tensor(2.0)).item()
     12.0
     """
-    return _linearize("linearize", f, xs, kwargs)
+    return _linearize("linearize", f, xs, kwargs, has_aux)
 
 
 def _linearize(
-    name: str, f: Callable[..., Result], xs: Sequence[Tree], kwargs: dict[str, Any]
-) -> tuple[Result, Callable[..., Result]]:
+    name: str, f: Callable, xs: Sequence[Tree], kwargs: dict[str, Any], has_aux: bool
+) -> tuple:
     with Transform(xs, kwargs):
         recording = Recording(name, f, xs, kwargs, range(len(xs)))
-    ys, structure = recorded_outputs(name, recording.result)
+    result, aux = split_grad_aux(name, recording.result, has_aux)
+    ys, structure = recorded_outputs(name, result)
     nodes = [y._node for y in ys]
 
     @boundary
@@ -106,7 +125,8 @@ def _linearize(
             made = [deliver_recorded(zeros_like(y.type) if t is None else t) for y, t in pairs]
             return tree.unflatten(structure, made)
 
-    return recording.hand_out(tree.unflatten(structure, ys)), push
+    value, aux = recording.hand_out((tree.unflatten(structure, ys), aux))
+    return (value, push, aux) if has_aux else (value, push)
 
 
 @validated

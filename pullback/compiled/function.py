@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pullback.compiled import trace as tracing
 from pullback.compiled.arguments import STATIC, Options, classify_arguments
 from pullback.compiled.guards.walk import Snapshot, walk
 from pullback.compiled.lower import Lowered
+from pullback.compiled.save import save
 from pullback.compiled.specialization import MISSED, Specialization, mode_key
 from pullback.graph.boundary import handles_errors, leave, public_methods
 from pullback.graph.html import html_table
@@ -169,6 +171,27 @@ class Compiled(Generic[Parameters, Result]):
         """
         return self._lowered(args, kwargs)
 
+    def save(self, path: str | os.PathLike, /, *args: object, **kwargs: object) -> None:
+        """Write the program for arguments (tensors, or types as `pb.Type`) to a file.
+
+        Without arguments it is the program of the latest call. `pb.load_compiled` reads the file;
+        `f.lower(*args).save(path, key=...)` also signs it.
+
+        >>> import pullback as pb, os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "double.pullback")
+        >>> pb.compile(lambda x: 2 * x).save(path, pb.Type((2,), pb.float32))
+        >>> pb.load_compiled(path)(pb.tensor([1.0, 2.0])).tolist()
+        [2.0, 4.0]
+        """
+        self._save(path, args, kwargs)
+
+    def _save(self, path: str | os.PathLike, args: tuple, kwargs: dict, given: tuple = ()) -> None:
+        recent = self._recent
+        if args or kwargs or recent is None:
+            self._lowered(args, kwargs, given).save(path)
+        else:
+            save(recent, self._options, path)
+
     def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered[Any, Result]:
         call = Invocation(self, (*given, *args), kwargs)
         return Lowered(self._find(call) or self._trace(call), call, given)
@@ -194,6 +217,10 @@ class BoundCompiled(Generic[Parameters, Result]):
     def lower(self, /, *args: object, **kwargs: object) -> Lowered[Parameters, Result]:
         """Lower the function with the instance as its first argument."""
         return self.__func__._lowered(args, kwargs, (self.__self__,))
+
+    def save(self, path: str | os.PathLike, /, *args: object, **kwargs: object) -> None:
+        """Write the program with the instance as its first argument to a file."""
+        self.__func__._save(path, args, kwargs, (self.__self__,))
 
     def guarded_parts(self) -> list[tuple[str, Any]]:
         return [("", self.__func__), (".self", self.__self__)]

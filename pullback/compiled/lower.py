@@ -89,7 +89,7 @@ class Lowered(Generic[Parameters, Result]):
 
         `key`, an Ed25519 private key of the package cryptography, signs the file.
         """
-        save(self._specialization, self._call, path, key)
+        save(self._specialization, self._call.options, path, key)
 
     def __str__(self) -> str:
         return self.text()
@@ -118,6 +118,10 @@ class AheadOfTimeProgram(Generic[Parameters, Result]):
             what = "static arguments must have the values of the lowered program"
             raise ArgumentError(f"{call.name}: {what}")
         return self._specialization.call(leaves)
+
+    def save(self, path: str | os.PathLike, key: PrivateKey | None = None) -> None:
+        """Write the program to a file, as `Lowered.save` does."""
+        save(self._specialization, self._call.options, path, key)
 
     def __repr__(self) -> str:
         return f"<program {self._call.name}: {self._specialization.program.executed.summary}>"

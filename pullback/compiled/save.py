@@ -24,6 +24,7 @@ from pullback.compiled.arguments import (
     WIDE,
     ArgumentNumber,
     Kind,
+    Options,
     classify_arguments,
     split_static_arguments,
 )
@@ -53,7 +54,6 @@ from pullback.lazy.settings import current
 from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
-    from pullback.compiled.function import Invocation
     from pullback.compiled.signature import PrivateKey, PublicKey
     from pullback.compiled.specialization import Specialization
 
@@ -69,7 +69,7 @@ class SavedProgramError(EngineError, ValueError):
 
 
 def save(
-    specialization: Specialization, call: Invocation, path: str | os.PathLike,
+    specialization: Specialization, options: Options, path: str | os.PathLike,
     key: PrivateKey | None = None,
 ) -> None:  # fmt: skip
     """Write a specialization's program to a file, completely or not at all."""
@@ -88,12 +88,12 @@ def save(
     header = {
         "name": program.name,
         "platform": program.engine.platform,
-        "in_tree": tree_to_data(call.in_tree),
+        "in_tree": tree_to_data(specialization.in_tree),
         "out_tree": tree_to_data(specialization.out_tree),
-        "leaves": [_save_kind(k, x) for k, x in zip(call.kinds, call.leaves)],
-        "paths": call.paths,
-        "static": [value_to_data(x) for x in call.static],
-        "options": [sorted(call.options.static), sorted(call.options.static_names)],
+        "leaves": [_save_kind(k) for k in specialization.wanted],
+        "paths": specialization.paths,
+        "static": [value_to_data(x.given) for x in specialization.static],
+        "options": [sorted(options.static), sorted(options.static_names)],
         "donated": [program.donated, program.donors],
         "captured": [_type_to_data(t._node.type) for t in captured],
         "outs": [_type_to_data(t) for t, _ in program.outs],
@@ -114,24 +114,25 @@ def save(
     os.replace(temporary, path)
 
 
-def _save_kind(kind: Kind, value: Any) -> Any:
+def _save_kind(kind: Any) -> Any:
+    """Return what a leaf must be, as `Specialization.wanted` has it, as data."""
     if isinstance(kind, Type):
         return ["tensor", *_type_to_data(kind)]
     if isinstance(kind, ArgumentNumber):
         return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
-    return ["static", value_to_data(value)]
+    return ["static", value_to_data(kind.given)]
 
 
 @validated
 def load_compiled(path: str | os.PathLike, trusted: Sequence[PublicKey] | None = None) -> Loaded:
-    """Load a program that `pb.compile(f).lower(*args).save(path)` wrote.
+    """Load a program that `pb.compile(f).save(path, *args)` wrote.
 
     A file with a program that pullback would not write itself is refused. With `trusted`, Ed25519
-    public keys, so is one that none of them signed: `save(path, key=private)` signs.
+    public keys, so is one that none of them signed: `f.lower(*args).save(path, key=private)` signs.
 
     >>> import pullback as pb, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "double.pullback")
-    >>> pb.compile(lambda x: 2 * x).lower(pb.Type((2,), pb.float32)).save(path)
+    >>> pb.compile(lambda x: 2 * x).save(path, pb.Type((2,), pb.float32))
     >>> pb.load_compiled(path)(pb.tensor([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
@@ -162,7 +163,7 @@ def _opened_saved_file(
             raise SavedProgramError(f"load_compiled: {name} is refused, {problem}")
     start = len(MAGIC) + 32
     if not data.startswith(MAGIC):
-        raise _unreadable(name, "it was not written by Lowered.save")
+        raise _unreadable(name, "it was not written by `save`")
     body = data[start:]
     if len(body) < _LENGTHS.size:
         raise _unreadable(name, "it is truncated")
@@ -191,7 +192,7 @@ def _parts(body: bytes) -> tuple[dict, list[bytes]]:
 
 
 def _unreadable(name: str, why: str) -> SavedProgramError:
-    hint = "Write it again with pb.compile(f).lower(*args).save(path)."
+    hint = "Write it again with pb.compile(f).save(path, *args)."
     return SavedProgramError(f"load_compiled: {name} cannot be read, {why}", hint=hint)
 
 

@@ -15,6 +15,7 @@ from pullback.compiled.guards.values import same_plain
 from pullback.compiled.guards.walk import Snapshot
 from pullback.compiled.program import CompiledProgram
 from pullback.compiled.trace import CompileTrace
+from pullback.errors import ArgumentError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy.launch import state
@@ -39,8 +40,9 @@ class Specialization(Executor):
         self.mode: Settings = call.mode
         self.cache = state.cache  # replaced by `clear_cache`, which makes this invalid
         self.in_tree = call.in_tree
-        self.wanted = [_Expected(x) if k is STATIC else k for x, k in zip(call.leaves, call.kinds)]
-        self.static = [_Expected(x) for x in call.static]
+        kinds = zip(call.leaves, call.kinds)
+        self.wanted = [ExpectedStatic(x) if k is STATIC else k for x, k in kinds]
+        self.static = [ExpectedStatic(x) for x in call.static]
         # The number of arguments if each is a single tensor: there is no tree to flatten.
         self.flat = len(self.kinds) if call.flat else -1
         self._reader = make_fast_reader(call.in_tree)
@@ -86,7 +88,7 @@ class Specialization(Executor):
                 if node.type is not kind or node.tokens or x._token is not None:
                     return MISSED
                 buffers.append(node.value)
-            elif type(kind) is _Expected:
+            elif type(kind) is ExpectedStatic:
                 if not kind(x):
                     return MISSED
             elif type(kind) is ArgumentNumber and type(x) is kind[0] and kind[1] is None:
@@ -113,7 +115,7 @@ class Specialization(Executor):
 
     def expects(self, static: Sequence[Any], leaves: Sequence[Any]) -> bool:
         """Whether these are the static values that the function was traced for."""
-        mine = [(x, e) for x, e in zip(leaves, self.wanted) if type(e) is _Expected]
+        mine = [(x, e) for x, e in zip(leaves, self.wanted) if type(e) is ExpectedStatic]
         return all(e(x) for x, e in [*mine, *zip(static, self.static)])
 
     def record(self, leaves: Sequence[Any]) -> Any:
@@ -128,7 +130,7 @@ class Specialization(Executor):
         return self.arrange(leaves, results)
 
 
-class _Expected:
+class ExpectedStatic:
     """The static value of an argument: the same object, or an equal plain value, is accepted."""
 
     __slots__ = ("ref", "value")
@@ -137,6 +139,15 @@ class _Expected:
         self.ref, self.value = None, value
         if not same_plain(value, value):
             self.ref, self.value = Ref(value), None
+
+    @property
+    def given(self) -> Any:
+        """The value; an error if it is an object that nothing else keeps alive."""
+        value = self.value if self.ref is None else self.ref()
+        if value is None and self.ref is not None:
+            what = "a static argument of the program no longer exists"
+            raise ArgumentError(f"save: {what}", hint="Pass the arguments: f.save(path, *args).")
+        return value
 
     def __call__(self, x: Any) -> bool:
         if self.ref is not None:

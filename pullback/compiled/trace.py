@@ -20,6 +20,7 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, constant, next_number
 from pullback.lazy.operators import node_of
+from pullback.lazy.precision import follow_numpy_default
 from pullback.lazy.record import alias_of, leaf_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown_traced_number
@@ -74,7 +75,7 @@ def _staged_for_trace(call: Invocation) -> Staged:
     def run(*tensors: Tensor) -> Any:
         values = iter(tensors)
         leaves = zip(call.leaves, call.kinds, strict=True)
-        given = [x if k is STATIC else _trace_placeholder(k, next(values)) for x, k in leaves]
+        given = [x if k is STATIC else _trace_placeholder(k, x, next(values)) for x, k in leaves]
         inputs, named = tree.unflatten(call.in_tree, given)
         writes = LostWrites((inputs, named))
         args, kwargs = call.options.merge(inputs, named, call.static)
@@ -87,8 +88,9 @@ def _staged_for_trace(call: Invocation) -> Staged:
     return stage(call.name, run, types, flat)
 
 
-def _trace_placeholder(kind: Any, placeholder: Tensor) -> Any:
+def _trace_placeholder(kind: Any, argument: Any, placeholder: Tensor) -> Any:
     number = isinstance(kind, ArgumentNumber)
+    follow_numpy_default(argument, placeholder._node)
     return unknown_traced_number(kind[0], placeholder._node, kind[1]) if number else placeholder
 
 

@@ -36,6 +36,9 @@ class OnMesh(ABC):
     def is_ready(self) -> bool:
         return True
 
+    def wait(self) -> None:  # noqa: B027 - nothing to wait for unless a device computes it
+        """Return when the parts in this process have been computed."""
+
     def gathered(self) -> np.ndarray:
         """Return the whole value on the host; every part must be in this process."""
         parts, sharding, shape = self.parts(), self.sharding, self.type.shape

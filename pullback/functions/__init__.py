@@ -4,10 +4,12 @@
 import sys
 from typing import TYPE_CHECKING
 
+from pullback.functions import tree_ravel  # noqa: F401 - sets `tree.ravel`
 from pullback.functions.activations import *
 from pullback.functions.along_axis import *
 from pullback.functions.angles import *
 from pullback.functions.arithmetic import *
+from pullback.functions.arrangements import *
 from pullback.functions.averages import *
 from pullback.functions.barriers import *
 from pullback.functions.bitwise import *
@@ -20,28 +22,36 @@ from pullback.functions.creation import *
 from pullback.functions.cumulative import *
 from pullback.functions.data_types import *
 from pullback.functions.diagonals import *
+from pullback.functions.distances import *
 from pullback.functions.einstein import *
 from pullback.functions.exponentials import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
 from pullback.functions.index_grids import *
-from pullback.functions.index_grids import GridMaker as _GridMaker
+from pullback.functions.index_grids import GridMaker
+from pullback.functions.index_updates import *
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
+from pullback.functions.masking import *
+from pullback.functions.matrix_vector import *
+from pullback.functions.namespace_info import *
 from pullback.functions.nan_reductions import *
 from pullback.functions.numpy_names import *
 from pullback.functions.ordering import *
 from pullback.functions.packing import *
 from pullback.functions.padding import *
+from pullback.functions.polynomial_algebra import *
 from pullback.functions.polynomial_fit import *
 from pullback.functions.polynomials import *
 from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.quantiles import *
 from pullback.functions.rearranging import *
+from pullback.functions.rectifiers import *
 from pullback.functions.reductions import *
 from pullback.functions.replacing import *
 from pullback.functions.rounding import *
+from pullback.functions.runs import *
 from pullback.functions.scales import *
 from pullback.functions.segments import *
 from pullback.functions.set_operations import *
@@ -54,6 +64,7 @@ from pullback.functions.stacking import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
 from pullback.functions.vector_products import *
+from pullback.functions.weighted_products import *
 from pullback.functions.where_take import *
 from pullback.functions.windows import *
 from pullback.lazy import foreign_names, methods
@@ -65,9 +76,9 @@ from pullback.lazy.torch_methods import TorchMethods
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if (callable(value) and name[0] != "_") or isinstance(value, _GridMaker)
+        if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
+        if name[0] != "_" or name == "__array_namespace_info__"
     )  # fmt: skip
-    __all__ = sorted(n for n, v in globals().items() if callable(v) and v is not TorchMethods)
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient

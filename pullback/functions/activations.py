@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from pullback.errors import IndexOutOfRange
+from pullback.errors import DTypeError, IndexOutOfRange
 from pullback.functions import arguments
 from pullback.functions.arguments import apply, axes_argument, axis_of, float_node, integer, literal
 from pullback.functions.exponentials import exp, log, logistic
@@ -19,7 +17,7 @@ from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.elementwise.error_functions import NormalCdf
+from pullback.ops.elementwise.activations import Gelu, GeluTanh, Silu
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.elementwise.maximum import Relu
@@ -90,8 +88,10 @@ def silu(x: ArrayLike) -> Tensor:
     >>> pb.silu(0.0).item()
     0.0
     """
-    x = wrap(float_node(x))
-    return x * logistic(x)
+    a = float_node(x)
+    if a.type.dtype.is_complex:
+        return wrap(a) * logistic(wrap(a))
+    return apply(Silu, a)
 
 
 @validated
@@ -101,15 +101,7 @@ def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
     >>> round(pb.gelu(1.0).item(), 4)
     0.8413
     """
-    t = wrap(float_node(x))
-
-    def c(value: float) -> Tensor:
-        return literal(value, t.dtype)
-
-    if approximate:
-        cubic = t * (c(1.0) + c(0.044715) * t * t)
-        return t * logistic(c(math.sqrt(8 / math.pi)) * cubic)  # (1 + tanh(x)) / 2, at 2 x
-    return t * apply(NormalCdf, node_of(t))
+    return apply(GeluTanh if approximate else Gelu, float_node(x))
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Tensor:
@@ -181,6 +173,8 @@ def one_hot(
     wanted = arguments.dtype_or("one_hot", dtype, current().default_dtype)
     count = integer("one_hot", num_classes, "num_classes")
     axis = axis_of("one_hot", axis, x.ndim + 1)
+    if not x.dtype.is_integer:
+        raise DTypeError(f"indices must be integers, got {x._node.type}", op="one_hot")
     _check_known_classes(known_index(given), count)
     with at_one_line("one_hot"):
         index = record(CheckedIndex(count), (node_of(x),))

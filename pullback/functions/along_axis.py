@@ -6,6 +6,7 @@ from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import axis_of, placed
+from pullback.functions.composed import writing
 from pullback.functions.shape import flatten, shaped, spread
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import int64
@@ -37,18 +38,19 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> 
     return record(TakeAlongAxis(axis), (node_of(x), index))
 
 
+@writing
 def put_along_axis(
     x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None = -1,
-    mode: UpdateMode = "set",
+    mode: UpdateMode = "set", *, inplace: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Return `x` with out[.., indices[.., i, ..], ..] = values[.., i, ..] along an axis.
+    """Write x[.., indices[.., i, ..], ..] = values[.., i, ..] along an axis, and return `x`.
 
-    NumPy writes into its argument; here it stays as it is. Instead of being set, elements may be
-    combined with the values: `mode` is one of those of `scatter`.
+    With `inplace=False`, a new tensor is returned and `x` is left as it is. Instead of being set,
+    elements may be combined with the values: `mode` is one of those of `scatter`.
 
-    >>> pb.put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, axis=1).tolist()
+    >>> pb.put_along_axis(pb.tensor([[1, 2], [3, 4]]), [[1], [0]], 9, axis=1).tolist()
     [[1, 9], [9, 4]]
-    >>> pb.put_along_axis([0.0, 0.0], [1, 1], [2.0, 3.0], axis=0, mode="add").tolist()
+    >>> pb.put_along_axis(pb.zeros(2), [1, 1], [2.0, 3.0], axis=0, mode="add").tolist()
     [0.0, 5.0]
     """
     given = as_tensor(x)

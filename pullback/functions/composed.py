@@ -1,4 +1,4 @@
-"""The decorator of public functions that are written with other public functions."""
+"""Decorators of public functions that are written with other public functions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from pullback.errors import PullbackError
+from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import validated
+from pullback.graph.arguments import flag, shown, validated
 from pullback.graph.where import user_line
+from pullback.lazy.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,5 +37,25 @@ def composed(f: F) -> F:
             raise
         finally:
             thread.user_line = None
+
+    return cast(F, call)
+
+
+def writing(f: F) -> F:
+    """Like `composed`, for a function that writes its result to its first argument and returns it,
+    as NumPy's function of the same name does, unless it is called with `inplace=False`.
+    """
+    result = composed(f)
+    name = f.__name__
+
+    @functools.wraps(f)
+    def call(x: Any, *args: Any, inplace: bool = True, **kwargs: Any) -> Any:
+        made = result(x, *args, **kwargs)
+        if not flag(name, inplace, "inplace"):
+            return made
+        if not isinstance(x, Tensor):
+            hint = "Pass inplace=False to get a new tensor."
+            raise ArgumentError(f"x must be a tensor, got {shown(x)}", op=name, hint=hint)
+        return x._update(made, name)
 
     return cast(F, call)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.engines.limits import ADDRESS_SPACE, MOST
-from pullback.errors import ArgumentError, OutOfMemory
+from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
@@ -30,12 +30,13 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import flag, number_like, validated
+from pullback.graph.arguments import copy_flag, flag, number_like, shown, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.interop.dlpack import imported
 from pullback.lazy.devices import placement
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
@@ -109,7 +110,10 @@ def _create_filled(
         raise ArgumentError(what, op=op, hint=f"Write pb.{op}(({given}), ...)")
     sizes = shape_of(op, shape)
     wanted = dtype_or(op, dtype, current().default_dtype)
-    number = np.asarray(value, wanted.numpy)  # raises here if it does not fit
+    try:
+        number = np.asarray(value, wanted.numpy)
+    except (OverflowError, TypeError, ValueError):
+        raise DTypeError(f"{shown(value)} does not fit into {wanted}", op=op) from None
     return _created(
         op, sizes, wanted, lambda: np.full(sizes, number),
         lambda: record(Broadcast(sizes), (constant(value, wanted),)), device,
@@ -231,10 +235,21 @@ def arange(
         positions = record(Iota((count,), 0, int64), ())
         return (positions * literal(step, int64) + literal(first, int64)).astype(wanted)
 
+    if whole and not exact and count:  # NumPy would compute in i64
+        if wanted.is_integer and not _created_fits(wanted, first, first + (count - 1) * step):
+            raise DTypeError(f"{first} to {last} do not fit into {wanted}", op="arange")
+        return _created(
+            "arange", (count,), wanted, recorded=None, device=device,
+            make=lambda: _integers_beyond_i64(first, last, step).astype(wanted.numpy),
+        )  # fmt: skip
     return _created(
         "arange", (count,), wanted, lambda: (first + np.arange(count) * step).astype(wanted.numpy),
         recorded if exact else None, device,
     )  # fmt: skip
+
+
+def _integers_beyond_i64(first: Any, last: Any, step: Any) -> np.ndarray:
+    return np.array(list(range(first, last, step)), dtype="O")
 
 
 def _created_fits(dtype: DType, *values: Any) -> bool:
@@ -322,7 +337,7 @@ def eye(
 
 def meshgrid(
     *arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy", sparse: bool = False
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """Return the coordinates of a grid from the coordinates along each axis; with `sparse`, as
     tensors that broadcast to the grid.
 
@@ -341,21 +356,26 @@ def meshgrid(
     shape = tuple(axes[i].shape[0] for i in order)
     own = [tuple(a.size if at == i else 1 for at in order) for i, a in enumerate(axes)]
     rows = [shaped(a, sizes) for a, sizes in zip(axes, own)]
-    return rows if flag("meshgrid", sparse, "sparse") else [spread(r, shape) for r in rows]
+    sparse = flag("meshgrid", sparse, "sparse")
+    return tuple(rows if sparse else [spread(r, shape) for r in rows])
 
 
-def from_dlpack(x: SupportsDLPack, device: str | None = None) -> Tensor:
-    """Return a tensor with a copy of the data of an object that supports DLPack.
+def from_dlpack(
+    x: SupportsDLPack, *, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """Return a tensor with the data of an object that supports DLPack.
+
+    The data is copied. With `copy=False` the tensor shares memory with `x`, which must not be
+    written to any more; if it cannot be shared, that is an error.
 
     >>> import numpy as np
     >>> pb.from_dlpack(np.arange(3)).tolist()
     [0, 1, 2]
     """
-    if not hasattr(x, "__dlpack__"):
+    if not hasattr(x, "__dlpack_device__"):
         message = f"needs an object with __dlpack__, got {type(x).__name__}"
         raise ArgumentError(message, op="from_dlpack")
-    result = as_tensor(x)  # type: ignore[arg-type]
-    return result if device is None else to_device(result, device)
+    return imported(x, device, copy_flag("from_dlpack", copy))
 
 
 __all__ = [

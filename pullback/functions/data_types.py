@@ -8,6 +8,8 @@ import ml_dtypes
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arguments import Tensor, as_tensor, fresh, node, node_of, number, placed
+from pullback.functions.sharding import to_device
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.operators import NUMBERS, scalar_dtype
@@ -21,15 +23,24 @@ _KINDS = {
 }  # fmt: skip
 
 
-def astype(x: ArrayLike, dtype: DTypeLike) -> Tensor:
+def astype(
+    x: ArrayLike, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
+) -> Tensor:
     """Convert the elements to another dtype; floats are truncated to integers.
+
+    With `copy=False`, a tensor that has the dtype already is returned itself.
 
     >>> pb.astype([1.7, -1.7], pb.int32).tolist()
     [1, -1]
     """
     x = as_tensor(x)
     wanted = placed("astype", dtype_of, dtype)
-    return fresh(x) if x.dtype is wanted else record(Cast(wanted), (node_of(x),))
+    copy = flag("astype", copy, "copy")
+    if x.dtype is not wanted:
+        x = record(Cast(wanted), (node_of(x),))
+    elif copy:
+        x = fresh(x)
+    return x if device is None else to_device(x, device)
 
 
 def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
@@ -98,7 +109,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
 
 
 class FloatInfo(NamedTuple):
-    """The limits of a float dtype."""
+    """The limits of a float dtype; `dtype` is that of one part of a complex number."""
 
     bits: int
     eps: float
@@ -128,7 +139,7 @@ def finfo(dtype: ArrayLike | DTypeLike) -> FloatInfo:
         raise DTypeError(f"needs a float dtype, got {found}", op="finfo")
     info = ml_dtypes.finfo(found.real.numpy)
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(info.bits, eps, most, least, normal, found)
+    return FloatInfo(info.bits, eps, most, least, normal, found.real)
 
 
 def iinfo(dtype: ArrayLike | DTypeLike) -> IntegerInfo:

@@ -6,7 +6,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import Tensor, as_tensor, literal
-from pullback.functions.composed import composed
+from pullback.functions.composed import composed, writing
 from pullback.functions.creation import arange, ones
 from pullback.functions.data_types import astype
 from pullback.functions.padding import pad
@@ -46,14 +46,16 @@ def diagflat(x: ArrayLike, k: int = 0) -> Tensor:
     return diag(flatten(x), k)
 
 
-@composed
-def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Tensor:
-    """Return a tensor with `val` on its main diagonal, the elements whose indices are all equal.
+@writing
+def fill_diagonal(
+    x: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Tensor:
+    """Write `val` on the main diagonal of a tensor, the elements whose indices are all equal.
 
     Several values are used in turn. `wrap` starts the diagonal of a tall matrix again after a row.
-    Unlike NumPy's function, this one returns a new tensor and leaves `x` as it is.
+    With `inplace=False`, a new tensor is returned and `x` is left as it is.
 
-    >>> pb.fill_diagonal([[1, 2], [3, 4]], 0).tolist()
+    >>> pb.fill_diagonal(pb.tensor([[1, 2], [3, 4]]), 0).tolist()
     [[0, 2], [3, 0]]
     """
     x = as_tensor(x)

@@ -165,5 +165,7 @@ def described(function: Any, name: str, summary: str, example: str) -> Any:
         frame = frame.f_back  # type: ignore[assignment]  # a module called the factory
     function.__name__ = function.__qualname__ = name
     function.__module__ = frame.f_globals["__name__"]
-    function.__doc__ = f"{summary}\n\n>>> pb.{name}({arguments}).tolist()\n{result}\n"
+    parts = function.__module__.split(".")
+    path = name if parts[1] == "functions" else f"{parts[1]}.{name}"
+    function.__doc__ = f"{summary}\n\n>>> pb.{path}({arguments}).tolist()\n{result}\n"
     return function

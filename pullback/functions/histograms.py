@@ -137,6 +137,7 @@ def histogram_bin_edges(
     [1.0, 2.0, 3.0]
     """
     x = flatten(x)
+    weights = None if weights is None else as_tensor(weights)
     return _shown_edges(x, _bin_edges("histogram_bin_edges", x, bins, range, weights), bins)
 
 

@@ -17,6 +17,7 @@ from pullback.functions.joining import stack
 from pullback.functions.known_values import known_values
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sorting import nonzero
+from pullback.functions.take_modes import indices_within
 from pullback.graph.arguments import function, sequence, shown
 from pullback.graph.dtypes import int64
 from pullback.lazy.host_reads import read
@@ -228,12 +229,9 @@ def index_in_mode(op: str, index: ArrayLike, size: int, mode: str) -> Tensor:
     """Indices below `size`: those that are not raise, are counted modulo `size`, or are clipped."""
     if mode == "raise":
         return _checked_index(op, index, size)
-    found = _integers(op, index)
-    if mode == "wrap":
-        return found % size
-    if mode != "clip":
+    if mode not in ("wrap", "clip"):
         raise ArgumentError(f'mode must be "raise", "wrap" or "clip", got {shown(mode)}', op=op)
-    return astype(found, int64).clip(0, size - 1)
+    return indices_within(_integers(op, index), size, mode)
 
 
 def _integers(op: str, index: ArrayLike) -> Tensor:
@@ -261,6 +259,11 @@ class GridMaker:
     """Makes grids from slices: `mgrid[0:2, 0:3]` and, with axes of size 1, `ogrid[0:2, 0:3]`.
 
     The step of a slice may be complex: `0:1:5j` is 5 points from 0 to 1, both included.
+
+    >>> pb.mgrid[0:2, 0:3].tolist()
+    [[[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [0, 1, 2]]]
+    >>> [row.tolist() for row in pb.ogrid[0:2, 0:1:3j]]
+    [[[0.0], [1.0]], [[0.0, 0.5, 1.0]]]
     """
 
     def __init__(self, name: str, sparse: bool) -> None:

@@ -23,6 +23,7 @@ from pullback.functions.shape import flatten, shaped
 from pullback.functions.sorting import argsort
 from pullback.functions.statistics import diff
 from pullback.functions.where_take import take, where
+from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, Axis
 
@@ -147,7 +148,8 @@ def _parabola(values: list[Tensor], h: Tensor, k: Tensor) -> Tensor:
 def _steps(spacing: ArrayLike, x: Tensor, axis: int) -> Tensor:
     """A distance, or those between neighbours along an axis."""
     h = as_tensor(spacing)
-    h = astype(h, x.dtype.real) if not h.dtype.is_complex else h
+    if not h.dtype.is_complex:
+        h = asarray(spacing, x.dtype.real)  # a Python number has no precision of its own
     if not h.ndim:
         return h
     if h.shape != (x.shape[axis],):

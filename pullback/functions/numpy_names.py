@@ -11,6 +11,7 @@ from pullback.functions.comparisons import isfinite
 from pullback.functions.complex_parts import conj
 from pullback.functions.composed import composed
 from pullback.functions.creation import eye
+from pullback.functions.data_types import result_type
 from pullback.functions.joining import concat
 from pullback.functions.reductions import max, min
 from pullback.functions.rounding import round, trunc
@@ -26,7 +27,7 @@ amax, amin = max, min
 arccos, arccosh, arcsin, arcsinh = acos, acosh, asin, asinh
 arctan, arctan2, arctanh = atan, atan2, atanh
 around = round
-array, asanyarray, ascontiguousarray = tensor, asarray, asarray
+array, asanyarray, ascontiguousarray, asfortranarray = tensor, asarray, asarray, asarray
 bitwise_not = invert = bitwise_invert
 left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
 concatenate, row_stack = concat, vstack
@@ -35,6 +36,7 @@ copy = positive
 degrees, radians = rad2deg, deg2rad
 fix = trunc
 mod, power, true_divide = remainder, pow, divide
+promote_types = result_type
 ravel = flatten
 
 
@@ -63,6 +65,7 @@ def asarray_chkfinite(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 __all__ = [
     "absolute", "amax", "amin", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
     "arctanh", "around", "array", "asanyarray", "asarray_chkfinite", "ascontiguousarray",
-    "bitwise_not", "concatenate", "conjugate", "copy", "degrees", "fix", "identity", "invert",
-    "left_shift", "mod", "power", "radians", "ravel", "right_shift", "row_stack", "true_divide",
+    "asfortranarray", "bitwise_not", "concatenate", "conjugate", "copy", "degrees", "fix",
+    "identity", "invert", "left_shift", "mod", "power", "promote_types", "radians", "ravel",
+    "right_shift", "row_stack", "true_divide",
 ]  # fmt: skip

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pullback.functions.arguments import along, literal
-from pullback.functions.comparisons import isnan
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
-from pullback.functions.reductions import any, max, min
+from pullback.functions.quantiles import median
+from pullback.functions.reductions import max, min
 from pullback.functions.rounding import floor, round
 from pullback.functions.shape import spread
-from pullback.functions.sorting import sort
 from pullback.functions.statistics import mean
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, float32, float64
@@ -42,23 +43,13 @@ def statistic(mode: str, x: Tensor, axis: int, side: int, count: int, length: in
     return spread(found, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-def _padding_mean(x: Tensor, axis: int) -> Tensor:
-    return mean(x if x.dtype.is_inexact else astype(x, float64), axis, True)
-
-
-def _padding_median(x: Tensor, axis: int) -> Tensor:
-    n = x.shape[axis]
-    ordered = sort(x, axis)
-    middle = ordered[along(axis, slice((n - 1) // 2, n // 2 + 1))]
-    found = _padding_mean(middle, axis)
-    if not x.dtype.is_float:
-        return found
-    return where(any(isnan(x), axis, True), literal(float("nan"), x.dtype), found)
+def _padding_average(f: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
+    return f(x if x.dtype.is_inexact else astype(x, float64), axis, True)
 
 
 _STATISTICS: dict[str, Any] = {
     "maximum": lambda x, axis: max(x, axis, True), "minimum": lambda x, axis: min(x, axis, True),
-    "mean": _padding_mean, "median": _padding_median,
+    "mean": partial(_padding_average, mean), "median": partial(_padding_average, median),
 }  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""Replacing elements. NumPy's functions of these names change their first argument; these ones
-return a new tensor."""
+"""Replacing elements. As in NumPy these functions change their first argument, which must be a
+tensor; with `inplace=False` they return a new one, also inside functions that are traced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import Tensor, as_tensor
-from pullback.functions.composed import composed
+from pullback.functions.composed import writing
 from pullback.functions.creation import arange
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
@@ -18,15 +18,16 @@ from pullback.graph.dtypes import bool_, int64
 from pullback.typing import ArrayLike
 
 
-@composed
+@writing
 def put(
-    x: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Literal["raise", "wrap", "clip"] = "raise"
-) -> Tensor:
-    """Return a tensor with values at indices of the flattened tensor; few values are used in turn.
+    x: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Literal["raise", "wrap", "clip"] = "raise",
+    *, inplace: bool = True,
+) -> Tensor:  # fmt: skip
+    """Write values at indices of the flattened tensor; few values are used in turn.
 
     Indices out of range are an error, or are counted modulo the size ("wrap") or clipped.
 
-    >>> pb.put([10, 20, 30], [0, 2], [1, 3]).tolist()
+    >>> pb.put([10, 20, 30], [0, 2], [1, 3], inplace=False).tolist()
     [1, 20, 3]
     """
     x = as_tensor(x)
@@ -42,12 +43,12 @@ def put(
     return shaped(scatter(flatten(x), places, values), x.shape)
 
 
-@composed
-def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> Tensor:
-    """Return a tensor with `values` where a mask of the same shape is true; an element gets the
+@writing
+def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, *, inplace: bool = True) -> Tensor:
+    """Write `values` where a mask of the same shape is true; an element gets the
     value of its own index in the flattened tensor, and few values are repeated.
 
-    >>> pb.putmask([1, 2, 3], [True, False, True], [7, 8, 9]).tolist()
+    >>> pb.putmask(pb.tensor([1, 2, 3]), [True, False, True], [7, 8, 9]).tolist()
     [7, 2, 9]
     """
     x, chosen, new = _masked("putmask", x, mask, values)
@@ -56,12 +57,12 @@ def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> Tensor:
     return where(chosen, shaped(take(new, arange(x.size) % new.size), x.shape), x)
 
 
-@composed
-def place(x: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Tensor:
-    """Return a tensor with `vals` where a mask of the same size is true, one after the other;
+@writing
+def place(x: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Tensor:
+    """Write `vals` where a mask of the same size is true, one after the other;
     few values are repeated.
 
-    >>> pb.place([1, 2, 3], [True, False, True], [7, 8]).tolist()
+    >>> pb.place(pb.tensor([1, 2, 3]), [True, False, True], [7, 8]).tolist()
     [7, 2, 8]
     """
     x, chosen, new = _masked("place", x, mask, vals)

@@ -27,6 +27,8 @@ trunc: UnaryFunction = unary(
     "trunc", Trunc, "Each element without its fraction.", "[1.7, -1.7] -> [1.0, -1.0]"
 )
 
+_ROUND = Round()
+
 
 def round(x: ArrayLike, decimals: int = 0) -> Tensor:
     """Round to the given number of decimals; halves are rounded to the even neighbour.
@@ -40,12 +42,14 @@ def round(x: ArrayLike, decimals: int = 0) -> Tensor:
     [10, 20, 20]
     """
     a = node(x)
+    if type(decimals) is int and decimals == 0 and not a.type.dtype.is_complex:
+        return record(_ROUND, (a,))
     places = integer("round", decimals, "decimals")
     if a.type.dtype.is_complex:
         made = (round(wrap(apply(part, a)._node), places) for part in (Real, Imag))
         return apply(Complex, *[node_of(part) for part in made])
     if places == 0:
-        return record(Round(), (a,))
+        return record(_ROUND, (a,))
     if a.type.dtype.is_float:
         return _rounded_floats(a, places)
     return fresh(wrap(a)) if places > 0 else _rounded_integers(a, 10**-places)

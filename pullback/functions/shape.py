@@ -9,6 +9,7 @@ from typing import SupportsIndex
 from pullback.errors import ShapeError
 from pullback.functions import arguments
 from pullback.functions.arguments import axes_argument, fresh, integer, node, one_or_many, shape_of
+from pullback.graph.arguments import copy_flag
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -19,13 +20,16 @@ from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.typing import ArrayLike, Axis, Shape
 
 
-def reshape(x: ArrayLike, shape: Shape) -> Tensor:
+def reshape(x: ArrayLike, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """Return the elements, in row-major order, in another shape; one size may be -1.
+
+    The result is a tensor of its own: writing to `x` does not change it. This needs no copy of the
+    elements, so every value of `copy` means the same.
 
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """
-    x = as_tensor(x)
+    x, _ = as_tensor(x), copy_flag("reshape", copy)
     return shaped(x, _resolve_new_shape(x, shape))
 
 
@@ -188,7 +192,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *given)
 
 
-def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
+def broadcast_arrays(*xs: ArrayLike) -> tuple[Tensor, ...]:
     """Broadcast tensors against each other.
 
     >>> [x.shape for x in pb.broadcast_arrays([1, 2], [[3], [4]])]
@@ -196,7 +200,7 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
     """
     arrays = [as_tensor(x) for x in xs]
     shape = arguments.placed("broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in arrays])
-    return [spread(x, shape) for x in arrays]
+    return tuple([spread(x, shape) for x in arrays])
 
 
 def flip(x: ArrayLike, axis: Axis = None) -> Tensor:

@@ -105,14 +105,17 @@ def _put_shards(node: Node, sharding: Sharding) -> Tensor:
     return wrap(leaf_source(type, engine.put(to_host(checked_value(node)), type)))
 
 
-def to_device(x: ArrayLike, device: str) -> Tensor:
+def to_device(x: ArrayLike, device: str, *, stream: int | None = None) -> Tensor:
     """Return a tensor on a device of this process, such as `cpu:1`; results of it are there too.
 
-    The derivative is that of the identity, if the tensor was on the default device.
+    The derivative is that of the identity, if the tensor was on the default device. Copies are
+    ordered by what they depend on, so `stream` must be None.
 
     >>> pb.to_device(pb.ones(3), "cpu:0").device
     'cpu:0'
     """
+    if stream is not None:
+        raise ArgumentError(f"stream must be None, got {shown(stream)}", op="to_device")
     x, place = as_tensor(x), placement("to_device", device)
     if x.sharding is place:
         return fresh(x)

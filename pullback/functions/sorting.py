@@ -6,15 +6,31 @@ from typing import Literal, NamedTuple
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, node, operands
-from pullback.functions.joining import concat
-from pullback.functions.shape import flatten, shaped
+from pullback.functions.arguments import (
+    Tensor,
+    apply,
+    as_tensor,
+    axis_of,
+    integer,
+    literal,
+    node,
+    operands,
+)
+from pullback.functions.arithmetic import minimum
+from pullback.functions.comparisons import isnan
+from pullback.functions.shape import flatten, shaped, spread
 from pullback.functions.where_take import nonzero_indices, take
 from pullback.graph.arguments import validated
+from pullback.graph.dtypes import int64
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import wrap
+from pullback.ops.elementwise.select import Where
+from pullback.ops.index.along_axis import TakeAlongAxis
+from pullback.ops.reduce.reductions import Sum
 from pullback.ops.sort.sort import ArgSort, Sort, TopK
 from pullback.typing import ArrayLike
+
+_FEW = 64  # elements of a row that are all compared with a value
 
 
 @validated
@@ -87,19 +103,38 @@ def searchsorted(
         message = f"x1 and x2 must have the same dimensions before the last one, got {got}"
         raise ShapeError(message, op="searchsorted", code="E3001")
     values = wanted if table.ndim > 1 else flatten(wanted)
-    table, values = map(wrap, operands(table, values))
-    # The rank of each value among all elements, less its rank among the values alone. The sort is
-    # stable, so of equal elements the one that comes first in the list comes first.
-    if side == "left":
-        rank = _searchsorted_ranks(concat([values, table], axis=-1))[..., : values.shape[-1]]
-    else:
-        rank = _searchsorted_ranks(concat([table, values], axis=-1))[..., table.shape[-1] :]
-    return shaped(rank - _searchsorted_ranks(values), wanted.shape)
+    a, v = operands(table, values)
+    found = _counted_before if table.shape[-1] <= _FEW else _bisected
+    return shaped(found(wrap(a), wrap(v), side == "right"), wanted.shape)
 
 
-def _searchsorted_ranks(x: Tensor) -> Tensor:
-    """The position of each element of a row in sorted order."""
-    return argsort(argsort(x))
+def _counted_before(table: Tensor, values: Tensor, or_equal: bool) -> Tensor:
+    """The number of elements of each row that belong before each value: all are compared."""
+    before = _belongs_before(table[..., None, :], values[..., None], or_equal)
+    return record(Sum((before.ndim - 1,), False), (before.astype(int64)._node,))
+
+
+def _bisected(table: Tensor, values: Tensor, or_equal: bool) -> Tensor:
+    """The same for long rows: the steps of the count are powers of 2, the largest first."""
+    n, axis = table.shape[-1], table.ndim - 1
+    read_table, count = TakeAlongAxis(axis, trusted=True), literal(0, int64)
+    count = spread(count, values.shape)
+    for bit in reversed(range(n.bit_length())):
+        new = count + literal(2**bit, int64)
+        index = minimum(new, literal(n, int64)) - literal(1, int64)
+        element = record(read_table, (node(table), index._node))
+        taken = _belongs_before(element, values, or_equal) & (new <= literal(n, int64))
+        count = apply(Where, taken._node, new._node, count._node)
+    return count
+
+
+def _belongs_before(element: Tensor, value: Tensor, or_equal: bool) -> Tensor:
+    """Whether an element comes before a value in sorted order, in which NaN is last."""
+    before = element <= value if or_equal else element < value
+    if not value.dtype.is_float:
+        return before
+    after_all = isnan(value)
+    return before | (after_all if or_equal else after_all & ~isnan(element))
 
 
 def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import Tensor, float_node, integer
+from pullback.functions.arguments import Tensor, float_node, integer, record_as
 from pullback.functions.factory import UnaryFunction, float_unary
 from pullback.graph.arguments import validated
 from pullback.lazy.record import record
 from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
 from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma, Polygamma
+from pullback.ops.elementwise.spherical import Sinc
 from pullback.typing import ArrayLike
 
 erf: UnaryFunction = float_unary("erf", Erf, "Error function of each element.", "0.0 -> 0.0")
@@ -21,12 +22,22 @@ digamma = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.
 
 @validated
 def polygamma(order: int, x: ArrayLike) -> Tensor:
-    """Return the derivative of `digamma` of the given order, at most 120.
+    """Return the derivative of `digamma` of the given order, from 0 to 120.
 
     >>> round(pb.polygamma(1, 1.0).item(), 4)
     1.6449
     """
-    return record(Polygamma(integer("polygamma", order, "order")), (float_node(x),))
+    n = integer("polygamma", order, "order")
+    return record(Polygamma(n) if n else Digamma(), (float_node(x),))
 
 
-__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma"]
+def sinc(x: ArrayLike) -> Tensor:
+    """Return sin(pi x) / (pi x), 1 at 0 and exactly 0 at other integers.
+
+    >>> pb.sinc([0.0, 1.0]).tolist()
+    [1.0, 0.0]
+    """
+    return record_as("sinc", Sinc(0), float_node(x))
+
+
+__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "sinc"]

@@ -203,7 +203,7 @@ def norm_root(x: Tensor, power: float = 0.5) -> Tensor:
 
 
 def diff(
-    x: ArrayLike, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None,
+    x: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the differences of neighbours along an axis, taken `n` times.

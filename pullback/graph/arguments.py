@@ -51,6 +51,11 @@ def flag(op: str, value: Any, what: str) -> bool:
     raise ArgumentError(f"{what} must be True or False, got {shown(value)}", op=op)
 
 
+def copy_flag(op: str, value: Any) -> bool | None:
+    """Return the argument `copy` of a function: True, False, or None where that is left open."""
+    return None if value is None else flag(op, value, "copy")
+
+
 def integer(op: str, value: Any, what: str, bounded: bool = True) -> int:
     """Return `value` as a Python int, which must be one of 64 bits if it is `bounded`."""
     try:

@@ -27,8 +27,42 @@ class DType:
         self.is_integer = kind in "iu"
         self.real = self  # the dtype of one component; set below for complex dtypes
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy dtype, under the name that `np.dtype(...)` looks for."""
+        return self.numpy
+
+    __numpy_dtype__ = dtype  # the name since NumPy 2.4
+
+    # What code written for NumPy asks of a dtype
+
+    @property
+    def char(self) -> str:
+        return self.numpy.char
+
+    @property
+    def itemsize(self) -> int:
+        return self.numpy.itemsize
+
+    @property
+    def type(self) -> type[np.generic]:
+        return self.numpy.type
+
     def __repr__(self) -> str:
         return self.name
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` means this dtype; it may be NumPy's, a Python type or a name."""
+        if self is other or not isinstance(other, (str, type, np.dtype)):
+            return self is other
+        try:
+            return dtype(other) is self
+        except DTypeError:
+            return False
+
+    # The fast one: programs are looked up by dtypes. As with NumPy's dtypes and their names, what
+    # is equal to a dtype without being one is another key of a dict.
+    __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple:
         return dtype, (self.name,)

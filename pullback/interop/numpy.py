@@ -3,11 +3,17 @@
 A NumPy function runs as the pullback function of the same meaning if that supports all of its
 arguments; otherwise NumPy computes it on the values. If a derivative passes through them, the
 result would silently be a constant, so that is an error.
+
+Functions are looked up by name when they are first called: those of NumPy itself in
+`pullback.functions`, those of `numpy.linalg` and `numpy.fft` in the module of the same name, and
+ufuncs of `scipy.special` in `pullback.special`.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +21,7 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import ArgumentError, GradientCut
+from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
 from pullback.lazy.tensor import Tensor
@@ -25,78 +32,148 @@ NAMES = {
     "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj",
     "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "power": "pow",
     "right_shift": "bitwise_right_shift", "true_divide": "divide", "amax": "max", "amin": "min",
-    "around": "round", "concatenate": "concat", "mod": "remainder",
+    "around": "round", "concatenate": "concat", "mod": "remainder", "fabs": "abs", "rint": "round",
+    "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
-_HOST = {"allclose", "can_cast", "result_type"}  # these return Python or NumPy values
-_WRITES = {"put_along_axis"}  # into its argument, where ours returns a new tensor
+_SPECIAL = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}  # of scipy.special
+_SPECIAL_OF_NUMPY = {"i0", "sinc"}
+# These return Python or NumPy values
+_HOST = {"allclose", "array_equal", "array_equiv", "can_cast", "promote_types"}
+# These write to their first argument and return None
+_WRITERS = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
+_MODULES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
+# What the methods of a ufunc compute
+_REDUCED = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
+    "logical_or": "any", "logaddexp": "logsumexp",
+}  # fmt: skip
+_ACCUMULATED = {
+    "add": "cumulative_sum", "multiply": "cumulative_prod", "maximum": "cummax",
+    "minimum": "cummin", "logaddexp": "cumlogsumexp",
+}  # fmt: skip
+_WITHOUT_EFFECT = {"casting": "same_kind", "order": "K", "subok": True}
 
 Function = Callable[..., Any]
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_ufunc__`."""
-    ours = _counterpart_of_numpy(ufunc)
-    if ours is not None and method == "__call__" and not options:
-        return ours(*inputs)
+    out = options.pop("out", None)
+    target = out[0] if out and len(out) == 1 and isinstance(out[0], Tensor) else None
+    if out is None or target is not None:
+        result = _call_ufunc_of_ours(ufunc, method, inputs, dict(options), target)
+        if result is not NotImplemented:
+            return result
+    if out is not None:
+        options["out"] = out if len(out) > 1 else out[0]
     return _call_numpy_on_host(ufunc.__name__, getattr(ufunc, method), inputs, options)
 
 
 def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
-    if function.__name__ in _WRITES:
-        what = f"np.{function.__name__}: cannot write into a tensor"
-        raise ArgumentError(what, hint=f"Write x = pb.{function.__name__}(x, ...).")
+    target = kwargs.get("out")
+    if function.__name__ in _WRITERS and not (args and isinstance(args[0], Tensor)):
+        return _call_numpy_on_host(function.__name__, function, args, kwargs)
+    if isinstance(target, Tensor):
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     ours = _counterpart_of_numpy(function)
     if ours is not None:
         bound = _bind_numpy_call(function, ours, args, kwargs)
         if bound is not None:
-            return ours(*bound.args, **bound.kwargs)
+            result = ours(*bound.args, **bound.kwargs)
+            if isinstance(target, Tensor):
+                return _write_numpy_result(function.__name__, target, result)
+            return None if function.__name__ in _WRITERS else result
     return _call_numpy_on_host(function.__name__, function, args, kwargs)
 
 
-def _flat(x: Any) -> Tensor:
-    return functions.reshape(x, (-1,))
+def _call_ufunc_of_ours(
+    ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any], target: Tensor | None
+) -> Any:
+    """Compute a ufunc or one of its methods here; NotImplemented if that is not possible."""
+    name = ufunc.__name__
+    for option, default in _WITHOUT_EFFECT.items():
+        if options.pop(option, default) != default:
+            return NotImplemented
+    if method == "__call__":
+        where = options.pop("where", True)
+        call = _bind_ufunc_call(ufunc, inputs, options)
+        if call is None:
+            return NotImplemented
+        result = call()
+        if where is not True:
+            if target is None:
+                hint = "NumPy leaves the other elements undefined. Use pb.where."
+                raise ArgumentError(f"np.{name}: where= needs out=", hint=hint)
+            result = functions.where(where, result, target)
+    else:
+        call = _bind_ufunc_method(ufunc, method, inputs, options)
+        if call is None:
+            return NotImplemented
+        result = call()
+    return result if target is None else _write_numpy_result(name, target, result)
 
 
-def _numpy_along_last(f: Function) -> Function:
-    """A function that NumPy applies to the last axis by default, and flattened for `axis=None`."""
-
-    def apply(x: Any, axis: int | None = -1, stable: bool = True) -> Tensor:
-        return f(_flat(x)) if axis is None else f(x, axis=axis)
-
-    return apply
-
-
-def _numpy_dot(a: Any, b: Any) -> Tensor:
-    a, b = functions.asarray(a), functions.asarray(b)
-    if not a.ndim or not b.ndim:
-        return functions.multiply(a, b)
-    return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
+def _bind_ufunc_call(
+    ufunc: np.ufunc, inputs: tuple, options: dict[str, Any]
+) -> Callable[[], Any] | None:
+    ours = _counterpart_of_numpy(ufunc)
+    dtype = options.pop("dtype", None)
+    if ours is None or _bound_numpy_call(_signature_of(ours), inputs, options) is None:
+        return None
+    if dtype is not None:
+        inputs = tuple([functions.asarray(x, dtype=dtype) for x in inputs])
+    return functools.partial(ours, *inputs, **options)
 
 
-def _numpy_trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
-) -> Tensor:
-    return functions.matrix_trace(a, offset, axis1, axis2, dtype)
+def _bind_ufunc_method(
+    ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]
+) -> Callable[[], Any] | None:
+    """Return a call that does what `np.add.reduce` and others do."""
+    if method == "outer" and not options and (ours := _counterpart_of_numpy(ufunc)) is not None:
+        x, y = map(functions.asarray, inputs)
+        spread = functions.reshape(x, (*x.shape, *(1,) * y.ndim))
+        return functools.partial(ours, spread, y)
+    table = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})
+    found = getattr(functions, table.get(ufunc.__name__, ""), None)
+    if found is None:
+        return None
+    x, *more = inputs  # the axis and the dtype may be given by position
+    options |= dict(zip(("axis", "dtype"), more, strict=False))
+    options.setdefault("axis", 0)
+    given = {name: value for name, value in options.items() if name == "axis" or value is not None}
+    if _bound_numpy_call(_signature_of(found), (x,), given) is None:
+        return None
+    return functools.partial(found, x, **given)
 
 
-# Functions that pullback does not have, or that take more arguments in NumPy
-_ADAPTED: dict[str, Function] = {
-    "shape": lambda a: a.shape, "ndim": lambda a: a.ndim, "ravel": _flat, "dot": _numpy_dot,
-    "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    "trace": _numpy_trace,
-    "sort": _numpy_along_last(functions.sort), "argsort": _numpy_along_last(functions.argsort),
-    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
-}  # fmt: skip
+def _write_numpy_result(name: str, target: Tensor, result: Any) -> Tensor:
+    """Write a result to the tensor given as `out`."""
+    return target._update(result, f"np.{name}(out=...)")
 
 
+@functools.cache
 def _counterpart_of_numpy(function: Any) -> Function | None:
     """The pullback function that means the same as a NumPy function."""
     name = function.__name__
+    module = _MODULES.get(getattr(function, "__module__", None) or "")
+    if module is not None:
+        home = getattr(hooks.namespace, module)
+        return ADAPTED.get(f"{module}.{name}") or getattr(home, name, None)
+    special = sys.modules.get("scipy.special")
+    if special is not None and getattr(special, name, None) is function:
+        home = hooks.namespace.special
+        return getattr(home, name, None) or getattr(functions, _SPECIAL.get(name, name), None)
     if getattr(np, name, None) is not function or name in _HOST:
         return None
-    return _ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
+    ours = ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
+    if ours is None and name in _SPECIAL_OF_NUMPY:
+        return getattr(hooks.namespace.special, name, None)
+    return ours
+
+
+_signature_of = functools.cache(inspect.signature)
 
 
 def _bind_numpy_call(
@@ -104,29 +181,38 @@ def _bind_numpy_call(
 ) -> inspect.BoundArguments | None:
     """Bind the arguments of a NumPy call to our function, or return None if it lacks an option.
 
-    Operands go by position, options by name.
+    Operands go by position, options by name. Defaults of NumPy are left out.
     """
-    signature = inspect.signature(ours)
+    signature = _signature_of(ours)
     try:
-        given = inspect.signature(function).bind(*args, **kwargs)
+        given = _signature_of(function).bind(*args, **kwargs)
     except ValueError:  # NumPy does not know its signature: the arguments must fit as they are
         return _bound_numpy_call(signature, args, kwargs)
     operands: list[Any] = []
     options: dict[str, Any] = {}
     for name, value in given.arguments.items():
         parameter = given.signature.parameters[name]
-        called = _PARAMETERS.get(name, name)
+        called = name if name in signature.parameters else _PARAMETERS.get(name, name)
         if parameter.kind is parameter.VAR_POSITIONAL:
             operands.extend(value)
         elif parameter.kind is parameter.VAR_KEYWORD:
             options.update({_PARAMETERS.get(k, k): v for k, v in value.items()})
         elif parameter.default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
             operands.append(value)
+        elif value is parameter.default:
+            continue
         elif called in signature.parameters:
             options[called] = value
-        elif value is not parameter.default and value is not None:
+        elif value is not None:
             return None
+    if any(map(_is_object_for_numpy, operands)):
+        return None
     return _bound_numpy_call(signature, operands, options)
+
+
+def _is_object_for_numpy(x: Any) -> bool:
+    """Whether NumPy would make an array of objects of an operand, as `plt.bar` lets it do."""
+    return x is None or (isinstance(x, np.ndarray) and x.dtype == object)
 
 
 def _bound_numpy_call(

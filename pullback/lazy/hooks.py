@@ -15,8 +15,8 @@ class Hooks:
     """The functions, under the names of the modules that set them."""
 
     __slots__ = (
-        "asarray", "call_function", "call_ufunc", "functions", "indexing", "namespace",
-        "reshard", "stack", "stop_gradient",
+        "asarray", "call_function", "call_ufunc", "dlpack", "functions", "indexing", "namespace",
+        "reshard", "stack", "stop_gradient", "wait",
     )  # fmt: skip
 
     namespace: ModuleType  # pullback: what `__array_namespace__` returns
@@ -26,8 +26,10 @@ class Hooks:
     stop_gradient: Callable[[Any], Tensor]
     call_ufunc: Callable[[Any, str, tuple, dict], Any]  # pullback.interop.numpy
     call_function: Callable[[Any, tuple, dict], Any]
+    dlpack: ModuleType  # pullback.interop.dlpack
     indexing: ModuleType  # pullback.lazy.indexing: `hooks.indexing.get(x, index)`
     asarray: Callable[..., Tensor]  # pullback.lazy.host_data
+    wait: Callable[[Any], Any]  # pullback.lazy.evaluate
 
 
 hooks = Hooks()

@@ -9,13 +9,15 @@ import numpy as np
 from pullback.engines.limits import physical_memory
 from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError, DTypeError, OutOfMemory
-from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
+from pullback.graph.arguments import copy_flag
+from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.devices import placement
 from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
+from pullback.lazy.precision import mark_numpy_default
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -47,29 +49,76 @@ def tensor(
     return made
 
 
-def asarray(data: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def asarray(
+    data: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None, *,
+    copy: bool | None = None,
+) -> Tensor:  # fmt: skip
     """Return `data` as a tensor; a tensor with the right dtype is returned unchanged.
+
+    Other data is copied. With `copy=False` the tensor shares memory with `data`, which must not be
+    written to any more; if it cannot be shared, that is an error. With `copy=True` the result is a
+    tensor of its own.
 
     >>> import pullback as pb
     >>> import numpy as np
     >>> pb.asarray(np.float32(2)).dtype
     f32
     """
+    if copy is not None:
+        copy = copy_flag("asarray", copy)
     if device is not None:
-        placement("tensor", device)  # raises if there is none
-        return hooks.functions.to_device(asarray(data, dtype), device)
+        return _asarray_on_device(data, dtype, device, copy)
     wanted = None if dtype is None else user_dtype("tensor", dtype)
     if isinstance(data, Tensor):
-        return data if wanted is None or data.dtype is wanted else data.astype(wanted)
+        if wanted is None or data.dtype is wanted:
+            return wrap(node_of(data)) if copy else data
+        if copy is False:
+            raise _must_copy(f"the tensor is {data._node.type}, not {wanted}")
+        return data.astype(wanted)
+    if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
+        return asarray(hooks.dlpack.imported(data, None, copy), dtype, copy=copy)
+    if copy is False:
+        return from_host(_shared_host_array(data, wanted))
     if isinstance(data, TracedNumber):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _host_data_holds_tensors(data):
         return asarray(hooks.stack([asarray(row) for row in data]), dtype)
     try:
-        return from_host(_host_array(data, wanted))
+        made = from_host(_host_array(data, wanted))
     except MemoryError:
         what = f"there is not enough memory to copy {_shown_host_data(data)}"
         raise OutOfMemory(what, op="tensor") from None
+    if wanted is None and isinstance(data, np.ndarray):
+        mark_numpy_default(made._node)
+    return made
+
+
+def _asarray_on_device(
+    data: ArrayLike, dtype: DTypeLike | None, device: str, copy: bool | None
+) -> Tensor:
+    placement("tensor", device)  # raises if there is none
+    made = asarray(data, dtype, copy=copy)
+    if copy is False and made.device == device:
+        return made
+    if copy is False:
+        raise _must_copy(f"the data is on {made.device}, not on {device}")
+    return hooks.functions.to_device(made, device)
+
+
+def _must_copy(why: str) -> ArgumentError:
+    hint = "Leave out copy=False to allow a copy."
+    return ArgumentError(f"copy=False, but {why}", op="asarray", hint=hint)
+
+
+def _shared_host_array(data: Any, wanted: DType | None) -> np.ndarray:
+    """Return an array with the memory of another one."""
+    if not isinstance(data, np.ndarray):
+        raise _must_copy(f"a {type(data).__name__} has no memory to share")
+    if data.dtype not in BY_NUMPY or (wanted is not None and data.dtype != wanted.numpy):
+        raise _must_copy(f"the data is {data.dtype}" + (f", not {wanted}" if wanted else ""))
+    if not (data.flags.c_contiguous and data.flags.aligned):
+        raise _must_copy("the elements are not contiguous in row-major order")
+    return data.view(np.ndarray)
 
 
 def from_host(array: np.ndarray) -> Tensor:
@@ -111,13 +160,13 @@ def _refused_host_data(data: Any, dtype: np.dtype) -> DTypeError:
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     length_of_host_data(data)  # NumPy reads objects with a length element by element
-    if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
-        data = np.from_dlpack(data)
     has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
     try:
         array = np.array(data, order="C", copy=True)
     except ValueError:
         raise ArgumentError("tensor: nested lists must have equal lengths at each depth") from None
+    if not has_dtype and array.dtype.kind == "f":
+        array = _exact_integers(data, array, wanted)
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
@@ -130,6 +179,18 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _exact_integers(data: Any, array: np.ndarray, wanted: DType | None) -> np.ndarray:
+    """Return integers as they are; NumPy makes floats of them if only some are beyond i64."""
+    if not array.size or not (np.abs(array) >= 2.0**63).any():
+        return array
+    exact = np.array(data, dtype=object)
+    if not all(isinstance(v, int) for v in exact.flat) or (wanted and not wanted.is_integer):
+        return array
+    if wanted is uint64 and all(0 <= v < 2**64 for v in exact.flat):
+        return exact.astype(np.uint64)
+    return exact
 
 
 def _shown_host_data(data: Any) -> str:

@@ -230,7 +230,7 @@ def _mask_picks(mask: Any) -> list[Pick]:
 
 def _check_index_pick(pick: Pick, axis: int, size: int) -> None:
     """Check an index array on the host; a tensor is checked when its values are computed."""
-    if pick.size not in (None, size) and (pick.size, size) != (0, 1):  # those two broadcast
+    if pick.size not in (None, size, 0):  # as in NumPy, an empty mask selects nothing
         raise AxisError(
             "index: a mask must have the shape of the dimensions that it indexes, "
             f"axis {axis} has size {size} and the mask {pick.size}", code="E3001",

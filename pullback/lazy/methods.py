@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from pullback.errors import AxisError, ShapeError
+from pullback.errors import ArgumentError, AxisError, ShapeError
+from pullback.graph.arguments import shown
 from pullback.graph.boundary import boundary, public, public_methods
 from pullback.lazy.hooks import hooks
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from pullback.lazy.indexing import At
     from pullback.lazy.tensor import Tensor
     from pullback.typing import ArrayLike, DTypeLike, Shape
+
+
+# The versions of the array API standard; each extends the one before
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class FunctionName(str):
@@ -95,7 +100,7 @@ class Methods:
     argmax = functions.argmax
     argmin = functions.argmin
     count_nonzero = functions.count_nonzero
-    dot = functions.matmul
+    dot = functions.dot
     logsumexp = functions.logsumexp
     matmul = functions.matmul
     max = functions.max
@@ -109,6 +114,7 @@ class Methods:
     var = functions.var
 
     # along an axis
+    argpartition = functions.argpartition
     argsort = functions.argsort
     cummax = functions.cummax
     cummin = functions.cummin
@@ -116,14 +122,15 @@ class Methods:
     cumsum = functions.cumsum
     log_softmax = functions.log_softmax
     logcumsumexp = functions.cumlogsumexp
+    partition = functions.partition
     searchsorted = functions.searchsorted
     softmax = functions.softmax
     sort = functions.sort
 
     # indices
+    choose = functions.choose
     diagonal = functions.diagonal
     nonzero = functions.nonzero
-    put_along_axis = functions.put_along_axis
     take = functions.take
     take_along_axis = functions.take_along_axis
     tril = functions.tril
@@ -141,6 +148,15 @@ class Methods:
     squeeze = functions.squeeze
     swapaxes = functions.swapaxes
 
+    def compress(self, condition: ArrayLike, axis: int | None = None) -> Tensor:
+        """Return the slices along an axis where a vector is true; without an axis, elements of the
+        flattened tensor.
+
+        >>> pb.tensor([10, 20, 30]).compress([False, True, True]).tolist()
+        [20, 30]
+        """
+        return hooks.functions.compress(condition, self, axis)
+
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
     ) -> Tensor:
@@ -151,13 +167,24 @@ class Methods:
         """
         return hooks.functions.matrix_trace(self, offset, axis1, axis2, dtype)
 
-    def reshape(self, *shape: Shape) -> Tensor:
+    def reshape(self, *shape: Shape, copy: bool | None = None) -> Tensor:
         """Return the elements in another shape, given as a tuple or as several ints.
 
         >>> pb.arange(4).reshape(2, -1).tolist()
         [[0, 1], [2, 3]]
         """
-        return hooks.functions.reshape(self, one_or_many_for_method(shape))
+        return hooks.functions.reshape(self, one_or_many_for_method(shape), copy=copy)
+
+    def put_along_axis(
+        self, indices: ArrayLike, values: ArrayLike, axis: int | None = -1, mode: str = "set"
+    ) -> Tensor:
+        """Return a tensor with values at indices along an axis; the function of this name writes.
+
+        >>> pb.tensor([[1, 2], [3, 4]]).put_along_axis([[1], [0]], 9, axis=1).tolist()
+        [[1, 9], [9, 4]]
+        """
+        put = hooks.functions.put_along_axis
+        return put(self, indices, values, axis, mode, inplace=False)
 
     def broadcast_to(self, *shape: Shape) -> Tensor:
         """Broadcast to a shape, given as a tuple or as several ints.
@@ -257,6 +284,10 @@ class Methods:
         return hooks.indexing.At(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version is not None and api_version not in API_VERSIONS:
+            known = ", ".join(API_VERSIONS)
+            what = f"api_version must be one of {known}, got {shown(api_version)}"
+            raise ArgumentError(what, op="__array_namespace__")
         return hooks.namespace
 
 

@@ -16,6 +16,7 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
+from pullback.lazy.precision import WIDE, numbers_of_user, warn_of_widening
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
@@ -102,6 +103,8 @@ def operands(*values: Any) -> list[Node]:
     for value in nodes:
         if not isinstance(value, Node):
             dtype = scalar_dtype(value, dtype)
+    if dtype in WIDE:
+        warn_of_widening(nodes, dtype)
     return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
 
 
@@ -109,7 +112,10 @@ def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
     """Return `value` as a tensor; a tensor is returned as it is."""
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]  # Tensor is the only subclass
-    return hooks.asarray(value)
+    made = hooks.asarray(value)
+    if isinstance(value, (list, tuple, float)):
+        numbers_of_user.add(made._node)
+    return made
 
 
 def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
@@ -119,6 +125,8 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
         b = y._node if y._token is None else record_root(y)  # type: ignore[arg-type]
         if a.type.dtype is not b.type.dtype:
             dtype = promote_dtypes(a.type.dtype, b.type.dtype)
+            if dtype in WIDE:
+                warn_of_widening((a, b), dtype)
             a, b = cast_node(a, dtype), cast_node(b, dtype)
     else:
         if type(y) not in NUMBERS:
@@ -136,9 +144,15 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
     return record(op, (b, a) if swap else (a, b))
 
 
+def _is_foreign(y: object) -> bool:
+    """Whether the class of an operand may itself know how to combine it with a tensor."""
+    ours = (Operators, np.ndarray, np.generic, TracedNumber)
+    return not isinstance(y, ours) and type(y).__module__ != "builtins"
+
+
 def _foreign(op: Op, y: object) -> Any:
     """Leave an operation to the class of the other operand, unless that is one of Python's."""
-    if type(y).__module__ != "builtins" or op.title in ("equal", "not_equal"):
+    if _is_foreign(y) or op.title in ("equal", "not_equal"):
         return NotImplemented
     raise ArgumentError(f"needs tensors or numbers, got {shown(y)}", op=op.title)
 
@@ -183,6 +197,8 @@ def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
     """An operator that is a public function."""
 
     def apply(self: Any, other: Any) -> Any:
+        if _is_foreign(other):
+            return NotImplemented
         function = getattr(hooks.functions, name)
         try:
             return function(other, self) if swap else function(self, other)
@@ -294,9 +310,13 @@ class Operators:
     __iand__ = _in_place_operator("&=", operator.and_)
     __ior__ = _in_place_operator("|=", operator.or_)
     __ixor__ = _in_place_operator("^=", operator.xor)
+    __ilshift__ = _in_place_operator("<<=", operator.lshift)
+    __irshift__ = _in_place_operator(">>=", operator.rshift)
 
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
+        if new.dtype is not type.dtype and _casts_in_place(new.dtype, type.dtype):
+            new = new.astype(type.dtype)
         if new.shape != type.shape or new.dtype is not type.dtype:
             what = f"{symbol}: the result is {new._node.type}, but the tensor is {type}"
             hint = "Write it as `x = x + ...` to get a tensor of the new type."
@@ -321,6 +341,11 @@ class Operators:
         except BaseException as error:
             leave(error)
             raise
+
+
+def _casts_in_place(source: DType, target: DType) -> bool:
+    """Whether `x += y` converts its result: as in NumPy, to the same or a higher kind."""
+    return "buifc".index(source.kind) <= "buifc".index(target.kind)
 
 
 def _divide_operator(x: Any, y: Any, swap: bool = False) -> Tensor:

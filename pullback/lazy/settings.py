@@ -34,6 +34,7 @@ class Settings:
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     check_nan: bool = False
+    precision_warnings: bool = True
     outer: Settings | None = field(default=None, compare=False, repr=False)
     # A weak reference to the scope; that of the outermost settings is never None
     scope: Callable[[], object] = field(default=object, compare=False, repr=False)
@@ -135,14 +136,18 @@ class Scope:
         return inside
 
 
-_PUBLIC = ("cache_bytes", "check_nan", "eager", "engine", "verify_shapes")
+_PUBLIC = ("cache_bytes", "check_nan", "eager", "engine", "precision_warnings", "verify_shapes")
 
 
 def config(**changes: Any) -> Scope:
-    """Set `eager`, `verify_shapes`, `check_nan`, `engine` ("xla" or "reference") or `cache_bytes`.
+    """Set `eager`, `verify_shapes`, `check_nan`, `precision_warnings`, `cache_bytes` or `engine`
+    ("xla" or "reference").
 
     With `check_nan`, a program whose results are not finite raises an error at the line of the op
     that made the NaN or infinity (see `pb.debug.trace_nan`).
+
+    `precision_warnings=False` switches `pb.errors.PrecisionWarning` off, which tells where float64
+    that NumPy chose by default widens a computation.
 
     `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
     the least recently used beyond the bound are evicted.
@@ -163,7 +168,7 @@ def config(**changes: Any) -> Scope:
     engine = changes.get("engine", "xla")
     if engine not in ("xla", "reference"):
         raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
-    for name in changes.keys() & {"eager", "verify_shapes"}:
+    for name in changes.keys() & {"eager", "precision_warnings", "verify_shapes"}:
         changes[name] = flag("config", changes[name], name)
     if "cache_bytes" in changes:
         try:

@@ -162,6 +162,15 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods, Fore
         refuse_cut(self, "numpy")
         return read(self)
 
+    def wait(self) -> Tensor:
+        """Return this tensor when its value has been computed, without copying it to the host.
+
+        >>> import pullback as pb
+        >>> pb.ones(3).sum().wait().item()
+        3.0
+        """
+        return hooks.wait(self)
+
     def tobytes(self) -> bytes:
         """Return the bytes of the elements, in row-major order.
 
@@ -233,19 +242,34 @@ class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods, Fore
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory of the value, for libraries that read no other protocol."""
+        value = self.__array__()
+        if value.dtype.isbuiltin != 1:
+            raise AttributeError(f"{self.dtype} has no array interface")  # NumPy calls __array__
+        # NumPy keeps the buffer, not the tensor, whose value may be replaced
+        described = {"data": value.data, "strides": value.strides, "version": 3}
+        return {"shape": value.shape, "typestr": value.dtype.str, **described}
+
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return hooks.call_ufunc(function, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
         return hooks.call_function(function, args, kwargs)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        refuse_cut(self, "export through DLPack")
-        # A copy, because older consumers cannot be told that memory is read-only
-        return read(self).copy().__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return hooks.dlpack.to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return read(self).__dlpack_device__()
+        return hooks.dlpack.dlpack_device(self)
 
     def __repr__(self) -> str:
         layout = "" if self.sharding is None else f", {self.sharding.spec}"

@@ -102,7 +102,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_min(3).tolist()
         [3, 5]
         """
-        return hooks.functions.clip(self, hooks.functions.asarray(min))
+        return hooks.functions.clip(self, _bound_to_clamp("clamp_min", min))
 
     def clamp_max(self, max: ArrayLike) -> Tensor:
         """Return the elements, or `max` where they are greater.
@@ -110,7 +110,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_max(3).tolist()
         [1, 3]
         """
-        return hooks.functions.clip(self, None, hooks.functions.asarray(max))
+        return hooks.functions.clip(self, None, _bound_to_clamp("clamp_max", max))
 
     def where(self, condition: ArrayLike, other: ArrayLike) -> Tensor:
         """Return the elements where a condition is true, else those of `other`.
@@ -382,7 +382,16 @@ class TorchMethods:
         return hooks.functions.tensor(data, dtype=_dtype_like(self, dtype))
 
 
+def _bound_to_clamp(op: str, value: ArrayLike) -> ArrayLike:
+    """Return a bound; a number is left as it is, because it takes the tensor's dtype."""
+    if value is None:
+        raise ArgumentError("needs a bound, got None", op=op)
+    return value
+
+
 def _times(value: ArrayLike, alpha: Any) -> ArrayLike:
+    if isinstance(value, (int, float, complex)) and isinstance(alpha, (int, float, complex)):
+        return value * alpha  # a number, which takes the tensor's dtype
     return value if type(alpha) is int and alpha == 1 else hooks.functions.multiply(value, alpha)
 
 

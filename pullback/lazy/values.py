@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import fork
+from pullback.engines.mesh import OnMesh
 from pullback.engines.registry import engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
@@ -95,6 +96,17 @@ def checked_value(node: Node) -> Any:
         return value
     runtime_checks.examine_runtime_checks(node)
     return settled_value(node)
+
+
+def wait_for_value(node: Node) -> None:
+    """Return when the devices have computed a node; raise if a check that it depends on failed."""
+    value = checked_value(node)
+    if isinstance(value, np.ndarray):
+        return
+    if isinstance(value, OnMesh):
+        value.wait()
+    else:
+        engine("xla").client.wait(value)
 
 
 def to_host(value: Any) -> np.ndarray:

@@ -6,12 +6,14 @@ import math
 
 from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.functions.arguments import float_arguments, record_as
-from pullback.functions.shape import spread
+from pullback.functions.complex_parts import conj
+from pullback.functions.shape import matrix_transpose, spread
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, renamed_for_operator
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.helpers import broadcast_shapes
+from pullback.ops.linalg.triangles import Hermitian
 from pullback.ops.op import Op
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.movement import Reshape, Transpose
@@ -75,3 +77,15 @@ def recorded_results(name: str, op: Op, *nodes: Node) -> tuple[Tensor, ...]:
         return record_several(op, nodes)
     except PullbackError as error:
         raise renamed_for_operator(error, name, op.title) from None
+
+
+def matrix_adjoint(x: Tensor) -> Tensor:
+    """Return the conjugate transpose of matrices."""
+    swapped = matrix_transpose(x)
+    return conj(swapped) if x.dtype.is_complex else swapped
+
+
+def lower_of_hermitian(name: str, x: Node, upper: bool) -> Node:
+    """Return Hermitian matrices whose lower triangle is that of x, or what its upper one states."""
+    found = record_as(name, Hermitian(), x)
+    return (matrix_adjoint(found) if upper else found)._node

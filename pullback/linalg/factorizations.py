@@ -6,22 +6,27 @@ from typing import Literal, NamedTuple, overload
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, node, record_as
-from pullback.functions.complex_parts import conj
 from pullback.functions.creation import arange, eye
 from pullback.functions.products import tril, triu
-from pullback.functions.shape import broadcast_shapes, broadcast_to, matrix_transpose, squeeze
+from pullback.functions.shape import broadcast_shapes, broadcast_to, squeeze
 from pullback.graph.arguments import flag, validated
 from pullback.graph.dtypes import int32
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_operands, recorded_results, solved, trans_argument
+from pullback.linalg.arguments import (
+    float_operands,
+    lower_of_hermitian,
+    matrix_adjoint,
+    recorded_results,
+    solved,
+    trans_argument,
+)
 from pullback.ops.linalg.cholesky import Cholesky
 from pullback.ops.linalg.lu import LU
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.qr import QR
 from pullback.ops.linalg.svd import SVD, SingularValues
-from pullback.ops.linalg.triangles import Hermitian
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.shape.axes import ExpandDims
 from pullback.typing import ArrayLike
@@ -127,7 +132,7 @@ def cholesky(x: ArrayLike, upper: bool = False) -> Tensor:
 
 
 def _cholesky(name: str, x: Node, upper: bool) -> Tensor:
-    found = record_as(name, Cholesky(), record_as(name, Hermitian(not upper), x)._node)
+    found = record_as(name, Cholesky(), lower_of_hermitian(name, x, upper))
     return matrix_adjoint(found) if upper else found
 
 
@@ -266,9 +271,3 @@ def _pair(name: str, value: object, what: str) -> tuple:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ArgumentError(f"the first argument must be a pair, {what}", op=name)
     return tuple(value)
-
-
-def matrix_adjoint(x: Tensor) -> Tensor:
-    """Return the conjugate transpose of matrices."""
-    swapped = matrix_transpose(x)
-    return conj(swapped) if x.dtype.is_complex else swapped

@@ -16,16 +16,53 @@ square roots, so engines cannot disagree on a number. Parameters broadcast and m
 Samples of continuous distributions are differentiable with respect to their parameters.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from pullback.graph.boundary import publish
 from pullback.random.continuous import exponential, gamma, normal, truncated_normal, uniform
+from pullback.random.counts import (
+    binomial,
+    geometric,
+    multinomial,
+    negative_binomial,
+    poisson,
+    rademacher,
+)
 from pullback.random.discrete import bernoulli, bits, randint
+from pullback.random.gamma_family import (
+    ball,
+    beta,
+    chisquare,
+    dirichlet,
+    f,
+    generalized_normal,
+    loggamma,
+    maxwell,
+    t,
+)
 from pullback.random.keys import fold_in, key, split
+from pullback.random.location_scale import cauchy, gumbel, laplace, logistic
 from pullback.random.selection import categorical, choice, permutation
+from pullback.random.transformed import lognormal, pareto, rayleigh, triangular, wald, weibull_min
 
 __all__ = [
-    "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gamma", "key",
-    "normal", "permutation", "randint", "split", "truncated_normal", "uniform",
+    "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",
+    "dirichlet", "exponential", "f", "fold_in", "gamma", "generalized_normal", "geometric",
+    "gumbel", "key", "laplace", "loggamma", "logistic", "lognormal", "maxwell", "multinomial",
+    "multivariate_normal", "negative_binomial", "normal", "orthogonal", "pareto", "permutation",
+    "poisson", "rademacher", "randint", "rayleigh", "split", "t", "triangular",
+    "truncated_normal", "uniform", "wald", "weibull_min",
 ]  # fmt: skip
+
+
+if TYPE_CHECKING:
+    from pullback.random.matrices import multivariate_normal, orthogonal
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load what needs linear algebra at its first use."""
+        return getattr(importlib.import_module("pullback.random.matrices"), name)
 
 
 def __dir__() -> list[str]:

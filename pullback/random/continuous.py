@@ -30,32 +30,35 @@ from pullback.random.arguments import (
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
-def _continuous_computed_in(dtype: DType) -> DType:
+def computed_in(dtype: DType) -> DType:
     """Return the dtype that samples are computed in: f64 for f64, f32 for all others."""
     return float64 if dtype is float64 else float32
 
 
 def uniform(
     key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
-    minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0,
+    minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, *,
+    low: ArrayLike | None = None, high: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Return uniform samples in [minval, maxval), differentiable with respect to both bounds.
 
-    The interval is divided into 2**24 steps, 2**53 for f64. If no number of the dtype lies between
-    the bounds, the result is the one next to minval.
+    `low` and `high` are other names of the bounds. The interval is divided into 2**24 steps, 2**53
+    for f64. If no number of the dtype lies between the bounds, the result is the one next to
+    minval.
 
     >>> pb.random.uniform(pb.random.key(0), (2,), minval=-1.0).tolist()
     [0.8953341245651245, 0.9571597576141357]
     """
     op = "random.uniform"
+    minval, maxval = (a if b is None else b for a, b in ((minval, low), (maxval, high)))
     wanted = float_dtype_argument(op, dtype, minval, maxval)
     require_parameter(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = key_of(op, key)
     with at_one_line():
-        wide = _continuous_computed_in(wanted)
-        low, high = (random_parameter(op, v, wide) for v in (minval, maxval))
-        shape = sample_shape(op, shape, low, high)
-        if _parameter_is(minval, 0) and _parameter_is(maxval, 1):
+        wide = computed_in(wanted)
+        first, last = (random_parameter(op, v, wide) for v in (minval, maxval))
+        shape = sample_shape(op, shape, first, last)
+        if is_number(minval, 0) and is_number(maxval, 1):
             return record(RandomUniform(shape, wanted), (node,))
 
         def finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -63,7 +66,7 @@ def uniform(
 
         require_parameter(op, finite, "maxval - minval must be finite", minval, maxval)
         unit = record(RandomUniform(shape, wide), (node,))
-        return record(Between(wanted), (unit._node, low, high))
+        return record(Between(wanted), (unit._node, first, last))
 
 
 def normal(
@@ -87,20 +90,20 @@ def normal(
     with at_one_line():
         if wanted.is_complex:
             return _complex_normal(op, node, shape, wanted, loc, scale)
-        wide = _continuous_computed_in(wanted)
+        wide = computed_in(wanted)
         factor, offset = random_parameter(op, scale, wide), random_parameter(op, loc, wide)
         shape = sample_shape(op, shape, factor, offset)
-        if _parameter_is(loc, 0) and _parameter_is(scale, 1):
+        if is_number(loc, 0) and is_number(scale, 1):
             return record(RandomNormal(shape, wanted), (node,))
         unit = record(RandomNormal(shape, wide), (node,))
-        return _scale_and_shift(unit, factor, offset, wanted)
+        return scale_and_shift(unit, factor, offset, wanted)
 
 
-def _scale_and_shift(x: Tensor, scale: Node, offset: Node, dtype: DType) -> Tensor:
-    return _continuous_as_dtype(record(Affine(), (x._node, scale, offset)), dtype)
+def scale_and_shift(x: Tensor, scale: Node, offset: Node, dtype: DType) -> Tensor:
+    return as_dtype(record(Affine(), (x._node, scale, offset)), dtype)
 
 
-def _continuous_as_dtype(x: Tensor, dtype: DType) -> Tensor:
+def as_dtype(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
@@ -119,7 +122,7 @@ def _complex_normal(
     unit = record(RandomNormal((*shape, 2), part), (key,))
     units = unit[..., 0], unit[..., 1]
     pairs = zip(units, offsets, strict=True)
-    return complex_of(*[_scale_and_shift(x, factor._node, offset, part) for x, offset in pairs])
+    return complex_of(*[scale_and_shift(x, factor._node, offset, part) for x, offset in pairs])
 
 
 def truncated_normal(
@@ -143,7 +146,7 @@ def truncated_normal(
         steps = (record(RandomBits(shape, 64), (node,)) >> 12).astype(float64)  # of 2**52
         unit = (steps + literal(0.5, float64)) * literal(2.0**-52, float64)
         samples = record(NormalBetween(), (unit._node, low, high))
-        return _continuous_as_dtype(samples, wanted)
+        return as_dtype(samples, wanted)
 
 
 def exponential(
@@ -160,13 +163,13 @@ def exponential(
     node = key_of(op, key)
     require_parameter(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with at_one_line():
-        wide = _continuous_computed_in(wanted)
+        wide = computed_in(wanted)
         factor = random_parameter(op, scale, wide)
         shape = sample_shape(op, shape, factor)
-        if _parameter_is(scale, 1):
+        if is_number(scale, 1):
             return record(RandomExponential(shape, wanted), (node,))
         unit = record(RandomExponential(shape, wide), (node,))
-        return _continuous_as_dtype(unit * wrap(factor), wanted)
+        return as_dtype(unit * wrap(factor), wanted)
 
 
 def gamma(
@@ -190,6 +193,6 @@ def gamma(
         return record(RandomGamma(), (node, node_of(shapes)))
 
 
-def _parameter_is(value: ArrayLike, wanted: float) -> bool:
+def is_number(value: ArrayLike, wanted: float) -> bool:
     """Return whether a parameter is this Python number, not a tensor."""
     return type(value) in (int, float) and bool(value == wanted)

@@ -1,1 +1,33 @@
-"""Special functions of mathematics and statistics, under the names of SciPy."""
+"""Special functions of mathematics and statistics, under the names of SciPy.
+
+They take floats, work on both engines, and have derivatives with respect to every continuous
+argument.
+"""
+
+from pullback.functions.arithmetic import cbrt
+from pullback.functions.special import sinc
+from pullback.special import (
+    bessels,
+    gamma_beta,
+    normal,
+    odds,
+    orthogonal_polynomials,
+    weighted_sums,
+)
+from pullback.special.bessels import *  # noqa: F403
+from pullback.special.gamma_beta import *  # noqa: F403
+from pullback.special.normal import *  # noqa: F403
+from pullback.special.odds import *  # noqa: F403
+from pullback.special.orthogonal_polynomials import *  # noqa: F403
+from pullback.special.weighted_sums import *  # noqa: F403
+from pullback.special.zetas import zeta
+
+__all__ = [
+    *bessels.__all__, *gamma_beta.__all__, *normal.__all__, *odds.__all__,
+    *orthogonal_polynomials.__all__, *weighted_sums.__all__,
+    "cbrt", "sinc", "zeta",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -240,7 +240,7 @@ def test_integer_arguments_and_results():
     take.defvjp(fwd, bwd)
     x, i = pb.tensor(X), pb.tensor([2, 0])
     assert take(x, i)[1].tolist() == [3, 1]
-    close(pb.grad(lambda x: (take(x, i)[0] * pb.tensor([1.0, 10.0])).sum())(x), [11.0] * 3)
+    close(pb.grad(lambda x: (take(x, i)[0] * pb.tensor([1.0, 10.0], x.dtype)).sum())(x), [11.0] * 3)
 
 
 def test_backward_uses_the_rule_and_keeps_no_graph():

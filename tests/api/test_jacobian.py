@@ -156,3 +156,39 @@ def test_the_results_of_an_op_with_several_in_a_hessian(engine):
     x = pb.tensor([1.0, 3.0, 2.0], dtype=pb.float64)
     made = pb.hessian(lambda x: (pb.top_k(x, 2)[0] ** 3).sum())(x)
     np.testing.assert_allclose(made.numpy(), np.diag([0.0, 18.0, 12.0]))
+
+
+def test_auxiliary_data_of_every_transform():
+    """`has_aux` gives the derivative of the first result, and the second as it is."""
+    x = pb.tensor([1.0, 2.0])
+
+    def f(x):
+        return x**3, {"sum": x.sum(), "name": "f"}
+
+    def scalar(x):
+        value, aux = f(x)
+        return value.sum(), aux
+
+    jacobians = (pb.jacrev, pb.jacfwd, pb.jacobian)
+    made = [
+        pb.jvp(f, (x,), (pb.ones(2),), has_aux=True)[1:],
+        (lambda y, push, aux: (push(pb.ones(2)), aux))(*pb.linearize(f, x, has_aux=True)),
+        (lambda y, pull, aux: (pull(pb.ones(2))[0], aux))(*pb.vjp(f, x, has_aux=True)),
+        *[(j.sum(0), aux) for j, aux in (of(f, has_aux=True)(x) for of in jacobians)],
+        pb.grad(scalar, has_aux=True)(x),
+    ]
+    for derivative, aux in made:
+        assert derivative.tolist() == [3.0, 12.0]
+        assert aux["sum"].item() == 3.0 and aux["name"] == "f"
+    hessian = pb.compile(lambda x: pb.hessian(scalar, has_aux=True)(x)[0])(x)
+    assert hessian.tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    hessian, aux = pb.hessian(scalar, has_aux=True, argnums=(0,))(x)
+    assert hessian[0][0].tolist() == [[6.0, 0.0], [0.0, 12.0]] and aux["sum"].item() == 3.0
+    for name, call in {
+        "jvp": lambda f: pb.jvp(f, (x,), (x,), has_aux=True),
+        "linearize": lambda f: pb.linearize(f, x, has_aux=True),
+        "jacfwd": lambda f: pb.jacfwd(f, has_aux=True)(x),
+        "jacrev": lambda f: pb.jacrev(f, has_aux=True)(x),
+    }.items():
+        with pytest.raises(ArgumentError, match=f"{name}: with has_aux=True the function must"):
+            call(lambda x: x)

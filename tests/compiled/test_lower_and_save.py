@@ -316,3 +316,42 @@ def test_a_program_on_a_mesh_can_be_saved():
         loaded(whole, 3.0, pb.tensor([1, 5]))
     with told(ArgumentError, ValueError, layouts, "with P('tp') on"):
         loaded(pb.reshard(x, pb.P("tp")), 3.0, pb.tensor([1, 5]))
+
+
+# -- saving from the compiled function ------------------------------------------------------------
+
+
+def test_a_compiled_function_saves_its_latest_program(tmp_path, x):
+    path = tmp_path / "f.pullback"
+    f = pb.compile(lambda x, n, scale=1.0: (x * n + scale, n), static_argnums=1)
+    f(x, 2)
+    f(x, 3, scale=0.5)
+    f.save(path)
+    y, n = pb.load_compiled(path)(x, 3, scale=2.0)
+    assert y.tolist() == [5.0, 8.0, 11.0] and n == 3
+    f.save(path, pb.Type((2,), pb.float64), 4)
+    assert pb.load_compiled(path)(pb.tensor(X[:2].astype("f8")), 4)[0].tolist() == [5.0, 9.0]
+    f.lower(x, 2).compile().save(path)
+    assert pb.load_compiled(path)(x, 2)[0].tolist() == [3.0, 5.0, 7.0]
+
+
+def test_a_function_that_was_never_called_is_saved_for_no_arguments(tmp_path):
+    path = tmp_path / "f.pullback"
+    pb.compile(lambda: pb.arange(3)).save(path)
+    assert pb.load_compiled(path)().tolist() == [0, 1, 2]
+
+
+def test_a_compiled_method_is_saved_with_its_instance(tmp_path, x):
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        @pb.compile
+        def __call__(self, x):
+            return x * self.by
+
+    pb.tree.register(Scale, lambda s: ((s.by,), None), lambda _, by: Scale(*by))
+    path, double = tmp_path / "f.pullback", Scale(pb.tensor(2.0))
+    double.__call__.save(path, x)
+    assert double(x).tolist() == [2.0, 4.0, 6.0]
+    assert pb.load_compiled(path)(Scale(pb.tensor(5.0)), x).tolist() == [5.0, 10.0, 15.0]

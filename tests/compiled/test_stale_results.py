@@ -306,6 +306,7 @@ def argument_dependent(x: Any, v: Any) -> Any:
     return pb.where(x > 1, x * v, x - v)
 
 
+@pytest.mark.filterwarnings("ignore::pullback.errors.PrecisionWarning")
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_different_arguments_give_different_results(name):
     f = pb.compile(argument_dependent)

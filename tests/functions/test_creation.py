@@ -7,7 +7,7 @@ import pytest
 from counters import counting
 
 import pullback as pb
-from pullback.errors import OutOfMemory
+from pullback.errors import DTypeError, OutOfMemory
 from pullback.lazy.values import HostFormula
 
 
@@ -70,3 +70,21 @@ def test_values_equal_numpy_also_inside_a_traced_function(name, engine):
 def test_integers_and_eye_are_iotas_in_a_program_not_data():
     text = pb.compile(lambda x: x + pb.arange(1000) + pb.eye(1000)).lower(pb.ones(1000)).text()
     assert text.count("Iota") >= 2 and len(text) < 3000
+
+
+def test_integers_beyond_those_of_64_bits_are_exact_or_refused():
+    """NumPy makes floats of a list with small integers and some beyond i64."""
+    most = 2**64 - 1
+    assert pb.asarray([1, most], dtype="uint64").tolist() == [1, most]
+    assert pb.asarray([[0, 2**63 + 1]], dtype=pb.uint64).tolist() == [[0, 2**63 + 1]]
+    assert pb.asarray([1, most], dtype="float64").tolist() == [1.0, 2.0**64]
+    for data, dtype in (([1, 2**63], None), ([1, 2**63], "int64"), ([-1, 2**63], "uint64")):
+        with pytest.raises(DTypeError, match="an integer does not fit into"):
+            pb.asarray(data, dtype)
+    assert pb.arange(2**63, 2**63 + 4, 2, dtype="uint64").tolist() == [2**63, 2**63 + 2]
+    for call in (
+        lambda: pb.arange(2**63, 2**63 + 2), lambda: pb.full(2, 300, dtype="int8"),
+        lambda: pb.full_like([1], 1j), lambda: pb.full(2, float("nan"), dtype="int32"),
+    ):  # fmt: skip
+        with pytest.raises(DTypeError, match="not fit into"):
+            call()

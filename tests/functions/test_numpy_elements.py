@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import told
-from numpy_cases import Case, case, check_cases, check_derivatives
+from numpy_cases import Case, case, check_cases, check_derivatives, check_transforms
 
 import pullback as pb
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange
@@ -215,11 +215,7 @@ def test_they_run_inside_transforms() -> None:
             pb.hanning(3) * x[0], pb.logspace(x, x + 1, 3),
         )  # fmt: skip
 
-    each = [pb.tree.leaves(f(pb.tensor(row))) for row in A]
-    pb.evaluate(each)
-    got = pb.compile(pb.vmap(f))(pb.tensor(A))
-    for mapped, *rows in zip(pb.tree.leaves(got), *each, strict=True):
-        np.testing.assert_allclose(mapped.numpy(), np.stack([r.numpy() for r in rows]))
+    check_transforms(f, A)
 
 
 @pytest.mark.parametrize(

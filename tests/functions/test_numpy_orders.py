@@ -1,4 +1,4 @@
-"""Sets, orders, interpolation and differences of samples, as in NumPy."""
+"""Sets, orders, interpolation, differences of samples and polynomials, as in NumPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import told
-from numpy_cases import Case, case, check_cases, check_derivatives
+from numpy_cases import Case, case, check_cases, check_derivatives, check_transforms
 
 import pullback as pb
 from pullback.errors import ArgumentError, HostReadError, ShapeError
@@ -70,12 +70,31 @@ INTERPOLATION = [
     case("ediff1d", V[:0]), case("ediff1d", I[0], to_end=-9),
 ]  # fmt: skip
 
+POLYNOMIALS = [
+    *[case(n, X, F[:3]) for n in ("polyadd", "polysub", "polymul")], case("polyadd", 2.0, [1, 2]),
+    *[case(n, [1, 2], [3, 4, 5]) for n in ("polyadd", "polysub", "polymul")],
+    case("polydiv", X, F[:3]), case("polydiv", F[:2], X), case("polydiv", [3, 5, 2], [2]),
+    *[case("polyder", X, m) for m in (0, 1, 3, 9)], case("polyder", [3, 2, 1]),
+    *[case("polyint", X, m) for m in (0, 1, 3)], case("polyint", X, 2, [1.0, 2.0]),
+    case("polyint", X, 2, 3.0), case("poly", X), case("poly", A[:, :3]),
+    case("matvec", np.stack([A, A + 1]), X[:4]), case("vecmat", Z[:3], A),
+]  # fmt: skip
+
 
 @pytest.mark.parametrize(
-    "cases", [SETS, ORDERS, INTERPOLATION], ids=["sets", "orders", "interpolation"]
-)
+    "cases", [SETS, ORDERS, INTERPOLATION, POLYNOMIALS],
+    ids=["sets", "orders", "interpolation", "polynomials"],
+)  # fmt: skip
 def test_values_are_those_of_numpy(cases: list[Case]) -> None:
     check_cases(cases)
+
+
+def test_roots() -> None:
+    for p in ([1.0, -3.0, 2.0], [0.0, 2.0, 0.0, 8.0, 0.0, 0.0], [3.0], [0.0, 0.0], [1.0, 2.0], F):
+        for found in (pb.roots(np.array(p)), pb.roots(p)):
+            want = np.sort_complex(np.roots(p))
+            np.testing.assert_allclose(pb.sort_complex(found).numpy(), want, atol=1e-5)
+    assert pb.compile(lambda p: pb.roots(p, strip_zeros=False))(F).shape == (5,)
 
 
 def test_derivatives() -> None:
@@ -88,6 +107,10 @@ def test_derivatives() -> None:
         (lambda x: pb.partition(x, 2) ** 2, (V,)), (lambda x: pb.union1d(x, F) ** 2, (V,)),
         (lambda x: pb.unique(x, axis=0) ** 2, (A,)), (lambda x: pb.setdiff1d(x, F) ** 2, (V,)),
         (lambda x: pb.setxor1d(x, F) ** 2, (V,)),
+        (lambda p, q: pb.polymul(p, q) + pb.polyadd(p, q)[0], (X, F[:3])),
+        (lambda p, q: pb.polydiv(p, q), (X, F[:3])), (lambda x: pb.poly(x), (X[:4],)),
+        (lambda p: pb.polyint(pb.polyder(p) ** 2, 2), (X,)), (pb.matvec, (A, X[:4])),
+        (lambda p: pb.sort_complex(pb.roots(p)).real, ([1.0, -6.0, 11.0, -6.0],)),
     ])  # fmt: skip
 
 
@@ -112,11 +135,7 @@ def test_they_run_inside_transforms() -> None:
             pb.partition(x, 1), pb.ediff1d(x), pb.isin(pb.argsort(x), MANY % 3),
         )  # fmt: skip
 
-    each = [pb.tree.leaves(f(pb.tensor(row))) for row in A]
-    pb.evaluate(each)
-    got = pb.compile(pb.vmap(f))(pb.tensor(A))
-    for mapped, *rows in zip(pb.tree.leaves(got), *each, strict=True):
-        np.testing.assert_allclose(mapped.numpy(), np.stack([r.numpy() for r in rows]))
+    check_transforms(f, A)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +153,11 @@ def test_they_run_inside_transforms() -> None:
         (lambda: pb.gradient(V[:1]), ShapeError, "gradient: axis 0 needs at least 2 elements"),
         (lambda: pb.gradient(A, 1, 2, 3), ArgumentError, "gradient: needs no spacing, one, or"),
         (lambda: pb.gradient(V, X), ShapeError, "gradient: a spacing must be a number or 7"),
+        (lambda: pb.polyadd(A, V), ShapeError, "polyadd: needs vectors of coefficients"),
+        (lambda: pb.polyint(V, 2, [1.0, 2.0, 3.0]), ShapeError, "polyint: k must have one"),
+        (lambda: pb.poly(A), ShapeError, "poly: needs a vector of zeros or a square matrix"),
+        (lambda: pb.compile(pb.roots)(V), HostReadError, "roots: "),
+        (lambda: pb.matvec(V, V), ShapeError, "matvec: needs a matrix and a vector"),
         (lambda: pb.gradient(V, edge_order=3), ArgumentError, "gradient: edge_order must be 1"),
     ],
 )  # fmt: skip

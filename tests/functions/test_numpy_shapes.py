@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import told
-from numpy_cases import Case, case, check_cases, check_derivatives
+from numpy_cases import Case, case, check_cases, check_derivatives, check_transforms
 
 import pullback as pb
 from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
@@ -23,7 +23,7 @@ EMPTY = np.zeros((0, 4))
 def changed(name: str) -> Any:
     """NumPy's function that changes its first argument, as one that returns it."""
 
-    def apply(x: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+    def apply(x: np.ndarray, *args: Any, inplace: bool = False, **kwargs: Any) -> np.ndarray:
         x = np.array(x)
         getattr(np, name)(x, *args, **kwargs)
         return x
@@ -31,8 +31,13 @@ def changed(name: str) -> Any:
     return apply
 
 
+def written(name: str, *args: Any, **kwargs: Any) -> Any:
+    return case(name, *args, inplace=False, like=changed(name), **kwargs)
+
+
 STACKING = [
-    *[case(f"atleast_{n}d", x) for n in (1, 2, 3) for x in (np.float64(2.5), V, A, B, EMPTY)],
+    *[case(n, x) for n in ("atleast_1d", "atleast_2d", "atleast_3d")
+      for x in (np.float64(2.5), V, A, B, EMPTY)],
     case("atleast_2d", V, A), case("atleast_3d", V, A),
     *[case(n, [V, W[:0], V]) for n in ("hstack",)],
     *[case(n, [V, V + 1]) for n in ("vstack", "hstack", "dstack", "column_stack")],
@@ -58,7 +63,7 @@ REARRANGING = [
     case("resize", A, (2, 3)), case("resize", V, (3, 5)), case("resize", I, 3),
     case("resize", EMPTY, (2, 2)), case("resize", V, (0, 2)), case("resize", V, ()),
     case("trim_zeros", np.array([0, 0, 1, 0, 2, 0])), case("trim_zeros", np.array([0.0, 0.0])),
-    case("trim_zeros", np.array([0, 1, 0, 2, 0]), "f"), case("trim_zeros", [0, 1, 0], "b"),
+    case("trim_zeros", np.array([0, 1, 0, 2, 0]), "f"), case("trim_zeros", I[0] * 0, "b"),
     case("trim_zeros", np.pad(A, 2)), case("trim_zeros", np.pad(A, 2), axis=0),
     case("delete", V, 1), case("delete", V, -1), case("delete", A, [0, 2], axis=0),
     case("delete", A, slice(1, 3), axis=1), case("delete", A, 5), case("delete", V, []),
@@ -76,11 +81,11 @@ MATRICES = [
     *[case("diag", V, k) for k in (-2, 0, 1)], *[case("diag", A, k) for k in (-1, 0, 2, 9)],
     case("diag", I[0]), case("diag", V[:0]), case("diag", Z[0], 1), case("diag", V > 0),
     case("diagflat", A), case("diagflat", V, -1), case("diagflat", 3.0),
-    case("fill_diagonal", A, 7.0, like=changed("fill_diagonal")),
-    case("fill_diagonal", I, [1, 2], like=changed("fill_diagonal")),
-    case("fill_diagonal", np.zeros((7, 2)), 1.0, wrap=True, like=changed("fill_diagonal")),
-    case("fill_diagonal", np.zeros((7, 2)), 1.0, like=changed("fill_diagonal")),
-    case("fill_diagonal", np.zeros((3, 3, 3)), V, like=changed("fill_diagonal")),
+    written("fill_diagonal", A, 7.0),
+    written("fill_diagonal", I, [1, 2]),
+    written("fill_diagonal", np.zeros((7, 2)), 1.0, wrap=True),
+    written("fill_diagonal", np.zeros((7, 2)), 1.0),
+    written("fill_diagonal", np.zeros((3, 3, 3)), V),
     case("tri", 3), case("tri", 2, 4, 1), case("tri", 3, 3, -1, dtype="int32"), case("tri", 0, 3),
 ]  # fmt: skip
 
@@ -104,18 +109,17 @@ INDICES = [
 ]  # fmt: skip
 
 REPLACING = [
-    case("put", A, [0, -1, 5], [1.0, 2.0], like=changed("put")),
-    case("put", I, [22, -15], 3, mode="clip", like=changed("put")),
-    case("put", I, [22, -15], 3, mode="wrap", like=changed("put")),
-    case("put", V, [], 3, like=changed("put")), case("put", V, [1], [], like=changed("put")),
-    case("put_along_axis", A, np.argmax(A, 1)[:, None], 99.0, 1, like=changed("put_along_axis")),
-    case("put_along_axis", A, np.array([[1, -1, 0, 2]]), V[None], 0,
-         like=changed("put_along_axis")),
-    case("put_along_axis", V, np.array([0, 2]), 1.0, None, like=changed("put_along_axis")),
-    case("putmask", A, A > 0, [1.0, 2.0, 3.0], like=changed("putmask")),
-    case("putmask", I, I > 2, -I, like=changed("putmask")),
-    case("place", A, A > 0, [1.0, 2.0, 3.0], like=changed("place")),
-    case("place", I, I > 2, np.arange(50), like=changed("place")),
+    written("put", A, [0, -1, 5], [1.0, 2.0]),
+    written("put", I, [22, -15], 3, mode="clip"),
+    written("put", I, [22, -15], 3, mode="wrap"),
+    written("put", V, [], 3), written("put", V, [1], []),
+    written("put_along_axis", A, np.argmax(A, 1)[:, None], 99.0, 1),
+    written("put_along_axis", A, np.array([[1, -1, 0, 2]]), V[None], 0),
+    written("put_along_axis", V, np.array([0, 2]), 1.0, None),
+    written("putmask", A, A > 0, [1.0, 2.0, 3.0]),
+    written("putmask", I, I > 2, -I),
+    written("place", A, A > 0, [1.0, 2.0, 3.0]),
+    written("place", I, I > 2, np.arange(50)),
 ]  # fmt: skip
 
 
@@ -145,13 +149,14 @@ def test_derivatives() -> None:
     check_derivatives([
         (lambda x, y: pb.vstack([x, y]) ** 2, (A, V)), (lambda x: pb.dstack([x, x * x]), (A,)),
         (lambda x: pb.diag(x, 1) ** 2, (V,)), (lambda x: pb.diag(x @ x.mT) ** 2, (A,)),
-        (lambda x, v: pb.fill_diagonal(x, v) ** 2, (A, W)),
+        (lambda x, v: pb.fill_diagonal(x, v, inplace=False) ** 2, (A, W)),
         (lambda x: pb.resize(x, (3, 5)) ** 2, (V,)), (lambda x: pb.delete(x, 1, 0) ** 2, (A,)),
         (lambda x, v: pb.insert(x, [0, 2], v, axis=1) ** 2, (A, W[:, None])),
-        (lambda x, v: pb.put(x, i, v) ** 2, (V, W[:2])),
-        (lambda x, v: pb.putmask(x, V > 0, v) ** 2, (V, W)),
-        (lambda x, v: pb.place(x, V > 0, v) ** 2, (V, W)),
-        (lambda x, v: pb.put_along_axis(x, i[:, None], v, 1) ** 2, (A[:2], W[:2, None])),
+        (lambda x, v: pb.put(x, i, v, inplace=False) ** 2, (V, W[:2])),
+        (lambda x, v: pb.putmask(x, V > 0, v, inplace=False) ** 2, (V, W)),
+        (lambda x, v: pb.place(x, V > 0, v, inplace=False) ** 2, (V, W)),
+        (lambda x, v: pb.put_along_axis(x, i[:, None], v, 1, inplace=False) ** 2,
+         (A[:2], W[:2, None])),
         (lambda x: pb.array_split(x * x, 3, axis=1), (A,)),
         (lambda x: pb.block([[x, x * x], [x, x]]), (A,)),
     ])  # fmt: skip
@@ -161,16 +166,25 @@ def test_they_run_inside_transforms() -> None:
     def f(x: Any) -> tuple:
         return (
             pb.vstack([x, x]), pb.diag(x), pb.delete(x, [0]), pb.insert(x, 1, 5.0), pb.resize(x, 7),
-            pb.fill_diagonal(pb.outer(x, x), 0.0), pb.place(x, x > 0, [1.0, 2.0]),
-            pb.unravel_index(pb.argsort(x), (2, 2)), pb.put(x, [1], 2.0), pb.hsplit(x, 2),
-            pb.put_along_axis(x, pb.argsort(x), x, 0), pb.tril_indices(2), pb.indices((2, 2)),
+            pb.fill_diagonal(pb.outer(x, x), 0.0), pb.place(x, x > 0, [1.0, 2.0], inplace=False),
+            pb.unravel_index(pb.argsort(x), (2, 2)), pb.put(+x, [1], 2.0), pb.hsplit(x, 2),
+            pb.put_along_axis(+x, pb.argsort(x), x, 0), pb.tril_indices(2), pb.indices((2, 2)),
         )  # fmt: skip
 
-    each = [pb.tree.leaves(f(pb.tensor(row))) for row in A]
-    pb.evaluate(each)
-    for got in (pb.vmap(f)(pb.tensor(A)), pb.compile(pb.vmap(f))(pb.tensor(A))):
-        for mapped, *rows in zip(pb.tree.leaves(got), *each, strict=True):
-            np.testing.assert_allclose(mapped.numpy(), np.stack([r.numpy() for r in rows]))
+    check_transforms(f, A)
+
+
+def test_they_write_to_their_argument_as_in_numpy() -> None:
+    for name, args in (
+        ("put", ([0, -1], [7.0, 8.0])), ("put_along_axis", (np.array([[0, 1, 2, 0]]), V[None], 0)),
+        ("putmask", (A > 0, -A)), ("place", (A > 0, [1.0, 2.0])), ("fill_diagonal", (5.0,)),
+    ):  # fmt: skip
+        want, x, y = A.copy(), pb.tensor(A), pb.tensor(A)
+        getattr(np, name)(want, *args)
+        assert getattr(pb, name)(x, *args) is x and getattr(np, name)(y, *args) is None
+        assert x.tolist() == y.tolist() == want.tolist(), name
+        with told(ArgumentError, TypeError, f"{name}: x must be a tensor", "inplace=False"):
+            getattr(pb, name)(A, *args)
 
 
 @pytest.mark.parametrize(

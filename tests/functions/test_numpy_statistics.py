@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import told
-from numpy_cases import Case, case, check_cases, check_derivatives
+from numpy_cases import Case, case, check_cases, check_derivatives, check_transforms
 
 import pullback as pb
 from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
@@ -138,7 +138,7 @@ def test_nan_gets_no_gradient(engine: str) -> None:
     ]  # fmt: skip
     found: list[Any] = []
     with pb.config(engine=engine):
-        for f in functions:
+        for f in functions[:: 1 if engine == "reference" else 3]:
 
             def total(x: Any, f: Any = f) -> Any:
                 made = f(x, axis=1)
@@ -191,11 +191,7 @@ def test_they_run_inside_transforms() -> None:
             pb.percentile(x, 50, weights=x * x, method="inverted_cdf"),
         )  # fmt: skip
 
-    each = [pb.tree.leaves(f(pb.tensor(row))) for row in A]
-    pb.evaluate(each)
-    for got in (pb.vmap(f)(pb.tensor(A)), pb.compile(pb.vmap(f))(pb.tensor(A))):
-        for mapped, *rows in zip(pb.tree.leaves(got), *each, strict=True):
-            np.testing.assert_allclose(mapped.numpy(), np.stack([r.numpy() for r in rows]))
+    check_transforms(f, A)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ REFUSED = {
     "assignment to an array": assigned,
     "dlpack": lambda x: np.from_dlpack(x),
     "pickle": lambda x: pickle.loads(pickle.dumps(x)),
-    "a function that pullback lacks": lambda x: np.median(x),
+    "a function that pullback lacks": lambda x: np.i0(x),
     "arange": lambda x: pb.arange(x[0], 5.0),
 }
 
@@ -211,8 +211,8 @@ def test_explicit_reads_in_a_graph_of_backward_are_free(f):
 def test_numpy_functions_in_a_graph_of_backward_are_refused():
     w = pb.tensor(X, requires_grad=True)
     for x in (w, w * 2):
-        with told(GradientCut, TypeError, "np.median"):
-            np.median(x)
+        with told(GradientCut, TypeError, "np.i0"):
+            np.i0(x)
 
 
 # -- placeholders ---------------------------------------------------------------------------------
@@ -234,14 +234,14 @@ def test_vmap_reads_tensors_from_outside():
 
 def test_vmap_reads_a_pending_tensor_without_computing_others():
     with pb.config(eager=False, verify_shapes=False):
-        x, pending = pb.tensor([[1.0, 2.0]]), pb.tensor(X) * 3
+        x, pending = pb.tensor([[1.0, 2.0]], "float64"), pb.tensor(X) * 3
         other = pb.tensor(X) + 1
         assert pb.vmap(lambda row: row * pending.numpy())(x).tolist() == [[3.0, 12.0]]
         assert other._node.value is None
 
 
 def test_a_read_inside_vmap_cuts_a_derivative_too():
-    x, rows = pb.tensor(X), pb.tensor([[1.0, 2.0], [3.0, 4.0]])
+    x, rows = pb.tensor(X), pb.tensor([[1.0, 2.0], [3.0, 4.0]], "float64")
     with told(GradientCut, TypeError, "numpy"):
         pb.grad(lambda x: pb.vmap(lambda row: row * x.numpy())(rows).sum())(x)
     found = pb.grad(lambda x: pb.vmap(lambda row: row[x > 1] * x[1])(rows).sum())(x)

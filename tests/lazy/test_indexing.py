@@ -328,11 +328,14 @@ def test_random_indices_follow_numpy(case: tuple) -> None:
         np.testing.assert_array_equal(x.at[index].add(value).numpy(), total)
 
 
-def test_an_empty_mask_on_an_axis_of_size_one_selects_nothing():
-    x = pb.tensor([[1.0, 2.0]])
-    for mask in (np.zeros(0, bool), pb.zeros((0,), dtype="bool")):
-        assert x[mask].shape == (0, 2)
-        assert x.at[mask].set(9.0).tolist() == [[1.0, 2.0]]
-        assert x.at[mask].add(9.0).tolist() == [[1.0, 2.0]]
-    with pytest.raises(IndexError, match="axis 0 has size 2 and the mask 0"):
-        pb.tensor([1.0, 2.0])[np.zeros(0, bool)]
+def test_an_empty_mask_selects_nothing_as_in_numpy():
+    for host in (np.array([[1.0, 2.0]]), np.arange(6.0).reshape(3, 2)):
+        x = pb.tensor(host)
+        for shape in ((0,), (0, 2), (len(host), 0)):
+            for mask in (np.zeros(shape, bool), pb.zeros(shape, dtype="bool")):
+                assert x[mask].shape == host[np.zeros(shape, bool)].shape
+                assert x.at[mask].set(9.0).tolist() == x.at[mask].add(9.0).tolist() == host.tolist()
+    with pytest.raises(IndexError, match="axis 0 has size 2 and the mask 3"):
+        pb.tensor([1.0, 2.0])[np.zeros((3,), bool)]
+    with pytest.raises(IndexError, match="axis 0 has size 2 and the mask 3"):
+        pb.ones((2, 2))[np.zeros((3, 0), bool)]

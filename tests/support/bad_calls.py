@@ -120,6 +120,9 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Tensor.index_add", "source"): lambda v: isinstance(v, (int, float, list)),
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
+    ("pb.block", "arrays"): lambda v: v == 3,
+    ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
+    ("Tensor.partition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.tril", "k"): lambda v: isinstance(v, int),
     ("Tensor.triu", "k"): lambda v: isinstance(v, int),
     ("pb.result_type", "values"): lambda v: isinstance(v, (int, float)),
@@ -277,7 +280,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "Tensor.repeat": {"repeats": 2, "axis": 0, "more": None}, "Tensor.cumsum": {"axis": 0},
     "Tensor.cumprod": {"axis": 0},
     "Tensor.shard": {"mesh": mesh}, "Tensor.take": {"axis": 0, "indices": lambda: [0, 1]},
-    "Tensor.dot": {"x2": lambda: x().T}, "Tensor.swapaxes": {"axis2": 1},
+    "Tensor.dot": {"b": lambda: x().T}, "Tensor.argpartition": {"kth": 1},
+    "Tensor.partition": {"kth": 1}, "Tensor.compress": {"condition": lambda: [True, False]},
+    "Tensor.swapaxes": {"axis2": 1},
     "Tensor.view": {"shape": (3, 2)}, "Tensor.cummax": {"axis": 0}, "Tensor.cummin": {"axis": 0},
     "Tensor.logcumsumexp": {"axis": 0},
     "Tensor.put_along_axis": {"indices": lambda: pb.zeros((2, 3), "int32"), "values": 1.0},
@@ -319,6 +324,7 @@ LEFT_OUT = {
     "pb.distributed.shutdown", "pb.backward_on_trace", "pb.apply", "pb.op", "pb.config",
     "pb.tree.register", "pb.Tensor", "pb.Trace", "Tensor.backward", "Tensor.item", "Tensor.shards",
     "pb.load_compiled", "Tensor.searchsorted", "Tensor.outer",  # of vectors
+    "Tensor.choose",  # of indices
     "Tensor.split", "Tensor.cuda",  # always an error, or one without a GPU
     "pb.logcumsumexp", *[f"pb.{name}" for name in pb.functions.numpy_names.__all__],  # other names
     # their arguments are those of the methods without the underscore

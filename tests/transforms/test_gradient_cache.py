@@ -205,7 +205,10 @@ PAIRS = {
     "same operand": (lambda x, y: (x * x).sum(), lambda x, y: (x * y).sum()),
     "swapped operands": (lambda x, y: (x / y).sum(), lambda x, y: (y / x).sum()),
     "edges": (lambda x, y: ((x + y) * x).sum(), lambda x, y: ((x + y) * y).sum()),
-    "constant": (lambda x, y: (x * pb.eye(3)[0]).sum(), lambda x, y: (x * pb.eye(3)[1]).sum()),
+    "constant": (
+        lambda x, y: (x * pb.eye(3, dtype=x.dtype)[0]).sum(),
+        lambda x, y: (x * pb.eye(3, dtype=x.dtype)[1]).sum(),
+    ),
     "element type": (
         lambda x, y: (x.astype("float32") * 2).sum().astype("float64"),
         lambda x, y: (x.astype("float16") * 2).sum().astype("float64"),

@@ -119,11 +119,11 @@ class Client:
         except Exception as error:
             raise engine_error(error, "run") from None
 
-    def wait(self, buffer: Any, group: DeviceGroup) -> None:
-        """Return when a buffer on a group of devices has been computed."""
+    def wait(self, buffer: Any, group: DeviceGroup | None = None) -> None:
+        """Return when a buffer on a group of devices, or on one device, has been computed."""
         if fork.lost_xla and not buffer.is_ready():
             fork.refuse_after_fork("reading a value that was not ready when the process was forked")
-        if self._cluster is not None and len(group.processes) > 1:
+        if self._cluster is not None and group is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
             buffer.block_until_ready()

@@ -60,7 +60,7 @@ def called_kernel(i: HloInstruction) -> MatrixKernel | None:
     try:
         op = cls.from_hlo(i)
         made = None if op is None else op.infer(*i.operand_types)
-    except PullbackError:
+    except (PullbackError, TypeError, ValueError):  # among them a wrong number of operands
         return None
     types = made if isinstance(made, tuple) else (made,)
     return op if types == i.types and i.attributes.keys() <= _CALL_ATTRIBUTES else None

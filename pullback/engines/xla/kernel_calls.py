@@ -7,11 +7,10 @@ is found on disk by its text, so the text is always written before code is loade
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from pullback.engines.base import OpBuilder
-from pullback.engines.xla import bindings
 from pullback.engines.xla.instructions import HloValue
 from pullback.graph.types import Type
 
@@ -31,7 +30,7 @@ class KernelCalls(OpBuilder):
 
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
         """Call a LAPACK routine, named without the letter of the dtype; matrices are stored by
-        columns, and dimensions in front of them are a batch. Options are letters."""
+        columns, and dimensions in front of them are a batch. Options are letters or flags."""
         _register_lapack()
         dtype = xs[0].dtype
         name = _COMPLEX.get(routine, routine) if dtype.is_complex else routine
@@ -42,15 +41,21 @@ class KernelCalls(OpBuilder):
         _register_cuda_kernels()
         return self.ffi_call(f"{routine}_ffi", *xs, out=out, **options)
 
-    def ffi_call(self, target: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
-        """Call a target of XLA's typed interface."""
+    def ffi_call(
+        self, target: str, *xs: HloValue, out: tuple[Type, ...],
+        by_rows: bool | tuple[int, ...] = False, **options: Any,
+    ) -> Any:  # fmt: skip
+        """Call a target of XLA's typed interface. With `by_rows`, it is given the memory of all
+        matrices, or of these operands, as it is, and so takes them for their transposes."""
         batch = len(xs[0].shape) - 2
+        given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
+        ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
+        outs = [_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
-            operand_layouts=_layouts([x.type for x in xs], batch),
-            result_layouts=_layouts(out, batch),
+            operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
         )  # fmt: skip
 
 
@@ -60,19 +65,17 @@ def _option(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
 
 
-def _layouts(types: Sequence[Type], batch: int) -> str:
-    return f"[{', '.join([_layout(t.rank, t.rank == batch + 2) for t in types])}]"
-
-
-def _layout(rank: int, by_columns: bool) -> str:
+def _layout(rank: int, batch: int, by_rows: bool) -> str:
     dims = list(reversed(range(rank)))
-    if by_columns:
+    if rank == batch + 2 and not by_rows:
         dims[:2] = dims[1], dims[0]
     return f"dense<{dims if dims else ''}> : tensor<{rank}xindex>"
 
 
 @functools.cache
 def _register_lapack() -> None:
+    from pullback.engines.xla import bindings  # jaxlib: heavy
+
     lapack = bindings.lapack_kernels()
     lapack.initialize()  # it takes the routines from SciPy
     for name, kernel in lapack.registrations().items():
@@ -81,5 +84,8 @@ def _register_lapack() -> None:
 
 @functools.cache
 def _register_cuda_kernels() -> None:
+    from pullback.engines.xla import bindings  # jaxlib: heavy
+
     for name, kernel in bindings.cuda_kernels().items():
-        bindings.xla_client.register_custom_call_target(name, kernel, "CUDA", 1)
+        if name.endswith("_ffi"):
+            bindings.xla_client.register_custom_call_target(name, kernel, "CUDA", 1)

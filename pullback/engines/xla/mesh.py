@@ -38,6 +38,9 @@ class Spread(OnMesh):
     def is_ready(self) -> bool:
         return self.shards.is_ready()
 
+    def wait(self) -> None:
+        self.shards.wait()
+
 
 class XlaMesh(MeshEngine):
     """XLA on a mesh: every device runs the same program on its parts."""

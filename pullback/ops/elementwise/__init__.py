@@ -2,7 +2,8 @@
 
 # Importing them fills the table.
 from pullback.ops.elementwise import (  # noqa: F401  # isort: skip
-    arithmetic, bitwise, cast, complex_parts, division, error_functions, exponential, float_bits,
-    gamma_functions, guarded, logic, maximum, plane, power, roots, rounding, select,
-    trigonometric,
+    activations, arithmetic, bessel, beta_functions, bitwise, cast, complex_parts, division,
+    entropy, error_functions, exponential, float_bits, gamma_functions, gamma_values, guarded,
+    incomplete_beta, incomplete_gamma, logic, maximum, normal_functions, plane, power, roots,
+    rounding, select, spherical, trigonometric, zeta,
 )  # fmt: skip

@@ -41,6 +41,7 @@ class Conj(Unary):
 class ComplexPart(Unary, abstract=True):
     """A real number that is linear in the operand."""
 
+    kinds = "biufc"
     jvp = jvp_in_first
 
     def result(self, dtype: DType) -> DType:

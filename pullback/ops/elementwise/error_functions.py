@@ -9,14 +9,14 @@ import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.ops.elementwise.base import Transcendental
-from pullback.ops.elementwise.functions import equal, guarded, less, where
+from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
 minimum, clamp, reciprocal = op_functions("Minimum", "Clamp", "Reciprocal")
 with_sign, bits_and = op_functions("CopySign", "BitwiseAnd")
+erfcx, exp_minus_square = op_functions("Erfcx", "ExpMinusSquare")
 SLOPE = 2 / math.sqrt(math.pi)  # of the error function at 0
-ROOT_HALF = math.sqrt(0.5)
 
 # erf(x) / x as a quotient of polynomials in x * x, for |x| <= 4: relative error 2.5e-8
 NUMERATOR = (
@@ -102,7 +102,7 @@ class Erf(Transcendental):
         return clamp(quotient, constant(-1, x.type.dtype), constant(1, x.type.dtype))
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: exp(-(x * x)) * SLOPE,)
+        return (lambda: exp_minus_square(x) * SLOPE,)
 
 
 class Erfc(Transcendental):
@@ -120,25 +120,7 @@ class Erfc(Transcendental):
         return where(less(x, 0), 2 - right, right)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: exp(-(x * x)) * -SLOPE,)
-
-
-class NormalCdf(Transcendental):
-    """The distribution function of the standard normal distribution, accurate in both tails."""
-
-    ufunc = error_function_by_element(lambda x: math.erfc(x * -ROOT_HALF) / 2)
-
-    def expand(self, x: Node) -> Node:
-        if x.type.dtype is float64:
-            return Erfc()(x * -ROOT_HALF) * 0.5
-        size = minimum(absolute(x), 20)
-        root = size * ROOT_HALF
-        scaled = horner_series(SCALED_NUMERATOR, root) / horner_series(SCALED_DENOMINATOR, root)
-        tail = scaled * 0.5 * exp(size * size * -0.5)
-        return where(less(x, 0), tail, 1 - tail)
-
-    def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: exp(x * x * -0.5) * (ROOT_HALF / math.sqrt(math.pi)),)
+        return (lambda: exp_minus_square(x) * -SLOPE,)
 
 
 class ErfInv(Transcendental):
@@ -161,8 +143,14 @@ class ErfInv(Transcendental):
         return with_sign(where(equal(size, 1), np.inf, root), x)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        # no plain product of what is infinite, so that its own derivatives are guarded too
-        return (lambda: reciprocal(exp(-guarded(out, out)) * SLOPE),)
+        def slope() -> Node:
+            near = reciprocal(exp_minus_square(out) * SLOPE)
+            # exp(y * y) is erfcx(y) / erfc(y), which does not magnify the rounding of y
+            size, rest = absolute(out), 1 - absolute(x)
+            far = erfcx(size) / rest * (1 / SLOPE)
+            return where(both(greater(rest, 0), less(rest, 0.5)), far, near)
+
+        return (slope,)
 
 
 def horner_series(coefficients: Sequence[float], x: Node) -> Node:
@@ -183,15 +171,15 @@ def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
     return x * ahead - after + first
 
 
-def times_exp_minus_square(factor: Node, x: Node) -> Node:
-    """Return factor * exp(-x * x); x is split so that the square of its leading bits is exact."""
+def times_exp_minus_square(factor: Node, x: Node, scale: float = 1.0) -> Node:
+    """Return factor * exp(-scale * x * x) for a power of 2 as scale; x is split so that the square
+    of its leading bits is exact."""
     dtype = x.type.dtype
     integer, low = (int64, 27) if dtype is float64 else (int32, 12)
     kept = bits_and(TABLE["Bitcast"](integer)(x), -(2**low))
     leading = TABLE["Bitcast"](dtype)(kept)
-    rest = (leading - x) * (leading + x)
-    # In f32 the rest is above -0.1 wherever the result is not 0, so a few terms do. In this order:
-    # XLA would make one exponential out of a product of two.
+    rest = (leading - x) * (leading + x) * scale
+    # The rest is small wherever the result is not 0, so a few terms do. XLA would make one
+    # exponential out of a product of two.
     series = [1 / math.factorial(k) for k in range(6)]
-    last = exp(rest) if dtype is float64 else horner_series(series, rest)
-    return factor * exp(-(leading * leading)) * last
+    return factor * exp(leading * leading * -scale) * horner_series(series, rest)

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.dtypes import float32
+from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic, Binary, Over
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
-from pullback.ops.elementwise.functions import both, equal, where
+from pullback.ops.elementwise.error_functions import horner_series
+from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
@@ -63,6 +64,15 @@ class Expm1(Analytic):
         far.real -= 1
         return np.where(np.isfinite(x), made, far)
 
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        own = not (out.dtype.is_complex or b.literal)  # more precise than XLA's
+        return self.lower_expansion(b, x) if own else super().lower(b, out, x)
+
+    def expand(self, x: Node) -> Node:
+        count = 17 if x.type.dtype is float64 else 10
+        near = horner_series([1 / math.factorial(k) for k in range(1, count)], x) * x
+        return where(less(absolute(x), 0.7), near, Exp()(x) - 1)
+
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
 
@@ -112,6 +122,17 @@ class Log1p(Analytic):
     domain = (-0.9, 3.0)
     singular = True
 
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        # XLA's loses 7 of the last bits in f64
+        own = out.dtype is float64 and not b.literal
+        return self.lower_expansion(b, x) if own else super().lower(b, out, x)
+
+    def expand(self, x: Node) -> Node:
+        near = maximum(x + 1, 0)  # XLA would simplify (x + 1) - 1
+        rest = where(both(greater(near, 0), less(near, np.inf)), (x - (near - 1)) / near, 0)
+        made = where(equal(near, 1), x, Log()(near) + rest)
+        return where(less(x, -1), np.nan, made)
+
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x + 1),)
 
@@ -129,7 +150,7 @@ class Logistic(Analytic):
         return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: out * (1 - out),)
+        return (lambda: out * Logistic()(-x),)  # 1 - out would lose its digits
 
 
 class LogAddExp(Binary):

@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function and its derivatives, computed in f64."""
+"""The logarithm of the gamma function and its derivatives."""
 
 from __future__ import annotations
 
@@ -8,16 +8,67 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import Transcendental
-from pullback.ops.elementwise.error_functions import error_function_by_element, horner_series
-from pullback.ops.elementwise.functions import both, either, equal, less, where
+from pullback.ops.elementwise.error_functions import horner_series
+from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
+from pullback.ops.elementwise.special_base import Rational, SpecialFunction, from_integer
 from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
 
-log, sin, tan, absolute = op_functions("Log", "Sin", "Tan", "Abs")
-reciprocal, rounded = op_functions("Reciprocal", "Round")
+log, sin, tan, absolute, reciprocal = op_functions("Log", "Sin", "Tan", "Abs", "Reciprocal")
+(maximum,) = op_functions("Maximum")
+# lgamma(1 + s) / s for |s| <= 1/2, and lgamma(2 + s) / s for -1/2 <= s <= 1
+LGAMMA_NEAR_1 = (
+    -0.5772156649015329, 0.8224670334241132, -0.4006856343865406, 0.2705808084277935,
+    -0.2073855510262953, 0.16955717699509998, -0.14404989701106719, 0.1255096697597847,
+    -0.1113342530365414, 0.10009944506030896, -0.09095442301348973, 0.08335423437020126,
+    -0.07692423568567124, 0.07142491150665906, -0.06678275881746833, 0.0626116167474043,
+    -0.057737256640806416, 0.054501409023364235, -0.059850048562680856, 0.057003000096539545,
+    -0.014509338086091672, 0.01333577663873192, -0.14497971020532596, 0.14011729595820724,
+    0.1528715168258553, -0.14857260899606312, -0.22471180158915516, 0.21762817640022097,
+)  # fmt: skip
+LGAMMA_NEAR_2 = (
+    0.42278433509846713, 0.3224670334241132, -0.06735230105319796, 0.020580808427787502,
+    -0.007385551028687111, 0.0028905103306125996, -0.0011927539111748094, 0.0005096695270786523,
+    -0.00022315476914202685, 9.945749459386184e-05, -4.4926118904862264e-05, 2.050723289467849e-05,
+    -9.440199753274835e-06, 4.375472004777847e-06, -2.0371195482358996e-06, 9.511969731319312e-07,
+    -4.5041997201473635e-07, 2.2102374422908605e-07, -1.0784595012220329e-07,
+    4.4561979632842775e-08, -1.2394516911278076e-08, 1.6305432352127331e-09,
+)  # fmt: skip
+# What Stirling's formula for lgamma(z) leaves, times z, as a function of 1/z**2 for z >= 3
+STIRLING_REST = Rational(
+    (
+        0.08333333333333333, 1.190372601136737, 4.904304929810067, 6.687829743587257,
+        2.55902464544678, 0.13367152539339597,
+    ),
+    (
+        1.0, 14.317804546974166, 59.31939549976764, 82.10205291946137, 32.972253304143855,
+        2.2233017975416103,
+    ),
+)  # fmt: skip
+# digamma(z) / (z - zero), as a function of z - zero for 1 <= z <= 3
+DIGAMMA_NEAR = Rational(
+    (
+        0.9676722454476212, 1.2255666297255536, 0.5624317455268938, 0.11572284710662839,
+        0.010516080035800807, 0.0003373596241202296, 1.0009252821564095e-06, -6.44945469682597e-09,
+    ),
+    (
+        1.0, 1.72406494715307, 1.1029400183039932, 0.3331049278900659, 0.049310873346179555,
+        0.003292147207394242, 7.326934599572805e-05,
+    ),
+)  # fmt: skip
+DIGAMMA_ZERO = (1.4616321449683622, 9.549995429965697e-17)  # its leading digits and the rest
+# (digamma(z) - log(z) + 1/(2 z)) z**2, as a function of 1/z**2 for z >= 3
+DIGAMMA_FAR = Rational(
+    (
+        -0.08333333333333333, -1.6484960869112197, -10.02860392358568, -22.230592481011186,
+        -16.301506194753312, -2.425297299053679, 0.0535991200270893,
+    ),
+    (
+        1.0, 19.881953042934615, 122.28382333971284, 278.0987324354707, 218.50809713200496,
+        42.27142219678065,
+    ),
+)  # fmt: skip
 # Bernoulli numbers B2, B4, ... of the asymptotic series
 BERNOULLI = tuple(
     p / q
@@ -27,44 +78,20 @@ _LARGEST_ORDER = 120  # beyond it, coefficients are too large for f64
 SHIFT = 10  # arguments are shifted this far to the right, where the series converge
 
 
-class GammaFamily(Transcendental, abstract=True):
-    """Functions with poles at 0, -1, -2, ...; f32 has too few digits for their sums."""
+class GammaFamily(SpecialFunction, abstract=True):
+    """Functions with poles at 0, -1, -2, ..."""
 
-    domain = (0.3, 5.0)
-    singular = True
-
-    def computed_in(self, dtype: DType) -> DType:
-        return float64
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield from super().samples()
-        yield cls(), (np.array([-0.3, -1.4, -2.7, 0.4]),)
-
-
-def log_gamma(x: float) -> float:
-    pole = math.isinf(x) or (x <= 0 and x == math.floor(x))
-    return math.inf if pole else math.lgamma(x)
+    points = ((0.4, 1.3, 2.7, 4.5, -0.3, -2.7),)
 
 
 class Lgamma(GammaFamily):
     """log |gamma(x)|."""
 
-    ufunc = error_function_by_element(log_gamma)
-
     def expand(self, x: Node) -> Node:
-        left, z = reflected_for_gamma(x)
-        small = less(z, SHIFT)
-        start, y = where(small, z, 1), where(small, z + SHIFT, z)
-        product = start
-        for k in range(1, SHIFT):
-            product = product * (start + k)
-        terms = [c / (2 * k * (2 * k - 1)) for k, c in enumerate(BERNOULLI, 1)]
-        series = horner_series(terms, reciprocal(y * y)) / y
-        stirling = (y - 0.5) * (log(y) - 1) + (math.log(2 * math.pi) - 1) / 2 + series
-        right = where(small, stirling - log(product), stirling)
-        right = where(either(equal(z, 1), equal(z, 2)), 0, right)
-        other = math.log(math.pi) - log(absolute(sin(from_integer(x) * math.pi))) - right
+        left = less(x, 0)
+        z = where(left, 1 - x, x)
+        right = log_gamma_of_positive(z)
+        other = log(math.pi / absolute(sin(from_integer(x) * math.pi))) - right
         return where(equal(x, -np.inf), np.inf, where(left, other, right))
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -74,21 +101,20 @@ class Lgamma(GammaFamily):
 class Digamma(GammaFamily):
     """The derivative of log |gamma(x)|; NaN at negative integers, inf at -0.0 and -inf at 0.0."""
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return polygamma(0, x.astype(np.float64)).astype(x.dtype)
-
     def expand(self, x: Node) -> Node:
-        left, z = reflected_for_gamma(x)
-        y = z + SHIFT
-        terms = [-c / (2 * k) for k, c in enumerate(BERNOULLI, 1)]
+        left = less(x, 0)
+        z = where(left, 1 - x, x)
+        below = less(z, 1)
+        y = where(below, z + 1, z)
+        gap = maximum(y - DIGAMMA_ZERO[0], -1) - DIGAMMA_ZERO[1]  # XLA would add the constants
         square = reciprocal(y * y)
-        right = log(y) - 0.5 / y + horner_series(terms, square) * square
-        for k in range(SHIFT):
-            right = right - reciprocal(z + k)
+        far = log(y) - 0.5 / y + DIGAMMA_FAR.at(square) * square
+        right = where(less(y, 3), DIGAMMA_NEAR.at(gap) * gap, far)
+        right = where(below, right - reciprocal(z), right)
         offset = from_integer(x)
         other = right - math.pi / tan(offset * math.pi)
-        other = where(both(equal(offset, 0), less(x, 0)), np.nan, other)
-        return where(left, other, right)
+        other = where(equal(offset, 0), np.nan, other)
+        return where(left, other, where(equal(x, np.inf), np.inf, right))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Polygamma(1)(x),)
@@ -106,22 +132,18 @@ class Polygamma(GammaFamily):
             raise ArgumentError(what, hint="See Digamma." if self.order < 1 else None)
         return super().infer(x)
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return polygamma(self.order, x.astype(np.float64)).astype(x.dtype)
-
     def expand(self, x: Node) -> Node:
         n = self.order
-        left, z = reflected_for_gamma(x)
+        left = less(x, 0)
+        z = where(left, 1 - x, x)
         steps = SHIFT + n
-        y = z + steps
-        inverse = reciprocal(y)
-        powers = IntegerPow(n)(inverse)
+        inverse = reciprocal(z + steps)
         terms = [c * factorial_ratio(2 * k + n - 1, 2 * k) for k, c in enumerate(BERNOULLI, 1)]
         square = inverse * inverse
         series = horner_series(terms, square) * square + inverse * (math.factorial(n) / 2)
-        right = (series + math.factorial(n - 1)) * powers
-        for k in range(steps):
-            right = right + IntegerPow(-n - 1)(z + k) * math.factorial(n)
+        right = (series + math.factorial(n - 1)) * IntegerPow(n)(inverse)
+        for k in reversed(range(steps)):  # the smallest terms first
+            right = right + math.factorial(n) * IntegerPow(-n - 1)(z + k)
         right, mirrored = (right, -right) if n % 2 else (-right, -right)
         turn = horner_series(cotangent_derivative(n), 1 / tan(from_integer(x) * math.pi)) * math.pi
         return where(left, mirrored - turn, right)
@@ -136,15 +158,28 @@ class Polygamma(GammaFamily):
             yield cls(order), (np.array([-0.3, -1.4, 0.4]),)
 
 
-def reflected_for_gamma(x: Node) -> tuple[Node, Node]:
-    """Return where x < 1/2, and x reflected to the right of it."""
-    left = less(x, 0.5)
-    return left, where(left, 1 - x, x)
+def log_gamma_of_positive(z: Node) -> Node:
+    """Return log(gamma(z)) for z >= 0."""
+    leading = (z - 0.5) * (log(z) - 1) + (math.log(2 * math.pi) - 1) / 2
+    far = where(equal(z, np.inf), np.inf, leading + stirling_rest(z))
+    return where(less(z, 3), log_gamma_near(z), far)
 
 
-def from_integer(x: Node) -> Node:
-    """Return x minus the nearest integer: circular functions of pi x change at most their sign."""
-    return where(equal(x, 0), x, x - rounded(x))  # at -0.0 the pole has the other sign
+def log_gamma_near(z: Node) -> Node:
+    """Return log(gamma(z)) for 0 <= z <= 3."""
+    below = less(z, 0.5)
+    y = where(below, z + 1, z)
+    first = horner_series(LGAMMA_NEAR_1, y - 1) * (y - 1)
+    first = where(equal(y, 1), 0, first)  # not -0.0
+    second = horner_series(LGAMMA_NEAR_2, y - 2) * (y - 2)
+    made = where(less(y, 1.5), first, second)
+    return where(below, made - log(z), made)
+
+
+def stirling_rest(z: Node) -> Node:
+    """Return lgamma(z) - ((z - 1/2) log z - z + log(2 pi) / 2) for z >= 3."""
+    inverse = reciprocal(z)
+    return STIRLING_REST.at(inverse * inverse) * inverse
 
 
 def factorial_ratio(n: int, k: int) -> float:
@@ -158,28 +193,3 @@ def cotangent_derivative(n: int) -> list[float]:
     for _ in range(n):
         made = made.deriv() * np.polynomial.Polynomial([-math.pi, 0.0, -math.pi])
     return made.coef.tolist()
-
-
-def polygamma(n: int, x: np.ndarray) -> np.ndarray:
-    """Compute the polygamma function by recurrence and the Euler-Maclaurin sum."""
-    left = x < 0.5
-    z = np.where(left, 1 - x, x)
-    total = np.zeros_like(z)
-    for _ in range(40):
-        total += math.factorial(n) * z ** -(n + 1.0)
-        z = z + 1
-    total += math.factorial(n) / (2 * z ** (n + 1.0))
-    total += -np.log(z) if n == 0 else math.factorial(n - 1) / z**n
-    for k, c in enumerate(BERNOULLI[:5], 1):
-        total += c * factorial_ratio(2 * k + n - 1, 2 * k) / z ** (2.0 * k + n)
-    right = (-1) ** (n + 1) * total
-    offset = np.where(x == 0, x, x - np.rint(x))
-    cotangent = 1 / np.tan(np.pi * offset)
-    *rest, first = cotangent_derivative(n)
-    turn = np.full_like(x, first)
-    for c in reversed(rest):
-        turn = turn * cotangent + c
-    other = (-1) ** n * right - np.pi * turn
-    if n == 0:
-        other = np.where((offset == 0) & (x < 0), np.nan, other)
-    return np.where(left, other, right)

@@ -11,14 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from pullback.graph.dtypes import float64
 from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
+from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
 from pullback.ops.prelude import Node, Type, constant, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
 absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
+(logistic,) = op_functions("Logistic")
+# tanh(x) / x as a quotient of polynomials in x * x, for |x| <= 0.63
+TANH_ABOVE = (
+    1.0, 0.1281548360104272, 0.0027916192323125246, 7.347082947638535e-06,
+)  # fmt: skip
+TANH_BELOW = (
+    1.0, 0.46148816934376036, 0.023287675680239792, 0.00020640369867081846,
+)  # fmt: skip
 
 
 class Circular(Analytic, abstract=True):
@@ -162,8 +172,21 @@ class Tanh(Analytic):
     ufunc, stablehlo = np.tanh, "tanh"
     turns = keeps = "imag"
 
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        own = out.dtype is float64 and not b.literal  # more precise than XLA's
+        return self.lower_expansion(b, x) if own else super().lower(b, out, x)
+
+    def expand(self, x: Node) -> Node:
+        size, square = absolute(x), x * x
+        near = x * (horner_series(TANH_ABOVE, square) / horner_series(TANH_BELOW, square))
+        far = 1 - 2 / (exp(size * 2) + 1)
+        return where(less(size, 0.625), near, with_sign(far, x))
+
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: 1 - out * out,)
+        if x.type.dtype.is_complex:
+            return (lambda: 1 - out * out,)
+        # the same, but 1 - out would lose its digits
+        return (lambda: logistic(x * 2) * logistic(x * -2) * 4,)
 
 
 class Asinh(Analytic):

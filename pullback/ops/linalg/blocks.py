@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.linalg.triangles import on_diagonal
 from pullback.ops.prelude import Node, constant
-from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice
@@ -59,7 +58,9 @@ def total(terms: Sequence[Node]) -> Node:
 
 def diagonal(x: Node) -> Node:
     """Return the diagonal of square matrices, as vectors."""
-    return Sum((x.type.rank - 1,), False)(on_diagonal(x))
+    *batch, n, _ = x.type.shape
+    flat = Reshape((*batch, n * n))(x)
+    return Slice((0,) * (len(batch) + 1), flat.type.shape, (*(1,) * len(batch), n + 1))(flat)
 
 
 def as_row(x: Node) -> Node:

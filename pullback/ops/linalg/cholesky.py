@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, each_matrix, or_nan, swapped
+from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, each_matrix, lower_part, or_nan
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.triangles import lower_with_half_diagonal, mirrored, unmirrored
 from pullback.ops.linalg.triangular_solve import TriangularSolve
@@ -21,7 +21,8 @@ from pullback.ops.samples import complexes, real
 class Cholesky(MatrixKernel):
     """The lower triangular L with a positive diagonal for which L times its adjoint is x.
 
-    Only the lower triangle of x is read. A matrix that is not positive definite gives NaN.
+    Only the lower triangle of x is read. A matrix that is not positive definite gives NaN; one
+    that contains NaN may keep zeros above the diagonal.
     """
 
     factors = fixed_factor_rule("... _ _ -> ... _ _")
@@ -33,22 +34,21 @@ class Cholesky(MatrixKernel):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return each_matrix(np.linalg.cholesky, x)
 
+    # The routines take the memory of x, which is Hermitian, for its transpose: that has the upper
+    # factor L transposed, so its memory is that of L.
+
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
-        # By columns, the transpose has the same memory as x; its upper factor is L transposed.
-        info = Type(out.shape[:-2], int32)
-        upper, failed = b.lapack("potrf", swapped(b, x), out=(out, info), uplo="U")
-        return self._finished(b, swapped(b, upper), failed)
+        types = (out, Type(out.shape[:-2], int32))
+        return self._finished(b, *b.lapack("potrf", x, out=types, by_rows=True, uplo="U"))
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
-        info = Type(out.shape[:-2], int32)
-        upper, failed = b.cusolver("cusolver_potrf", swapped(b, x), out=(out, info), lower=False)
-        return self._finished(b, swapped(b, upper), failed)
+        types = (out, Type(out.shape[:-2], int32))
+        return self._finished(
+            b, *b.cusolver("cusolver_potrf", x, out=types, by_rows=True, lower=False)
+        )
 
     def _finished(self, b: Any, factor: Any, info: Any) -> Any:
-        n = factor.shape[-1]
-        rows, columns = (b.iota((n, n), int32, d) for d in (0, 1))
-        keep = b.broadcast(b.compare("GE", rows, columns), factor.shape)
-        return or_nan(b, info, b.select(keep, factor, b.full(factor.type, 0)))
+        return or_nan(b, info, lower_part(b, factor))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         inner = lower_with_half_diagonal(MatMul()(adjoint(out), g))

@@ -17,7 +17,6 @@ from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.blocks import diagonal
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import check_matrices
-from pullback.ops.linalg.linear_solve import swap
 from pullback.ops.linalg.lu import LU, Inverse, Solve
 from pullback.ops.linalg.triangles import on_diagonal
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
@@ -39,8 +38,8 @@ def as_matrices(x: Node) -> Node:
 
 
 def pivots_and_sign(x: Node) -> tuple[Node, Node]:
-    """Return the diagonal of the LU factorization, and the sign of the row exchanges."""
-    factors, exchanged = results(LU()(swap(x)))  # the transpose has the same determinant
+    """Return the diagonal of the LU factorization, and the sign of the exchanges."""
+    factors, exchanged = results(LU(columns=True)(x))
     rank = exchanged.type.rank
     stays = equal(exchanged, Iota(exchanged.type.shape, rank - 1, int32)())
     one = constant(1, x.type.dtype)

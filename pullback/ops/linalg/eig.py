@@ -133,7 +133,7 @@ def _geev(b: Any, x: Any, out: tuple[Type, Type], right: str) -> tuple[Any, Any,
     values, vectors = out
     info, options = Type(x.shape[:-2], int32), {"compute_left": "N", "compute_right": right}
     if x.dtype.is_complex:
-        types = (values, vectors, vectors, info)
+        types: tuple[Type, ...] = (values, vectors, vectors, info)
         found, _, made, failed = b.lapack("geev", x, out=types, **options)
     else:
         part = values.with_dtype(x.dtype)

@@ -24,6 +24,7 @@ from pullback.ops.linalg.kernel import (
     check_matrices,
     each_matrix,
     either_failed,
+    lower_part,
     or_nan,
     or_zero,
 )  # fmt: skip
@@ -48,7 +49,7 @@ class Eigh(MatrixKernel, SparseCotangents):
         return eigenvalue_type(x), x
 
     def numpy(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        return tuple(each_matrix(np.linalg.eigh, x, finite=True))
+        return tuple(each_matrix(np.linalg.eigh, np.tril(x), finite=True))
 
     def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         return _syevd(b, x, out[0], "V")
@@ -92,7 +93,7 @@ class EigvalsH(MatrixKernel):
         return eigenvalue_type(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return each_matrix(np.linalg.eigvalsh, x, finite=True)
+        return each_matrix(np.linalg.eigvalsh, np.tril(x), finite=True)
 
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
         return _syevd(b, x, out, "N")[0]
@@ -124,7 +125,7 @@ def hermitian_sample(x: np.ndarray) -> np.ndarray:
 
 def _syevd(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
     """Write the call of the eigenvalue routine: eigenvalues, and eigenvectors if mode is V."""
-    x, bad = or_zero(b, x)
+    x, bad = or_zero(b, lower_part(b, x))
     out = (x.type, values, Type(x.shape[:-2], int32))
     if b.platform == "cpu":
         vectors, found, info = b.lapack("syevd", x, out=out, mode=mode, uplo="L")

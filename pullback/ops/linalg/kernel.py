@@ -57,7 +57,8 @@ class MatrixKernel(Op, abstract=True):
         if len(words) != len(fields):
             return None
         pairs = zip(fields, words, strict=True)
-        return cls(*[w == "True" if f.type in ("bool", bool) else w for f, w in pairs])
+        op = cls(*[w == "True" if f.type in ("bool", bool) else w for f, w in pairs])
+        return op if [str(p) for p in op.parameters()] == words else None
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         made = self(*spread_all(axis, xs, mapped))
@@ -112,6 +113,14 @@ def swapped(b: Any, x: Any) -> Any:
 
 def swapped_type(x: Type) -> Type:
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+
+
+def lower_part(b: Any, x: Any) -> Any:
+    """Write the lower triangle of square matrices, with zeros above."""
+    n = x.shape[-1]
+    rows, columns = (b.iota((n, n), int32, d) for d in (0, 1))
+    keep = b.broadcast(b.compare("GE", rows, columns), x.shape)
+    return b.select(keep, x, b.full(x.type, 0))
 
 
 def or_nan(b: Any, info: Any, *xs: Any) -> Any:

@@ -10,23 +10,19 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
+from pullback.ops.linalg.blocks import diagonal
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, check_matrices
+from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, swapped, swapped_type
 from pullback.ops.linalg.linear_solve import LinearSolve, swap
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
-from pullback.ops.linalg.triangles import (
-    eye_like,
-    lower_triangle,
-    rows_and_columns,
-    upper_triangle,
-)  # fmt: skip
+from pullback.ops.linalg.triangles import eye_like, lower_triangle, upper_triangle  # fmt: skip
 from pullback.ops.linalg.triangular_solve import TriangularSolve, diagonally_dominant
 from pullback.ops.prelude import Composite, Node, Type, constant, results
 from pullback.ops.reduce.reductions import Any_
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.concat_pad import Pad
-from pullback.ops.shape.movement import Broadcast
+from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice
 
 
@@ -35,9 +31,13 @@ class LU(MatrixKernel):
 
     The first result has the upper triangular factor in its upper triangle and the lower triangular
     one, whose diagonal is 1, below. Row i was exchanged with row pivots[i], in order; pivots are
-    i32 and count from 0. A singular matrix has a zero on the diagonal.
+    i32 and count from 0. A singular matrix has a zero on the diagonal. With `columns`, columns were
+    exchanged, and the upper triangular factor has the diagonal of ones.
     """
 
+    columns: bool = (
+        False  # this is faster: kernels take matrices by columns, so transposes are free
+    )
     title = "lu"
     factors = fixed_factor_rule("... _ _ -> ... _ _, ... _")
 
@@ -52,20 +52,33 @@ class LU(MatrixKernel):
         pivots = np.empty((*x.shape[:-2], min(x.shape[-2:])), np.int32)
         getrf = get_lapack_funcs("getrf", (x,))
         for i in np.ndindex(x.shape[:-2]) if x.size else ():
-            factors[i], pivots[i], _ = getrf(x[i])
+            made, pivots[i], _ = getrf(x[i].T if self.columns else x[i])
+            factors[i] = made.T if self.columns else made
         return factors, pivots
 
     def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        return self._counted_from_0(b, *b.lapack("getrf", x, out=(*out, _info(out[0]))))
+        types = (*out, Type(x.shape[:-2], int32))
+        if not self.columns or x.shape[-2] == x.shape[-1]:
+            return self._counted_from_0(b, *b.lapack("getrf", x, out=types, by_rows=self.columns))
+        found = b.lapack("getrf", swapped(b, x), out=(swapped_type(x.type), *types[1:]))
+        return self._counted_from_0(b, swapped(b, found[0]), *found[1:])
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        return self._counted_from_0(b, *b.cusolver("cusolver_getrf", x, out=(*out, _info(out[0]))))
+        types = (*out, Type(x.shape[:-2], int32))
+        if self.columns:
+            types = (swapped_type(x.type), *types[1:])
+            found = b.cusolver("cusolver_getrf", swapped(b, x), out=types)
+            return self._counted_from_0(b, swapped(b, found[0]), *found[1:])
+        return self._counted_from_0(b, *b.cusolver("cusolver_getrf", x, out=types))
 
     def _counted_from_0(self, b: Any, factors: Any, pivots: Any, info: Any) -> Any:
         one = b.full(pivots.type, 1)
         return factors, b.op("stablehlo.subtract", pivots, one, out=pivots.type)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        if self.columns:
+            (found,) = LU().vjp((swap(g[0]), None), (swap(out[0]), out[1]), (swap(xs[0]),), need)
+            return [swap(found)]
         factors, pivots = out
         lower, upper = _lu_parts(factors)
         unit = lower_triangle(lower, strict=True) + eye_like(lower.type)
@@ -79,6 +92,9 @@ class LU(MatrixKernel):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:
             return None, None
+        if self.columns:
+            found, _ = LU().jvp((swap(out[0]), out[1]), (swap(xs[0]),), (swap(ts[0]),))
+            return swap(found), None
         factors, pivots = out
         lower, upper = _lu_parts(factors)
         moved = ReorderRows()(ts[0], PivotPermutation(factors.type.shape[-2])(pivots))
@@ -93,6 +109,8 @@ class LU(MatrixKernel):
         for shape in ((3, 3), (2, 4, 3), (2, 4), (1, 1), (0, 0), (0, 3), (2, 0), (0, 2, 2)):
             yield cls(), (real(*shape),)
         yield cls(), (complexes(2, 3, 3),)
+        for x in (real(3, 3), complexes(2, 2, 3)):
+            yield cls(True), (x,)
 
 
 class Solve(LinearSolve, Composite):
@@ -107,19 +125,18 @@ class Solve(LinearSolve, Composite):
     vjp, jvp, batch = LinearSolve.vjp, LinearSolve.jvp, LinearSolve.batch  # type: ignore
 
     def expand(self, a: Node, b: Node) -> Node:
-        # The transpose is factorized: by columns, it has the same memory. With P for the exchanges,
-        # P times the transpose is L times U, so a is U transposed times L transposed times P.
-        factors, pivots = results(LU()(swap(a)))
-        factors, rows = swap(factors), PivotPermutation(a.type.shape[-1])(pivots)
+        factors, pivots = results(LU(columns=True)(a))
+        n = a.type.shape[-1]
         if self.trans == "N":
             found = TriangularSolve(False, "N", True)(factors, TriangularSolve(True)(factors, b))
-            found = ReorderRows(inverse=True)(found, rows)
+            found = ReorderRows()(found, PivotPermutation(n, inverse=True)(pivots))
         else:
-            found = TriangularSolve(False, self.trans, True)(factors, ReorderRows()(b, rows))
+            found = ReorderRows()(b, PivotPermutation(n)(pivots))
+            found = TriangularSolve(False, self.trans, True)(factors, found)
             found = TriangularSolve(True, self.trans)(factors, found)
-        singular = where(equal(*rows_and_columns(a.type.shape)), equal(factors, 0), False)
-        axes = (a.type.rank - 2, a.type.rank - 1)
-        return where(Any_(axes, True)(singular), np.nan, found)
+        pivot = diagonal(factors)
+        singular = Any_((pivot.type.rank - 1,), True)(equal(pivot, 0))
+        return where(Reshape((*singular.type.shape, 1))(singular), np.nan, found)
 
     @classmethod
     def samples(cls) -> Any:
@@ -155,10 +172,6 @@ class Inverse(Composite):
     def samples(cls) -> Any:
         for x in (real(3, 3), complexes(2, 3, 3), real(1, 1), real(0, 0), real(0, 2, 2)):
             yield cls(), (diagonally_dominant(x),)
-
-
-def _info(x: Type) -> Type:
-    return Type(x.shape[:-2], int32)
 
 
 def _lu_parts(factors: Node) -> tuple[Node, Node]:

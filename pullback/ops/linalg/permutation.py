@@ -10,13 +10,13 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int32
-from pullback.ops.elementwise.functions import both, equal, greater, where
+from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.factor_rules import factor_rule, fixed_factor_rule, named_factors
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import Axis, Composite, Node, Op, Parts, Type, spread_all
-from pullback.ops.reduce.extrema import Max
+from pullback.ops.reduce.extrema import Max, Min
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.iota import Iota
@@ -27,10 +27,12 @@ from pullback.ops.shape.slicing import Slice
 class PivotPermutation(Composite):
     """The permutation of `size` rows that exchanges make: row i with row pivots[i], in order.
 
-    Row i of the permuted matrix is row permutation[i] of the matrix.
+    Row i of the permuted matrix is row permutation[i] of the matrix. With `inverse`, the exchanges
+    are undone, from the last to the first.
     """
 
     size: int
+    inverse: bool = False
     differentiable: ClassVar[bool] = False
     factors = fixed_factor_rule("... _ -> ... _")
     parts = Parts(positions=0)
@@ -45,14 +47,12 @@ class PivotPermutation(Composite):
         made = np.empty((*pivots.shape[:-1], self.size), np.int32)
         made[...] = np.arange(self.size)
         for batch in np.ndindex(pivots.shape[:-1]):
-            for i, p in enumerate(pivots[batch]):
+            exchanges = list(enumerate(pivots[batch]))
+            for i, p in reversed(exchanges) if self.inverse else exchanges:
                 made[batch][[i, p]] = made[batch][[p, i]]
         return made
 
     def expand(self, pivots: Node) -> Node:
-        # When row i takes its turn, row q is the one that the last exchange with q, by row j < i,
-        # put there: the one that was row j before its own turn. Chains of such rows are followed in
-        # steps that double, without a loop over rows.
         *batch, count = pivots.type.shape
         rank, n = len(batch) + 1, self.size
         position = Iota((*batch, n), rank - 1, int32)()
@@ -62,22 +62,28 @@ class PivotPermutation(Composite):
             pivots = Concat(rank - 1)(pivots, rest)
         if n < 2:
             return pivots
-        first = self._last_exchange(pivots, position)  # of the row itself, before its turn
-        content = where(greater(0, first), position, first)
-        for _ in range(max(1, math.ceil(math.log2(n)))):
-            content = TakeAlongAxis(rank - 1, True)(content, content)
-        last = self._last_exchange(pivots, pivots)
-        moved = TakeAlongAxis(rank - 1, True)(content, where(greater(0, last), 0, last))
-        return where(greater(0, last), pivots, moved)
+        return (self._undone if self.inverse else self._done)(pivots, position)
 
-    def _last_exchange(self, pivots: Node, rows: Node) -> Node:
-        """Return for each turn i the last turn j < i that exchanged with rows[i], or -1."""
-        *batch, n = pivots.type.shape
-        square, rank = (*batch, n, n), len(batch) + 2
-        turn, before = Iota(square, rank - 2, int32)(), Iota(square, rank - 1, int32)()
-        column, row = Reshape((*batch, n, 1))(rows), Reshape((*batch, 1, n))(pivots)
-        found = both(greater(turn, before), equal(column, row))
-        return Max((rank - 1,), False)(where(found, before, -1))
+    def _done(self, pivots: Node, position: Node) -> Node:
+        # At turn i, place q has the row that the last turn j < i with pivots[j] = q brought there:
+        # the one that was in place j before its turn. That row is found in the same way.
+        turn, before = _turns(pivots)
+        own = _turn_found(Max, both(greater(turn, before), _same(position, pivots)), before, -1)
+        there = _followed(where(less(own, 0), position, own))
+        last = _turn_found(Max, both(greater(turn, before), _same(pivots, pivots)), before, -1)
+        moved = _taken(there, where(less(last, 0), 0, last))
+        return where(less(last, 0), pivots, moved)
+
+    def _undone(self, pivots: Node, position: Node) -> Node:
+        # Turns run backwards. Turn i brings row i to place pivots[i], and to place i what is there:
+        # row j if a turn j > i has put it there, else what turn pivots[i] has left.
+        turn, other = _turns(pivots)
+        n = self.size
+        after = _turn_found(Min, both(less(turn, other), _same(pivots, pivots)), other, n)
+        root = _followed(where(less(after, n), position, pivots))
+        left = _taken(where(less(after, n), after, position), root)
+        own = _turn_found(Min, both(greater(turn, other), _same(position, pivots)), other, n)
+        return where(less(own, n), own, left)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
@@ -87,7 +93,38 @@ class PivotPermutation(Composite):
         for shape, size in (((5,), 5), ((2, 4), 6), ((1,), 1), ((0,), 0), ((0,), 3), ((0, 2), 2)):
             rows = np.arange(shape[-1])
             drawn = integers(*shape, high=100) % np.maximum(size - rows, 1) + rows
-            yield cls(size), (drawn.astype(np.int32),)
+            yield cls(size, shape[0] == 2), (drawn.astype(np.int32),)
+        drawn = integers(3, 9, high=100) % (9 - np.arange(9)) + np.arange(9)
+        yield from [(cls(9, inverse), (drawn.astype(np.int32),)) for inverse in (False, True)]
+
+
+def _turns(pivots: Node) -> tuple[Node, Node]:
+    """Return the numbers of two turns, along the rows and columns of a table of pairs."""
+    shape = (*pivots.type.shape, pivots.type.shape[-1])
+    rank = len(shape)
+    return Iota(shape, rank - 2, int32)(), Iota(shape, rank - 1, int32)()
+
+
+def _same(places: Node, pivots: Node) -> Node:
+    """Return a table of whether the place of one turn is the pivot of another."""
+    *batch, n = pivots.type.shape
+    return equal(Reshape((*batch, n, 1))(places), Reshape((*batch, 1, n))(pivots))
+
+
+def _turn_found(reduction: Any, found: Node, other: Node, none: int) -> Node:
+    """Return the last or first of the turns that were found, or `none`."""
+    return reduction((found.type.rank - 1,), False)(where(found, other, none))
+
+
+def _taken(x: Node, indices: Node) -> Node:
+    return TakeAlongAxis(x.type.rank - 1, True)(x, indices)
+
+
+def _followed(places: Node) -> Node:
+    """Return where each chain of places ends, in steps that double."""
+    for _ in range(math.ceil(math.log2(places.type.shape[-1]))):
+        places = _taken(places, places)
+    return places
 
 
 class ReorderRows(Op):

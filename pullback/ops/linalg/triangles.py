@@ -11,9 +11,10 @@ from pullback.ops.elementwise.functions import cast, equal, greater, greater_equ
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import check_matrices
-from pullback.ops.prelude import Composite, Node, Type
+from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.iota import Iota
+from pullback.ops.wrap.identity import Identity
 
 
 def rows_and_columns(shape: Sequence[int]) -> tuple[Node, Node]:
@@ -67,15 +68,15 @@ def real_diagonal(x: Node) -> Node:
     return cast(on_diagonal(Real()(x)), x.type.dtype)
 
 
-def mirrored(x: Node, lower: bool = True) -> Node:
-    """Return the Hermitian matrix that one triangle of x states; the diagonal is made real."""
-    part = triangle(x, lower, strict=True)
+def mirrored(x: Node) -> Node:
+    """Return the Hermitian matrix that the lower triangle states; the diagonal is made real."""
+    part = lower_triangle(x, strict=True)
     return part + adjoint(part) + real_diagonal(x)
 
 
-def unmirrored(g: Node, lower: bool = True) -> Node:
+def unmirrored(g: Node) -> Node:
     """Return the adjoint of `mirrored`: the cotangent of the triangle."""
-    return triangle(g + adjoint(g), lower, strict=True) + real_diagonal(g)
+    return lower_triangle(g + adjoint(g), strict=True) + real_diagonal(g)
 
 
 def hermitian_part(x: Node) -> Node:
@@ -83,22 +84,18 @@ def hermitian_part(x: Node) -> Node:
     return (x + adjoint(x)) * 0.5
 
 
-class Hermitian(Composite):
-    """The Hermitian matrix that the lower triangle states, or the upper one.
+class Hermitian(Identity):
+    """Returns its operand, of which one triangle will be read as a Hermitian matrix.
 
-    Its derivative is that of (x + adjoint of x) / 2, so gradients of functions of it are Hermitian
-    too: they do not depend on which triangle was read.
+    Its derivative is that of (x + adjoint of x) / 2, so gradients of functions of a Hermitian
+    matrix are Hermitian too: they do not depend on which triangle is read.
     """
 
-    lower: bool = True
     factors = fixed_factor_rule("... _ _ -> ... _ _")
 
     def infer(self, x: Type) -> Type:
         check_matrices(self, x, square=True)
         return x
-
-    def expand(self, x: Node) -> Node:
-        return mirrored(x, self.lower)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [hermitian_part(g)]
@@ -108,6 +105,4 @@ class Hermitian(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(3, 3),)
-        yield cls(False), (complexes(2, 3, 3),)
-        yield cls(), (real(0, 2, 2),)
+        yield from [(cls(), (x,)) for x in (real(3, 3), complexes(2, 3, 3), real(0, 2, 2))]

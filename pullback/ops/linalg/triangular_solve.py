@@ -39,7 +39,7 @@ class TriangularSolve(LinearSolve, MatrixKernel):
     def on_cpu(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
         # Both operands as they are in memory: by columns, they are the transposes.
         (made,) = b.lapack(
-            "trsm", swapped(b, a), swapped(b, rhs), out=(swapped_type(out),), side="R",
+            "trsm", a, swapped(b, rhs), out=(swapped_type(out),), by_rows=(0,), side="R",
             uplo="U" if self.lower else "L", trans_x=self.trans,
             diag="U" if self.unit_diagonal else "N",
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import ShapeError
+from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType, dtype, float64
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, less, where
@@ -32,7 +32,8 @@ class GammaSlope(Composite):
     batch = batch_along
 
     def infer(self, a: Type, x: Type) -> Type:
-        check_elementwise_kind(same_dtype(self.title, a, x), self.kinds)
+        if self.kinds:
+            check_elementwise_kind(same_dtype(self.title, a, x), self.kinds)
         if a.shape != x.shape:
             raise ShapeError(f"operands must have the same shape, got {a} and {x}", code="E3001")
         return x
@@ -40,13 +41,7 @@ class GammaSlope(Composite):
     def expand(self, a: Node, x: Node) -> Node:
         given = x.type
         a, x = (_slope_column(cast(v, float64)) for v in (a, x))
-        nodes, weights = _slope_quadrature(given.dtype)
-        psi, below = digamma(a), less(x, a)
-        # Each side is computed where it is used, and at x = a elsewhere.
-        left, right = where(below, x, a), where(below, a, x)
-        lower = _slope_lower(a, left, psi, nodes) * weights
-        upper = _slope_upper(a, right, psi, nodes) * weights
-        total = TABLE["Sum"]((given.rank,), False)(where(below, -lower, upper))
+        total = _slope_of_log(a, x, None, given)
         return cast(TABLE["Reshape"](given.shape)(x) * total, given.dtype)
 
     @classmethod
@@ -58,11 +53,45 @@ class GammaSlope(Composite):
         yield cls(), (real(4, low=0.02, high=0.1), real(4, salt=1, low=0.001, high=0.3))
 
 
-def _slope_lower(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
+class LogGammaSlope(GammaSlope):
+    """The same for the logarithm y = log(x) in f64, also where x is too small for it: dy/da."""
+
+    kinds = ""
+
+    def infer(self, a: Type, x: Type) -> Type:
+        if same_dtype(self.title, a, x) is not float64:
+            raise DTypeError(f"operands must be f64, got {a} and {x}", code="E2005")
+        return super().infer(a, x)
+
+    def expand(self, a: Node, y: Node) -> Node:  # type: ignore[override]
+        given = y.type
+        a, y = (_slope_column(cast(v, float64)) for v in (a, y))
+        return cast(_slope_of_log(a, exp(y), y, given), given.dtype)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (positive(6), real(6, salt=1))
+        yield cls(), (np.array(40.0), np.array(3.6))
+        yield cls(), (real(2, 2, low=0.02, high=0.1), real(2, 2, salt=1, low=-900.0, high=-3.0))
+
+
+def _slope_of_log(a: Node, x: Node, log_x: Node | None, given: Type) -> Node:
+    """Return the derivative of log(x), for columns a, x and log(x) if that is known."""
+    nodes, weights = _slope_quadrature(given.dtype)
+    psi, below = digamma(a), less(x, a)
+    # Each side is computed where it is used, and at x = a elsewhere.
+    left, right = where(below, x, a), where(below, a, x)
+    log_left = log(left) if log_x is None else where(below, log_x, log(a))
+    lower = _slope_lower(a, left, log_left, psi, nodes) * weights
+    upper = _slope_upper(a, right, psi, nodes) * weights
+    return TABLE["Sum"]((given.rank,), False)(where(below, -lower, upper))
+
+
+def _slope_lower(a: Node, x: Node, log_x: Node, psi: Node, nodes: Node) -> Node:
     """Return the integral from 0 to x, with t = x exp(-y), divided by x**a exp(-x)."""
     scale = stop_gradient(reciprocal((a - x) + minimum(x, sqrt(x))))
     y = scale * nodes
-    return (log(x) - y - psi) * exp(-(a * y) - x * expm1(-y)) * scale
+    return (log_x - y - psi) * exp(-(a * y) - x * expm1(-y)) * scale
 
 
 def _slope_upper(a: Node, x: Node, psi: Node, nodes: Node) -> Node:

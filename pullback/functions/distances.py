@@ -1,0 +1,134 @@
+"""Distances between points, and vectors of a given length."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.errors import ArgumentError, ShapeError
+from pullback.functions.arguments import Tensor, axis_of, float_arguments, float_node
+from pullback.functions.arithmetic import abs as absolute
+from pullback.functions.composed import composed
+from pullback.functions.reductions import sum
+from pullback.functions.shape import expand_dims
+from pullback.functions.statistics import norm
+from pullback.functions.where_take import clip, take, where
+from pullback.lazy.tensor import wrap
+from pullback.typing import ArrayLike
+
+
+@composed
+def cdist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
+    """Return the distance of each row of x [..., m, d] from each row of y [..., n, d], [..., m, n].
+
+    It is the p-norm of their difference; for p = 0 the number of coordinates that differ.
+
+    >>> pb.cdist([[0.0, 0.0], [3.0, 0.0]], [[0.0, 4.0]]).tolist()
+    [[4.0], [5.0]]
+    """
+    a, b = map(wrap, float_arguments(x, y))
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
+        given = f"got {a._node.type} and {b._node.type}"
+        raise ShapeError(f"needs points [..., m, d] and [..., n, d], {given}")
+    return _length(expand_dims(a, -2) - expand_dims(b, -3), p)
+
+
+@composed
+def pdist(x: ArrayLike, p: float = 2.0) -> Tensor:
+    """Return the distances of all pairs of rows of a matrix, as a vector: first those of row 0.
+
+    >>> pb.pdist([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]).tolist()
+    [3.0, 4.0, 5.0]
+    """
+    a = wrap(float_node(x))
+    if a.ndim != 2:
+        raise ShapeError(f"needs a matrix, got {a._node.type}")
+    first, second = np.triu_indices(a.shape[0], 1)
+    return _length(take(a, first, 0) - take(a, second, 0), p)
+
+
+@composed
+def pairwise_distance(
+    x: ArrayLike, y: ArrayLike, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False
+) -> Tensor:
+    """Return the p-norm of x - y + eps along the last axis.
+
+    >>> pb.pairwise_distance([[3.0, 0.0]], [[0.0, 4.0]], eps=0.0).tolist()
+    [5.0]
+    """
+    a, b = map(wrap, float_arguments(x, y))
+    return _length(a - b + eps, p, keepdims=keepdims)
+
+
+@composed
+def dist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
+    """Return the p-norm of all elements of x - y.
+
+    >>> pb.dist([3.0, 0.0], [0.0, 4.0]).item()
+    5.0
+    """
+    a, b = map(wrap, float_arguments(x, y))
+    return _length((a - b).reshape(-1), p)
+
+
+@composed
+def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angle between vectors along an axis; lengths are at least `eps`.
+
+    >>> round(pb.cosine_similarity([1.0, 1.0], [2.0, 2.0]).item(), 4)
+    1.0
+    """
+    a, b = map(wrap, float_arguments(x, y))
+    a, b = a + b * 0, b + a * 0 if a.shape != b.shape else b
+    a, b = (normalize(v, 2.0, axis, eps) for v in (a, b))
+    return sum(a * b, axis=axis)
+
+
+@composed
+def normalize(x: ArrayLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor:
+    """Return vectors along an axis divided by their p-norm, which counts as at least `eps`.
+
+    >>> pb.normalize([3.0, 4.0]).tolist()
+    [0.6000..., 0.8...]
+    """
+    a = wrap(float_node(x))
+    length = _length(a, p, axis, keepdims=True)
+    return a / clip(length, eps, None)
+
+
+@composed
+def renorm(x: ArrayLike, p: float, axis: int, maxnorm: float) -> Tensor:
+    """Return x with slices along an axis scaled down to a p-norm of at most `maxnorm`.
+
+    >>> pb.renorm([[3.0, 4.0], [0.5, 0.0]], 2.0, 0, 1.0).tolist()
+    [[0.6000..., 0.8...], [0.5, 0.0]]
+    """
+    a = wrap(float_node(x))
+    place = axis_of("renorm", axis, a.ndim)
+    if p <= 0 or maxnorm < 0:
+        raise ArgumentError(f"p must be positive, maxnorm not negative, got {p} and {maxnorm}")
+    others = tuple(i for i in range(a.ndim) if i != place)
+    length = _length(a, p, others, keepdims=True)
+    large = length > maxnorm
+    return where(large, a * (maxnorm / where(large, length + 1e-7, 1)), a)
+
+
+def _length(
+    x: Tensor, p: float, axis: int | tuple[int, ...] = -1, keepdims: bool = False
+) -> Tensor:
+    """The p-norm along axes, for every p; 0 counts the elements that are not 0."""
+    if math.isnan(p):
+        raise ArgumentError("p must not be NaN")
+    if p == 0:
+        return sum((x != 0).astype(x.dtype.real), axis=axis, keepdims=keepdims)
+    if not x.size:
+        return sum(absolute(x), axis=axis, keepdims=keepdims)
+    if p > 0 or p == -math.inf:
+        return norm(x, axis=axis, keepdims=keepdims, ord=p)
+    return sum(absolute(x) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+
+
+__all__ = [
+    "cdist", "cosine_similarity", "dist", "normalize", "pairwise_distance", "pdist", "renorm",
+]  # fmt: skip

@@ -1,0 +1,69 @@
+"""Reading and replacing the elements that a mask selects."""
+
+from __future__ import annotations
+
+from pullback.errors import DTypeError
+from pullback.functions.arguments import Tensor, as_tensor
+from pullback.functions.composed import composed
+from pullback.functions.cumulative import cumulative_sum
+from pullback.functions.data_types import astype
+from pullback.functions.shape import broadcast_shapes, flatten, shaped, spread
+from pullback.functions.where_take import take, where
+from pullback.graph.dtypes import bool_, int64
+from pullback.typing import ArrayLike
+
+
+@composed
+def masked_fill(x: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Tensor:
+    """Return x with `value` where the mask is true; the result has the dtype of x.
+
+    >>> pb.masked_fill([1.0, 2.0, 3.0], [True, False, False], 0).tolist()
+    [0.0, 2.0, 3.0]
+    """
+    x, mask = as_tensor(x), _mask(mask)
+    return where(mask, astype(value, x.dtype), x)
+
+
+@composed
+def masked_select(x: ArrayLike, mask: ArrayLike) -> Tensor:
+    """Return the elements where the mask is true, as a vector; x and the mask broadcast.
+
+    The mask decides the shape of the result, so its values are read.
+
+    >>> pb.masked_select([[1.0, 2.0], [3.0, 4.0]], [True, False]).tolist()
+    [1.0, 3.0]
+    """
+    x, mask = as_tensor(x), _mask(mask)
+    shape = broadcast_shapes(x.shape, mask.shape)
+    return flatten(spread(x, shape))[flatten(spread(mask, shape))]
+
+
+@composed
+def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
+    """Return x with the elements of `source`, one after the other, where the mask is true.
+
+    `source` must have at least as many elements as the mask has true ones.
+
+    >>> pb.masked_scatter([0, 0, 0, 0], [True, False, True, True], [7, 8, 9]).tolist()
+    [7, 0, 8, 9]
+    """
+    x, mask = as_tensor(x), _mask(mask)
+    shape = broadcast_shapes(x.shape, mask.shape)
+    x, mask = spread(x, shape), spread(mask, shape)
+    values = flatten(astype(source, x.dtype))
+    if not x.size or not values.size:
+        return where(mask, x, x)
+    chosen = flatten(mask)
+    places = where(chosen, cumulative_sum(astype(chosen, int64), axis=0) - 1, 0)
+    return where(mask, shaped(take(values, places), shape), x)
+
+
+def _mask(mask: ArrayLike) -> Tensor:
+    found = as_tensor(mask)
+    if found.dtype is not bool_:
+        hint = "Compare it with something, as in mask != 0."
+        raise DTypeError(f"the mask must be bool, got {found._node.type}", hint=hint)
+    return found
+
+
+__all__ = ["masked_fill", "masked_scatter", "masked_select"]

@@ -1,0 +1,149 @@
+"""Functions as NumPy calls them, where pullback has other defaults, another name, or none.
+
+Their parameters have NumPy's names. A function that pullback has with the same meaning under the
+same name needs no entry here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import functions
+from pullback.lazy.hooks import hooks
+from pullback.lazy.tensor import Tensor
+
+Function = Callable[..., Any]
+
+
+def _flat(x: Any) -> Tensor:
+    return functions.reshape(x, (-1,))
+
+
+def _with_axis_default(f: Function, default: int | None) -> Function:
+    """`f` as NumPy has it: flattened for `axis=None`, and with another default for `axis`."""
+    signature = inspect.signature(f)
+    parameters = [
+        p.replace(default=default) if name == "axis" else p
+        for name, p in signature.parameters.items()
+    ]
+    signature = signature.replace(parameters=parameters)
+
+    @functools.wraps(f)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.arguments["axis"] is None:
+            first = next(iter(bound.arguments))
+            bound.arguments |= {first: _flat(bound.arguments[first]), "axis": 0}
+        return f(*bound.args, **bound.kwargs)
+
+    apply.__signature__ = signature  # type: ignore[attr-defined]
+    return apply
+
+
+def _size(a: Any, axis: Any = None) -> int:
+    if axis is None:
+        return a.size
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
+
+
+def _dot(a: Any, b: Any) -> Tensor:
+    if not np.ndim(a) or not np.ndim(b):
+        return functions.multiply(a, b)
+    a, b = functions.asarray(a), functions.asarray(b)
+    return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
+
+
+def _linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None
+) -> Tensor:
+    return functions.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+
+
+def _where(condition: Any, *branches: Any) -> Any:
+    return functions.where(condition, *branches) if branches else functions.nonzero(condition)
+
+
+def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """NumPy gives the places of the cuts, pullback the sizes of the parts."""
+    x = functions.asarray(ary)
+    if np.ndim(indices_or_sections) == 0:
+        return functions.split(x, indices_or_sections, axis=axis)
+    around = (slice(None),) * (axis % x.ndim)
+    places = [None, *[int(i) for i in indices_or_sections], None]
+    return [x[(*around, slice(*pair))] for pair in itertools.pairwise(places)]
+
+
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
+    return functions.matrix_trace(a, offset, axis1, axis2, dtype)
+
+
+def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
+    new = functions.broadcast_to(functions.asarray(src), dst.shape)
+    return dst._update(functions.where(where, new, dst), "np.copyto")
+
+
+def _result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    known = [x.dtype.numpy if isinstance(x, Tensor) else x for x in arrays_and_dtypes]
+    return np.result_type(*known)
+
+
+def _linalg_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The norm of a vector or of a matrix, by the number of axes."""
+    x = functions.asarray(x)
+    axes = tuple(axis) if isinstance(axis, Sequence) else () if axis is None else (axis,)
+    if ord is None:
+        return functions.norm(x, axis=axes or None, keepdims=keepdims)
+    if len(axes) == 1 or (not axes and x.ndim == 1):
+        return functions.norm(x, axis=axes or None, keepdims=keepdims, ord=ord)
+    rows, columns = axes or (0, 1)
+    moved = functions.moveaxis(x, (rows, columns), (-2, -1))
+    found = hooks.namespace.linalg.matrix_norm(moved, ord=ord)
+    kept = tuple(sorted(i % x.ndim for i in (rows, columns)))
+    return functions.expand_dims(found, kept) if keepdims else found
+
+
+def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    linalg = hooks.namespace.linalg
+    return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
+
+
+def _qr(a: Any, mode: str = "reduced") -> Any:
+    linalg = hooks.namespace.linalg
+    return linalg.qr(a)[1] if mode == "r" else linalg.qr(a, mode=mode)
+
+
+# By the name that NumPy has them under, with the module if that is not numpy itself
+ADAPTED: dict[str, Function] = {
+    "shape": lambda a: a.shape,
+    "ndim": lambda a: a.ndim,
+    "size": _size,
+    "iscomplexobj": lambda x: x.dtype.is_complex,
+    "isrealobj": lambda x: not x.dtype.is_complex,
+    "result_type": _result_type,
+    "copy": functions.positive,
+    "copyto": _copyto,
+    "ravel": _flat,
+    "dot": _dot,
+    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
+    "linspace": _linspace,
+    "where": _where,
+    "split": _split,
+    "trace": _trace,
+    "divmod": lambda x1, x2: (functions.floor_divide(x1, x2), functions.remainder(x1, x2)),
+    "cumsum": _with_axis_default(functions.cumulative_sum, None),
+    "cumprod": _with_axis_default(functions.cumulative_prod, None),
+    "sort": _with_axis_default(functions.sort, -1),
+    "argsort": _with_axis_default(functions.argsort, -1),
+    "take": _with_axis_default(functions.take, None),
+    "linalg.norm": _linalg_norm,
+    "linalg.svd": _svd,
+    "linalg.qr": _qr,
+}

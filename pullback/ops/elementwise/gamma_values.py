@@ -1,0 +1,49 @@
+"""The gamma function itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pullback.ops.elementwise.error_functions import horner_series
+from pullback.ops.elementwise.functions import equal, guarded, less, where
+from pullback.ops.elementwise.gamma_functions import (
+    LGAMMA_NEAR_2,
+    Digamma,
+    GammaFamily,
+    stirling_rest,
+)
+from pullback.ops.elementwise.special_base import exp_series, from_integer, sine_of_pi
+from pullback.ops.prelude import Node, op_functions
+
+exp, power, absolute = op_functions("Exp", "Pow", "Abs")
+maximum, minimum = op_functions("Maximum", "Minimum")
+
+
+class Gamma(GammaFamily):
+    """The gamma function; NaN at negative integers, inf at 0.0 and -inf at -0.0."""
+
+    def expand(self, x: Node) -> Node:
+        left = less(x, 0)
+        right = gamma_of_positive(absolute(x))
+        other = -math.pi / (x * sine_of_pi(x) * right)
+        other = where(equal(from_integer(x), 0), np.nan, other)
+        return where(left, other, where(equal(x, 0), 1 / x, right))
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: guarded(out, Digamma()(x)),)
+
+
+def gamma_of_positive(z: Node) -> Node:
+    """Return gamma(z) for z > 0."""
+    # one or two steps of the recurrence lead to [1.5, 3]
+    steps = where(less(z, 0.5), z * (z + 1), where(less(z, 1.5), z, 1))
+    offset = where(less(z, 0.5), z, where(less(z, 1.5), z - 1, minimum(z, 3) - 2))
+    near = exp(horner_series(LGAMMA_NEAR_2, offset) * offset) / steps
+    y = minimum(maximum(z, 3), 200)
+    root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
+    # XLA would make one exponential out of two
+    rest = exp_series(stirling_rest(y), math.sqrt(2 * math.pi))
+    far = root * (exp(-y) * rest) * root
+    return where(less(z, 3), near, where(equal(z, z), far, z))

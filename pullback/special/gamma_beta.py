@@ -1,0 +1,177 @@
+"""The gamma function, the beta function and what is built from them."""
+
+from __future__ import annotations
+
+import math
+
+from pullback.errors import ArgumentError
+from pullback.functions.arguments import Tensor, apply, float_node, integer, literal
+from pullback.functions.factory import float_unary
+from pullback.functions.special import digamma, lgamma, polygamma
+from pullback.graph.arguments import validated
+from pullback.lazy.operators import node_of
+from pullback.lazy.tensor import wrap
+from pullback.ops.elementwise.beta_functions import Beta, BetaLn, Binom
+from pullback.ops.elementwise.float_bits import CopySign
+from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma
+from pullback.ops.elementwise.gamma_values import Gamma
+from pullback.ops.elementwise.incomplete_beta import BetaInc
+from pullback.ops.elementwise.incomplete_gamma import GammaInc, GammaIncC
+from pullback.ops.elementwise.select import Where
+from pullback.special.operands import special
+from pullback.typing import ArrayLike
+
+gamma = float_unary(
+    "gamma", Gamma, "Gamma function; infinite at 0 and NaN at negative integers.", "5.0 -> 24.0"
+)
+gammaln = float_unary(
+    "gammaln", Lgamma, "Logarithm of the absolute value of the gamma function.", "5.0 -> 3.178..."
+)
+psi = float_unary("psi", Digamma, "Derivative of `gammaln`, the digamma function.",
+                  "1.0 -> -0.577...")  # fmt: skip
+
+
+def gammasgn(x: ArrayLike) -> Tensor:
+    """Return the sign of the gamma function, 1 or -1; NaN at negative integers.
+
+    >>> pb.special.gammasgn([2.0, -0.5, -1.5, -1.0]).tolist()
+    [1.0, -1.0, 1.0, nan]
+    """
+    a = wrap(float_node(x))
+    below = a.floor()
+    one = literal(1, a.dtype)
+    odd = (below * literal(0.5, a.dtype)).floor() * literal(2, a.dtype) != below
+    made = _chosen(a == below, literal(math.nan, a.dtype), _chosen(odd, -one, one))
+    made = _chosen(a > literal(0, a.dtype), one, made)
+    at_zero = apply(CopySign, one._node, node_of(a))
+    made = _chosen(a == literal(0, a.dtype), at_zero, made)
+    return _chosen(a != a, a, made)
+
+
+@validated
+def multigammaln(a: ArrayLike, d: int) -> Tensor:
+    """Return the logarithm of the multivariate gamma function of dimension d.
+
+    It is NaN unless a > (d - 1) / 2.
+
+    >>> round(pb.special.multigammaln(3.0, 2).item(), 4)
+    1.5502
+    """
+    count = integer("special.multigammaln", d, "d")
+    if count < 1:
+        raise ArgumentError(f"d must be 1 or more, got {count}", op="special.multigammaln")
+    x = wrap(float_node(a))
+    made = literal(count * (count - 1) / 4 * math.log(math.pi), x.dtype)
+    for j in range(count):
+        made = made + special("multigammaln", Lgamma(), x - literal(j / 2, x.dtype))
+    inside = x > literal((count - 1) / 2, x.dtype)
+    return _chosen(inside, made, literal(math.nan, x.dtype))
+
+
+def beta(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Return the beta function, gamma(a) * gamma(b) / gamma(a + b).
+
+    >>> pb.special.beta(1.0, 4.0).item()
+    0.25
+    """
+    return special("beta", Beta(), a, b)
+
+
+def betaln(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Return the logarithm of the absolute value of `beta`, also where that underflows.
+
+    >>> round(pb.special.betaln(200.0, 200.0).item(), 3)
+    -278.642
+    """
+    return special("betaln", BetaLn(), a, b)
+
+
+def gammainc(a: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the regularized lower incomplete gamma function.
+
+    It is the integral of t**(a-1) * exp(-t) from 0 to x, divided by gamma(a), for a >= 0 and
+    x >= 0. It has derivatives of any order with respect to both arguments.
+
+    >>> round(pb.special.gammainc(1.0, 1.0).item(), 4)
+    0.6321
+    """
+    return special("gammainc", GammaInc(), a, x)
+
+
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the regularized upper incomplete gamma function, 1 - gammainc(a, x).
+
+    >>> round(pb.special.gammaincc(1.0, 30.0).item() * 1e14, 4)
+    9.3576
+    """
+    return special("gammaincc", GammaIncC(), a, x)
+
+
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the regularized incomplete beta function.
+
+    It is the integral of t**(a-1) * (1-t)**(b-1) from 0 to x, divided by beta(a, b), for positive
+    a and b and x in [0, 1]. It has derivatives of any order with respect to all arguments.
+
+    >>> pb.special.betainc(2.0, 2.0, 0.5).item()
+    0.5
+    """
+    return special("betainc", BetaInc(), a, b, x)
+
+
+@validated
+def factorial(n: ArrayLike, exact: bool = False) -> Tensor:
+    """Return gamma(n + 1), 0 for negative n.
+
+    >>> pb.special.factorial([0, 4, -1]).tolist()
+    [1.0, 24.0, 0.0]
+    """
+    refuse_exact("factorial", exact)
+    x = wrap(float_node(n))
+    made = special("factorial", Gamma(), x + literal(1, x.dtype))
+    return _chosen(x < literal(0, x.dtype), literal(0, x.dtype), made)
+
+
+def binom(x: ArrayLike, y: ArrayLike) -> Tensor:
+    """Return the binomial coefficient x over y, of real numbers.
+
+    >>> pb.special.binom(5.0, 2.0).item()
+    10.0
+    """
+    return special("binom", Binom(), x, y)
+
+
+@validated
+def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Tensor:
+    """Return the number of ways to choose k of N things; 0 unless 0 <= k <= N.
+
+    With `repetition`, a thing may be chosen more than once.
+
+    >>> pb.special.comb(5, [2, 6]).tolist()
+    [10.0, 0.0]
+    """
+    refuse_exact("comb", exact)
+    count, chosen = wrap(float_node(N)), wrap(float_node(k))
+    if repetition:
+        count = count + chosen - literal(1, count.dtype)
+    made = special("comb", Binom(), count, chosen)
+    zero = literal(0, made.dtype)
+    inside = (chosen >= zero) & (count >= chosen) & (count >= zero)
+    return _chosen(inside, made, zero)
+
+
+def refuse_exact(name: str, exact: bool) -> None:
+    """Raise if exact integers are asked for: tensors hold numbers of 64 bits."""
+    if exact:
+        what = "exact must be False, got True: the elements of a tensor have at most 64 bits"
+        raise ArgumentError(what, op=f"special.{name}", hint=f"Write math.{name} for an int.")
+
+
+def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return apply(Where, node_of(condition), node_of(x), node_of(y))
+
+
+__all__ = [
+    "beta", "betainc", "betaln", "binom", "comb", "digamma", "factorial", "gamma", "gammainc",
+    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "polygamma", "psi",
+]  # fmt: skip
