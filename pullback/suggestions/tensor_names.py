@@ -30,11 +30,10 @@ _WRITTEN = {
     "var_mean": "x.var(), x.mean()", "logdet": "pb.linalg.slogdet(x)[1]",
     "equal": "bool(pb.all(x == y))",
     # indices
-    "compress": "x[mask]", "gather": "pb.take_along_axis(x, indices, axis)",
-    "scatter": "x.at[indices].set(values)", "scatter_add": "x.at[indices].add(values)",
-    "index_put": "x.at[indices].set(values)", "index_fill": "x.at[indices].set(value)",
-    "index_copy": "x.at[indices].set(values)", "put": "x.at[indices].set(values)",
-    "masked_scatter": "x.at[mask].set(values)", "choose": "pb.take_along_axis(choices, x, axis)",
+    "gather": "pb.take_along_axis(x, indices, axis)", "scatter": "x.at[indices].set(values)",
+    "scatter_add": "x.at[indices].add(values)", "index_put": "x.at[indices].set(values)",
+    "index_fill": "x.at[indices].set(value)", "index_copy": "x.at[indices].set(values)",
+    "put": "x.at[indices].set(values)", "masked_scatter": "x.at[mask].set(values)",
     # derivatives
     "data": "x.detach() to read, x.assign(value) to write", "grad_fn": "pb.trace(f, x)",
     "retain_grad": "pb.vjp and pb.grad give derivatives of intermediate values.",
