@@ -24,7 +24,9 @@ SEED ?= 1
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
+# Tests start many processes: they need not compile the package each time.
 test: .venv/ready
+	$(BIN)/python -m compileall -q pullback
 	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
 
 long: .venv/ready
