@@ -91,6 +91,7 @@ def measure(
                     print(f"{case.name:14} {key[0]} {engine:9} {k} {error:8.2f} {where}")
     return made
 
+
 PAGE = """# Accuracy
 
 The largest errors of elementwise functions, in units of the last place (ulp): the distance between
@@ -134,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the page, and fail if a function exceeds its limits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path)
-    parser.add_argument("--points", type=int, default=1500)
+    parser.add_argument("--points", type=int, default=800)
     given = parser.parse_args(arguments)
     rows, failed = [], []
     with mp.workprec(BITS):

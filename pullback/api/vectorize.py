@@ -55,7 +55,7 @@ def vectorize(
         )
     f = function("vectorize", pyfunc, "pyfunc")
     core = None if signature is None else _parse_signature(signature)
-    left_out = frozenset(excluded or ())
+    left_out = _excluded_names(excluded)
 
     @functools.wraps(f)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
@@ -75,6 +75,16 @@ def vectorize(
     if doc is not None:
         vectorized.__doc__ = doc
     return vectorized
+
+
+def _excluded_names(excluded: Any) -> frozenset[int | str]:
+    """Positions and names of arguments that are passed on unchanged."""
+    names = () if excluded is None else excluded
+    several = isinstance(names, Collection) and not isinstance(names, str)
+    if not several or not all(isinstance(name, (int, str)) for name in names):
+        what = "excluded must be a set of positions and names"
+        raise ArgumentError(f"{what}, got {shown(excluded)}", op="vectorize")
+    return frozenset(names)
 
 
 def _parse_signature(signature: str) -> CoreDimensions:

@@ -71,7 +71,7 @@ from pullback.lazy import foreign_names, methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
-from pullback.lazy.torch_methods import TorchMethods
+from pullback.lazy.torch_names import TorchNames
 
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
@@ -82,5 +82,5 @@ if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `_
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
-methods.bind_methods(hooks.functions, methods.Methods, TorchMethods)
+methods.bind_methods(hooks.functions, methods.Methods, TorchNames)
 foreign_names.add_foreign_names(hooks.functions.__all__)

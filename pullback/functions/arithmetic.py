@@ -57,14 +57,14 @@ minimum: BinaryFunction = binary(
     "minimum", Minimum, "Smaller of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [1, 2]",
 )  # fmt: skip
-hypot = float_binary(
+hypot: BinaryFunction = float_binary(
     "hypot", Hypot, "Length of the vector (x1, x2), without overflow.", "3.0, 4.0 -> 5.0"
 )
-copysign = float_binary(
+copysign: BinaryFunction = float_binary(
     "copysign", CopySign, "Magnitude of the first with the sign of the second.",
     "[1.0, 2.0], [-0.0, 3.0] -> [-1.0, 2.0]",
 )  # fmt: skip
-nextafter = float_binary(
+nextafter: BinaryFunction = float_binary(
     "nextafter", NextAfter, "The float next to the first in the direction of the second.",
     "1.0, 2.0 -> 1.0000001...",
 )  # fmt: skip

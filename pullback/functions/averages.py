@@ -10,6 +10,7 @@ from pullback.functions.arguments import (
     axes_argument,
     float_arguments,
     float_node,
+    operands,
     ordered_axes,
 )
 from pullback.functions.complex_parts import complex, conj, imag, real
@@ -99,6 +100,8 @@ def cov(
     """
     if ddof is not None:
         integer("cov", ddof, "ddof")
+    if y is not None:
+        m, y = map(wrap, operands(as_tensor(m), as_tensor(y)))
     x = _variables("cov", m, rowvar, dtype)
     if y is not None:
         x = concat([x, _variables("cov", y, rowvar, dtype)])

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import Tensor, as_tensor, literal, operands
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.index_grids import index_in_mode
 from pullback.functions.joining import stack
+from pullback.functions.known_values import tensor_sequence
 from pullback.functions.reductions import any as any_of
-from pullback.functions.shape import broadcast_arrays
+from pullback.functions.shape import broadcast_arrays, spread
 from pullback.functions.where_take import where
 from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import bool_
@@ -31,19 +32,22 @@ def select(
     >>> pb.select([x < 2, x > 3], [x, x * 10], 7).tolist()
     [0, 1, 7, 7, 40]
     """
-    conditions = list(sequence("select", condlist, "condlist"))
-    choices = list(sequence("select", choicelist, "choicelist"))
+    conditions = tensor_sequence("select", condlist, "condlist")
+    if isinstance(choicelist, (list, tuple)):  # numbers take the dtype of the others
+        tensor_sequence("select", choicelist, "choicelist")
+        choices = list(choicelist)
+    else:
+        choices = tensor_sequence("select", choicelist, "choicelist")
     if len(conditions) != len(choices) or not choices:
         got = f"{len(conditions)} and {len(choices)}"
         message = f"needs as many conditions as choices, at least one, got {got}"
         raise ArgumentError(message, op="select")
     *options, result = map(wrap, operands(*choices, default))
     for i, condition in reversed(list(enumerate(conditions))):
-        mask = as_tensor(condition)
-        if mask.dtype is not bool_:
-            message = f"condition {i} must be bools, got {mask._node.type}"
+        if condition.dtype is not bool_:
+            message = f"condlist must have bools, condition {i} is {condition._node.type}"
             raise ArgumentError(message, op="select")
-        result = where(mask, options[i], result)
+        result = where(condition, options[i], result)
     return result
 
 
@@ -59,7 +63,7 @@ def choose(
     >>> pb.choose([2, 0, 1], [[1, 2, 3], [10, 20, 30], [100, 200, 300]]).tolist()
     [100, 2, 30]
     """
-    options = [as_tensor(c) for c in sequence("choose", choices, "choices")]
+    options = tensor_sequence("choose", choices, "choices")
     if not options:
         raise ArgumentError("choices must contain at least one tensor", op="choose")
     number = index_in_mode("choose", x, len(options), mode)
@@ -90,7 +94,7 @@ def piecewise(
         got = f"{len(masks)} conditions and {len(functions)} functions"
         message = f"needs one function for each condition, and perhaps one more, got {got}"
         raise ArgumentError(message, op="piecewise")
-    result = literal(0, x.dtype)
+    result = spread(literal(0, x.dtype), x.shape)
     for mask, f in zip(masks, functions):
         value = f(x, *args, **kw) if callable(f) else f
         result = where(mask, astype(value, x.dtype), result)
@@ -105,7 +109,12 @@ def _piecewise_conditions(x: Tensor, condlist: Any) -> list[Tensor]:
         items = list(as_tensor(condlist))
     elif single and x.ndim:
         items = [items]
-    return [astype(mask, bool_) for mask in items]
+    masks = [astype(mask, bool_) for mask in items]
+    if any(mask.shape != x.shape for mask in masks):
+        shapes = [list(mask.shape) for mask in masks]
+        message = f"condlist must have masks of the shape {list(x.shape)}, got {shapes}"
+        raise ShapeError(message, op="piecewise")
+    return masks
 
 
 __all__ = ["choose", "piecewise", "select"]

@@ -62,7 +62,7 @@ isfinite: UnaryFunction = unary(
     "isfinite", IsFinite, "Whether each element is neither infinite nor NaN.",
     "[1.0, pb.inf] -> [True, False]",
 )  # fmt: skip
-signbit = unary(
+signbit: UnaryFunction = unary(
     "signbit", SignBit, "Whether the sign of each element is minus, also that of -0.0.",
     "[1.0, -0.0] -> [False, True]",
 )  # fmt: skip

@@ -21,11 +21,14 @@ def composed(f: F) -> F:
 
     A function that calls one of the user does not use it: its ops and errors are the user's.
     """
-    checked = validated(f)
+    checked: Any = None  # made at the first call: importing pullback needs few of them
     name = f.__name__
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal checked
+        if checked is None:
+            checked = validated(f)
         if thread.user_line is not None:  # called by another such function
             return checked(*args, **kwargs)
         thread.user_line = line = user_line(name)

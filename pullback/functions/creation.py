@@ -56,6 +56,13 @@ def from_array(array: np.ndarray) -> Tensor:
     return _created("tensor", array.shape, kind, lambda: array, None, None)
 
 
+def from_formula(
+    op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray]
+) -> Tensor:
+    """Return a tensor whose value NumPy makes when it is needed."""
+    return _created(op, shape, dtype, lambda: make().astype(dtype.numpy), None, None)
+
+
 def _created(
     op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray],
     recorded: Callable[[], Tensor] | None, device: str | None,
@@ -235,7 +242,7 @@ def arange(
         positions = record(Iota((count,), 0, int64), ())
         return (positions * literal(step, int64) + literal(first, int64)).astype(wanted)
 
-    if whole and not exact and count:  # NumPy would compute in i64
+    if whole and not exact and 0 < count < MOST:  # NumPy would compute in i64
         if wanted.is_integer and not _created_fits(wanted, first, first + (count - 1) * step):
             raise DTypeError(f"{first} to {last} do not fit into {wanted}", op="arange")
         return _created(

@@ -1,6 +1,6 @@
 """Exponentials and logarithms."""
 
-from pullback.functions.factory import UnaryFunction, float_binary, float_unary
+from pullback.functions.factory import BinaryFunction, UnaryFunction, float_binary, float_unary
 from pullback.ops.elementwise import exponential as ops
 
 exp: UnaryFunction = float_unary(
@@ -18,7 +18,7 @@ log2: UnaryFunction = float_unary(
 log10: UnaryFunction = float_unary(
     "log10", ops.Log10, "Base-10 logarithm of each element.", "1.0 -> 0.0"
 )
-logaddexp = float_binary(
+logaddexp: BinaryFunction = float_binary(
     "logaddexp", ops.LogAddExp, "log(exp(x1) + exp(x2)), without overflow.", "0.0, 0.0 -> 0.6931..."
 )
 logistic = float_unary(

@@ -25,7 +25,7 @@ from pullback.functions.complex_parts import complex, imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype, bitcast, finfo
 from pullback.functions.exponentials import logaddexp
-from pullback.functions.factory import binary, float_unary
+from pullback.functions.factory import BinaryFunction, binary, float_unary
 from pullback.functions.rounding import trunc
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, complex128, float64, int32, int64
@@ -37,7 +37,7 @@ from pullback.ops.elementwise.division import Rem
 from pullback.ops.elementwise.rounding import Round
 from pullback.typing import ArrayLike
 
-fmod = binary(
+fmod: BinaryFunction = binary(
     "fmod", Rem, "Remainder of truncated division; it has the sign of the dividend.",
     "[7, -7], 4 -> [3, -3]",
 )  # fmt: skip

@@ -10,7 +10,15 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, float_node, integer, literal, node
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    float_node,
+    integer,
+    literal,
+    node,
+    operands,
+)
 from pullback.functions.composed import composed
 from pullback.functions.creation import linspace, ones
 from pullback.functions.data_types import astype
@@ -94,7 +102,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     >>> pb.digitize([0.5, 1.0, 7.0], [0.0, 1.0, 5.0]).tolist()
     [1, 2, 3]
     """
-    edges = as_tensor(bins)
+    x, edges = map(wrap, operands(as_tensor(x), as_tensor(bins)))
     if edges.ndim != 1:
         message = f"bins must be a vector, got {edges._node.type}"
         raise ShapeError(message, op="digitize", code="E3002")
@@ -136,6 +144,9 @@ def histogram_bin_edges(
     >>> pb.histogram_bin_edges([1.0, 3.0], bins=2).tolist()
     [1.0, 2.0, 3.0]
     """
+    x = as_tensor(x)
+    if weights is not None:
+        _summed_weights("histogram_bin_edges", x, weights)
     x = flatten(x)
     weights = None if weights is None else as_tensor(weights)
     return _shown_edges(x, _bin_edges("histogram_bin_edges", x, bins, range, weights), bins)
@@ -186,6 +197,7 @@ def _are_edges(bins: Bins) -> bool:
 
 def _bin_numbers(x: Tensor, edges: Tensor) -> Tensor:
     """The number of each element's bin, from 1; 0 and the last number are outside."""
+    x, edges = map(wrap, operands(x, edges))
     number = insertion_points(edges, x, True)
     return where(x == edges[-1], edges.size - 1, number)
 

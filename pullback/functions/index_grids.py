@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
+from pullback.errors import ArgumentError, IndexOutOfRange, OutOfMemory, ShapeError
 from pullback.functions.arguments import Tensor, as_tensor, node, one_or_many, shape_of
 from pullback.functions.composed import composed
-from pullback.functions.creation import arange, from_array, linspace, meshgrid
+from pullback.functions.creation import arange, from_array, linspace, meshgrid, ones
 from pullback.functions.data_types import astype, result_type
 from pullback.functions.joining import stack
-from pullback.functions.known_values import known_values
+from pullback.functions.known_values import known_values, tensor_sequence
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sorting import nonzero
 from pullback.functions.take_modes import indices_within
@@ -24,6 +24,9 @@ from pullback.lazy.host_reads import read
 from pullback.lazy.record import record
 from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, DTypeLike, Shape
+
+_MOST_DIMENSIONS = 1000
+_MOST_INDICES = 2**36  # elements of a matrix whose triangle is listed
 
 
 @composed
@@ -99,7 +102,10 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     [[0, 1], [0, 1]]
     """
     (size,) = shape_of("diag_indices", n)
-    return tuple([arange(size) for _ in range(max(ndim, 0))])
+    if not 0 <= ndim <= _MOST_DIMENSIONS:
+        message = f"ndim must be from 0 to {_MOST_DIMENSIONS}, got {ndim}"
+        raise ArgumentError(message, op="diag_indices")
+    return tuple([arange(size) for _ in range(ndim)])
 
 
 @composed
@@ -140,7 +146,13 @@ def _triangle_indices(
     op: str, n: int, k: int, m: int | None, inside: Callable[[Any, Any], np.ndarray]
 ) -> tuple[Tensor, Tensor]:
     rows, columns = shape_of(op, (n, n if m is None else m))
-    found = np.nonzero(inside(np.arange(rows)[:, None], np.arange(columns)))
+    too_large = OutOfMemory(f"there is not enough memory for shape {[rows, columns]}", op=op)
+    if rows * columns > _MOST_INDICES:
+        raise too_large
+    try:
+        found = np.nonzero(inside(np.arange(rows)[:, None], np.arange(columns)))
+    except MemoryError:
+        raise too_large from None
     return from_array(found[0]), from_array(found[1])
 
 
@@ -181,7 +193,7 @@ def mask_indices(n: int, mask_func: Callable[..., Tensor], k: int = 0) -> tuple[
     """
     (size,) = shape_of("mask_indices", n)
     mask = function("mask_indices", mask_func, "mask_func")
-    return nonzero(mask(from_array(np.ones((size, size), np.int64)), k))
+    return nonzero(mask(ones((size, size), dtype=int64), k))
 
 
 @composed
@@ -213,8 +225,13 @@ def ravel_multi_index(
     [5, 0]
     """
     sizes = shape_of("ravel_multi_index", dims)
-    parts = list(sequence("ravel_multi_index", multi_index, "multi_index"))
-    modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
+    if isinstance(multi_index, (list, tuple)):  # known values are checked at once
+        tensor_sequence("ravel_multi_index", multi_index, "multi_index")
+        parts: list[Any] = list(multi_index)
+    else:
+        parts = tensor_sequence("ravel_multi_index", multi_index, "multi_index")
+    given = sequence("ravel_multi_index", (mode,) if isinstance(mode, str) else mode, "mode")
+    modes = list(given) * (len(sizes) if isinstance(mode, str) else 1)
     if len(parts) != len(sizes) or len(modes) != len(sizes):
         got = f"{len(parts)} indices and {len(modes)} modes"
         message = f"needs an index and a mode for each of {len(sizes)} dimensions, got {got}"

@@ -15,6 +15,7 @@ from pullback.functions.arguments import (
     ordered_axes,
 )
 from pullback.functions.arithmetic import remainder
+from pullback.functions.complex_parts import real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.histograms import insertion_points
@@ -48,8 +49,9 @@ def interp(
         raise ShapeError(
             f"xp and fp must be vectors of the same size, not 0, got {got}", op="interp"
         )
-    at, points = map(wrap, float_arguments(at, points))
-    values = wrap(float_node(values))
+    at, points, values = map(wrap, float_arguments(at, points, values))
+    if values.dtype.is_complex:
+        at, points = real(at), real(points)
     if period is not None:
         if not period:
             raise ArgumentError("period must not be 0", op="interp")

@@ -10,9 +10,9 @@ from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, on
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
+from pullback.functions.known_values import tensor_sequence
 from pullback.functions.shape import flatten
 from pullback.functions.sorting import argsort, sort
-from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import complex64, complex128, float64
 from pullback.typing import ArrayLike, Shape
 
@@ -59,7 +59,7 @@ def lexsort(keys: Sequence[ArrayLike] | Tensor, axis: int = -1) -> Tensor:
     >>> pb.lexsort(([2, 1, 1], [0, 1, 0])).tolist()
     [2, 0, 1]
     """
-    tensors = [as_tensor(k) for k in sequence("lexsort", keys, "keys")]
+    tensors = tensor_sequence("lexsort", keys, "keys")
     if not tensors or any(t.shape != tensors[0].shape for t in tensors):
         shown = ", ".join(str(t._node.type) for t in tensors)
         message = f"needs keys of the same shape, at least one, got {shown or 'none'}"

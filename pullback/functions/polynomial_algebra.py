@@ -26,6 +26,8 @@ from pullback.lazy.tensor import wrap
 from pullback.ops.linalg.eig import Eigvals
 from pullback.typing import ArrayLike
 
+_MOST_INTEGRALS = 1000
+
 
 def _coefficients(op: str, *polynomials: ArrayLike) -> list[Tensor]:
     """Coefficients as vectors of the same dtype; a number is a polynomial of degree 0."""
@@ -119,8 +121,8 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
     >>> pb.polyint([6.0, 2.0], k=5.0).tolist()
     [3.0, 2.0, 5.0]
     """
-    if m < 0:
-        raise ArgumentError(f"m must not be negative, got {m}", op="polyint")
+    if not 0 <= m <= _MOST_INTEGRALS:
+        raise ArgumentError(f"m must be from 0 to {_MOST_INTEGRALS}, got {m}", op="polyint")
     (a,) = (flatten(wrap(n)) for n in float_arguments(*_coefficients("polyint", p)))
     constants = zeros(m, dtype=a.dtype) if k is None else flatten(astype(k, a.dtype))
     if constants.size == 1:

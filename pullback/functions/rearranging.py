@@ -64,9 +64,9 @@ def resize(x: ArrayLike, new_shape: Shape) -> Tensor:
     [[1, 2], [3, 1]]
     """
     x, shape = as_tensor(x), shape_of("resize", new_shape)
-    size = math.prod(shape)
+    size, none = math.prod(shape), zeros(shape, dtype=x.dtype)  # raises if it is too large
     if not x.size or not size:
-        return zeros(shape, dtype=x.dtype)
+        return none
     flat = flatten(x)
     if size > x.size:
         times = -(-size // x.size)

@@ -8,7 +8,7 @@ from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, dtype_or, number
 from pullback.functions.arithmetic import pow
 from pullback.functions.composed import composed
-from pullback.functions.creation import arange, from_array, linspace
+from pullback.functions.creation import arange, from_formula, linspace
 from pullback.functions.data_types import astype, result_type
 from pullback.functions.shape import moveaxis, shaped
 from pullback.functions.where_take import where
@@ -33,8 +33,10 @@ def logspace(
     ends = [number(v) for v in (start, stop, base)]
     kind = _scale_dtype("logspace", dtype, ends)
     if all(type(v) in NUMBERS for v in ends):
-        made = np.logspace(ends[0], ends[1], num, endpoint, ends[2])
-        return from_array(made.astype(kind.numpy))
+        first, last, root = ends
+        return from_formula(
+            "logspace", (num,), kind, lambda: np.logspace(first, last, num, endpoint, root)
+        )
     wide = _wide_dtype(ends)
     first, last, root = (astype(v, wide) for v in ends)
     powers = linspace(first, last, num, endpoint=endpoint, dtype=wide)
@@ -60,7 +62,10 @@ def geomspace(
             raise ArgumentError(
                 f"start and stop must not be 0, got {start} and {stop}", op="geomspace"
             )
-        return from_array(np.geomspace(ends[0], ends[1], num, endpoint).astype(kind.numpy))
+        first, last = ends
+        return from_formula(
+            "geomspace", (num,), kind, lambda: np.geomspace(first, last, num, endpoint)
+        )
     first, last = (astype(v, _wide_dtype(ends)) for v in ends)
     steps = max(num - 1 if endpoint else num, 1)
     index = shaped(arange(num, dtype=float64), (num,) + (1,) * max(first.ndim, last.ndim))

@@ -12,12 +12,16 @@ from pullback.ops.elementwise.spherical import Sinc
 from pullback.typing import ArrayLike
 
 erf: UnaryFunction = float_unary("erf", Erf, "Error function of each element.", "0.0 -> 0.0")
-erfc = float_unary("erfc", Erfc, "1 - erf(x), accurate for large x.", "0.0 -> 1.0")
-erfinv = float_unary("erfinv", ErfInv, "Inverse of the error function.", "0.0 -> 0.0")
-lgamma = float_unary(
+erfc: UnaryFunction = float_unary("erfc", Erfc, "1 - erf(x), accurate for large x.", "0.0 -> 1.0")
+erfinv: UnaryFunction = float_unary(
+    "erfinv", ErfInv, "Inverse of the error function.", "0.0 -> 0.0"
+)
+lgamma: UnaryFunction = float_unary(
     "lgamma", Lgamma, "Logarithm of the absolute value of the gamma function.", "5.0 -> 3.178..."
 )
-digamma = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.577...")
+digamma: UnaryFunction = float_unary(
+    "digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.577..."
+)
 
 
 @validated

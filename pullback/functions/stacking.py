@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, integer
+from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, integer, operands
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
+from pullback.functions.known_values import tensor_sequence
 from pullback.functions.shape import shaped
-from pullback.graph.arguments import sequence
 from pullback.lazy.host_reads import read
+from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, DTypeLike, Shape
+
+_MOST_PARTS = 10**6  # each is a tensor
 
 
 def _of_rank_1(x: Tensor) -> Tensor:
@@ -114,10 +117,10 @@ def column_stack(arrays: Sequence[ArrayLike] | Tensor) -> Tensor:
 
 
 def _stack_parts(op: str, arrays: Sequence[ArrayLike] | Tensor) -> list[Tensor]:
-    parts = [as_tensor(x) for x in sequence(op, arrays, "arrays")]
+    parts = tensor_sequence(op, arrays, "arrays")
     if not parts:
         raise ArgumentError("arrays must contain at least one tensor", op=op)
-    return parts
+    return [wrap(x) for x in operands(*parts)]
 
 
 def _stacked(parts: list[Tensor], axis: int, dtype: DTypeLike | None) -> Tensor:
@@ -131,7 +134,7 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Tensor:
     >>> pb.append([[1, 2]], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
-    return concat([as_tensor(x), as_tensor(values)], axis=axis)
+    return concat([wrap(v) for v in operands(as_tensor(x), as_tensor(values))], axis=axis)
 
 
 @composed
@@ -230,7 +233,7 @@ def _split_parts(op: str, x: Tensor, sections: Any, axis: int, equal: bool = Tru
         cuts = [0, *[integer(op, c, "an index") for c in sections], n]
     else:
         count = integer(op, sections, "the number of parts")
-        if count < 1 or (equal and n % count):
+        if not 1 <= count <= _MOST_PARTS or (equal and n % count):
             what = "equal parts" if equal else "parts"
             message = f"axis {axis} of {x._node.type} cannot be split into {count} {what}"
             raise ShapeError(message, op=op)

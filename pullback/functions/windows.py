@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.functions.arguments import Tensor
 from pullback.functions.composed import composed
-from pullback.functions.creation import from_array
+from pullback.functions.creation import from_formula
 from pullback.lazy.settings import current
 
 
@@ -19,7 +19,7 @@ def bartlett(M: int) -> Tensor:
     >>> pb.bartlett(5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    return _window(np.bartlett, M)
+    return _window("bartlett", np.bartlett, M)
 
 
 @composed
@@ -29,7 +29,7 @@ def blackman(M: int) -> Tensor:
     >>> pb.blackman(5)[2].item()
     1.0
     """
-    return _window(np.blackman, M)
+    return _window("blackman", np.blackman, M)
 
 
 @composed
@@ -39,7 +39,7 @@ def hamming(M: int) -> Tensor:
     >>> pb.hamming(3).tolist()
     [0.07999..., 1.0, 0.07999...]
     """
-    return _window(np.hamming, M)
+    return _window("hamming", np.hamming, M)
 
 
 @composed
@@ -49,7 +49,7 @@ def hanning(M: int) -> Tensor:
     >>> pb.hanning(5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    return _window(np.hanning, M)
+    return _window("hanning", np.hanning, M)
 
 
 @composed
@@ -59,12 +59,13 @@ def kaiser(M: int, beta: float) -> Tensor:
     >>> pb.kaiser(3, 0.0).tolist()
     [1.0, 1.0, 1.0]
     """
-    return _window(lambda n: np.kaiser(n, float(beta)), M)
+    return _window("kaiser", lambda n: np.kaiser(n, float(beta)), M)
 
 
-def _window(formula: Callable[[int], np.ndarray], count: int) -> Tensor:
+def _window(op: str, formula: Callable[[int], np.ndarray], count: int) -> Tensor:
     """A window in the default dtype, computed in f64."""
-    return from_array(formula(count).astype(current().default_dtype.numpy))
+    dtype, size = current().default_dtype, max(count, 0)
+    return from_formula(op, (size,), dtype, lambda: formula(size))
 
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]

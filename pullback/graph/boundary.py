@@ -167,7 +167,7 @@ def publish(module: str) -> None:
     names = vars(sys.modules[module])
     load = names.get("__getattr__")  # loads names at their first use
     for name in names["__all__"]:
-        if not name.startswith("_") and isinstance(names.get(name), FunctionType):
+        if isinstance(names.get(name), FunctionType):
             publish_function(names, name)
 
     def __getattr__(name: str) -> Any:

@@ -61,6 +61,10 @@ def _dot(a: Any, b: Any) -> Tensor:
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
+def _apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
+    return hooks.namespace.apply_along_axis(func1d, axis, arr, *args, **kwargs)
+
+
 def _linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None
 ) -> Tensor:
@@ -134,6 +138,8 @@ ADAPTED: dict[str, Function] = {
     "dot": _dot,
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
     "linspace": _linspace,
+    "apply_along_axis": _apply_along_axis,
+    "apply_over_axes": lambda func, a, axes: hooks.namespace.apply_over_axes(func, a, axes),
     "where": _where,
     "split": _split,
     "trace": _trace,

@@ -96,9 +96,9 @@ def asarray(
 def _asarray_on_device(
     data: ArrayLike, dtype: DTypeLike | None, device: str, copy: bool | None
 ) -> Tensor:
-    placement("tensor", device)  # raises if there is none
+    place = placement("tensor", device)  # raises if there is none
     made = asarray(data, dtype, copy=copy)
-    if copy is False and made.device == device:
+    if copy is False and made.sharding is place:
         return made
     if copy is False:
         raise _must_copy(f"the data is on {made.device}, not on {device}")

@@ -27,6 +27,7 @@ from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
 from pullback.lazy.torch_methods import TorchMethods
+from pullback.lazy.torch_names import TorchNames
 
 if TYPE_CHECKING:
     from pullback.sharding.spec import Sharding
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 
 @public_methods
-class Tensor(Operators, Methods, TorchMethods, CastMethods, InPlaceMethods, ForeignNames):
+class Tensor(
+    Operators, Methods, TorchMethods, TorchNames, CastMethods, InPlaceMethods, ForeignNames
+):
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb

@@ -13,7 +13,7 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import flag, integer
 from pullback.graph.boundary import public_methods
 from pullback.lazy.hooks import hooks
-from pullback.lazy.methods import functions, one_or_many_for_method
+from pullback.lazy.methods import one_or_many_for_method
 
 if TYPE_CHECKING:
     from pullback.functions.sorting import TopKResult
@@ -26,26 +26,6 @@ class TorchMethods:
     """What PyTorch's users write after a tensor and a point."""
 
     __slots__ = ()
-
-    # functions under the names that PyTorch's methods have
-    bmm = functions.matmul
-    clamp = functions.clip
-    clone = functions.positive
-    contiguous = functions.contiguous
-    eq = functions.equal
-    ge = functions.greater_equal
-    gt = functions.greater
-    le = functions.less_equal
-    lt = functions.less
-    mm = functions.matmul
-    movedim = functions.moveaxis
-    mul = functions.multiply
-    mv = functions.matmul
-    ne = functions.not_equal
-    neg = functions.negative
-    repeat_interleave = functions.repeat
-    swapdims = functions.swapaxes
-    unbind = functions.unstack
 
     def dim(self) -> int:
         """Return the number of dimensions.

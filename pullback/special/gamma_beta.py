@@ -7,7 +7,7 @@ import math
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, apply, float_node, integer, literal
 from pullback.functions.factory import float_unary
-from pullback.functions.special import digamma, lgamma, polygamma
+from pullback.functions.special import digamma, lgamma
 from pullback.graph.arguments import validated
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
@@ -33,6 +33,8 @@ psi = float_unary("psi", Digamma, "Derivative of `gammaln`, the digamma function
 
 def gammasgn(x: ArrayLike) -> Tensor:
     """Return the sign of the gamma function, 1 or -1; NaN at negative integers.
+
+    It is constant between them, so its derivative is 0.
 
     >>> pb.special.gammasgn([2.0, -0.5, -1.5, -1.0]).tolist()
     [1.0, -1.0, 1.0, nan]
@@ -173,5 +175,5 @@ def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 __all__ = [
     "beta", "betainc", "betaln", "binom", "comb", "digamma", "factorial", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "polygamma", "psi",
+    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi",
 ]  # fmt: skip

@@ -41,6 +41,24 @@ def eval_chebyu(n: ArrayLike, x: ArrayLike) -> Tensor:
     return _polynomial("eval_chebyu", n, x, lambda x: 2 * x, lambda k, x, p, q: 2 * x * p - q)
 
 
+def eval_chebyv(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the Chebyshev polynomial of the third kind of degree `n` at x.
+
+    >>> pb.special.eval_chebyv([0, 1, 2], 0.5).tolist()
+    [1.0, 0.0, -1.0]
+    """
+    return _polynomial("eval_chebyv", n, x, lambda x: 2 * x - 1, lambda k, x, p, q: 2 * x * p - q)
+
+
+def eval_chebyw(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the Chebyshev polynomial of the fourth kind of degree `n` at x.
+
+    >>> pb.special.eval_chebyw([0, 1, 2], 0.5).tolist()
+    [1.0, 2.0, 1.0]
+    """
+    return _polynomial("eval_chebyw", n, x, lambda x: 2 * x + 1, lambda k, x, p, q: 2 * x * p - q)
+
+
 def eval_sh_chebyt(n: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the Chebyshev polynomial of the first kind of degree `n` at 2 x - 1.
 
@@ -57,6 +75,24 @@ def eval_sh_chebyu(n: ArrayLike, x: ArrayLike) -> Tensor:
     [3.0, -1.0, 3.0]
     """
     return eval_chebyu(n, 2 * wrap(float_node(x)) - 1)
+
+
+def eval_sh_chebyv(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the Chebyshev polynomial of the third kind of degree `n` at 2 x - 1.
+
+    >>> pb.special.eval_sh_chebyv(1, [0.0, 0.5, 1.0]).tolist()
+    [-3.0, -1.0, 1.0]
+    """
+    return eval_chebyv(n, 2 * wrap(float_node(x)) - 1)
+
+
+def eval_sh_chebyw(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the Chebyshev polynomial of the fourth kind of degree `n` at 2 x - 1.
+
+    >>> pb.special.eval_sh_chebyw(1, [0.0, 0.5, 1.0]).tolist()
+    [-1.0, 1.0, 3.0]
+    """
+    return eval_chebyw(n, 2 * wrap(float_node(x)) - 1)
 
 
 def eval_legendre(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -145,6 +181,7 @@ def _degrees(op: str, n: ArrayLike) -> np.ndarray:
 
 
 __all__ = [
-    "eval_chebyt", "eval_chebyu", "eval_hermite", "eval_hermitenorm", "eval_laguerre",
-    "eval_legendre", "eval_sh_chebyt", "eval_sh_chebyu", "eval_sh_legendre",
+    "eval_chebyt", "eval_chebyu", "eval_chebyv", "eval_chebyw", "eval_hermite", "eval_hermitenorm",
+    "eval_laguerre", "eval_legendre", "eval_sh_chebyt", "eval_sh_chebyu", "eval_sh_chebyv",
+    "eval_sh_chebyw", "eval_sh_legendre",
 ]  # fmt: skip

@@ -1,10 +1,14 @@
-"""The zeta functions of Riemann and Hurwitz."""
+"""The zeta functions of Riemann and Hurwitz, and derivatives of the digamma function."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pullback.functions.arguments import Tensor, apply, float_arguments, float_node, literal
+from pullback.functions.special import digamma
+from pullback.functions.special import polygamma as polygamma_of_order
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.gamma_values import Gamma
@@ -50,4 +54,21 @@ def _riemann_zeta(x: Tensor) -> Tensor:
     return apply(Where, left._node, node_of(mirrored), node_of(right))
 
 
-__all__ = ["zeta"]
+def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the derivative of `digamma` of the order `n`, which may be a tensor of integers.
+
+    >>> round(pb.special.polygamma(1, 1.0).item(), 4)
+    1.6449
+    >>> pb.special.polygamma([0, 1], [1.0, 2.0]).numpy().round(4)
+    array([-0.5772,  0.6449], dtype=float32)
+    """
+    if np.ndim(n) == 0:  # type: ignore[arg-type]
+        return polygamma_of_order(n, x)  # type: ignore[arg-type]  # it checks for an integer
+    orders, y = map(wrap, float_arguments(x, n)[::-1])
+    one = literal(1, y.dtype)
+    sign = apply(Where, node_of(orders % 2 == 0), node_of(-one), node_of(one))
+    above = sign * special("polygamma", Gamma(), orders + one) * zeta(orders + one, y)
+    return apply(Where, node_of(orders == 0), node_of(digamma(y)), node_of(above))
+
+
+__all__ = ["polygamma", "zeta"]

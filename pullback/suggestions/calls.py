@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ _SYNONYMS = {
     "max": ("high", "maxval"), "minval": ("low",), "maxval": ("high",), "low": ("minval",),
     "high": ("maxval",), "mean": ("loc",), "std": ("scale",), "loc": ("mean",), "scale": ("std",),
     "p": ("ord", "probability"), "ord": ("p",), "constant_values": ("value",),
-    "fill_value": ("value",), "value": ("fill_value",), "stride": ("strides",),
+    "fill_value": ("value",), "value": ("fill_value", "constant_values"), "stride": ("strides",),
     "kernel": ("filters",), "weight": ("filters",), "name": ("axis_name",),
 }  # fmt: skip
 # What to do if an argument is no integer
@@ -35,6 +36,17 @@ INTEGER_HINTS = {
     "concat": "Write pb.concat([x, y]): the tensors are one argument.",
     "stack": "Write pb.stack([x, y]): the tensors are one argument.",
 }
+# Keywords that need more than another name, for functions with a parameter, and what to write
+_KEYWORD_HINTS = {
+    "unbiased": ("correction", "Write correction=1 for unbiased=True, and 0 for unbiased=False."),
+    "out": ("", "Results are new tensors: write y = f(...), or y[...] = f(...) to change y."),
+}
+# Functions that return values and indices in PyTorch, and what gives the indices here
+_PAIRS = {
+    "max": "argmax", "min": "argmin", "sort": "argsort", "cummax": "return_indices=True",
+    "cummin": "return_indices=True",
+}  # fmt: skip
+
 # What to do if the argument of a function that takes functions is none
 FUNCTION_HINTS = {
     "trace": "It records the program of a function. The sum of a diagonal is pb.linalg.trace(x).",
@@ -66,7 +78,7 @@ def refuse_arguments(
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for name in kwargs:
         if name not in named:
-            hint = _meant(name, named, kwargs)
+            hint = _meant(op.rpartition(".")[2], name, named, kwargs)
             what = f"there is no argument {name!r}; the arguments are {known}"
             return ArgumentError(what, op=op, hint=hint)
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -94,7 +106,7 @@ def called_name(f: Callable[..., Any]) -> tuple[str, bool]:
     name = f.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__")
     first = next(iter(inspect.signature(f, follow_wrapped=False).parameters), "")
     prefix = f"{module}." if module in _PREFIXES else ""
-    name = name.replace("Methods.", "Tensor.")
+    name = re.sub(r"\w*Methods\.", "Tensor.", name)
     return f"{prefix}{name}", first == "self"
 
 
@@ -110,8 +122,14 @@ def _one_argument(names: list[str], args: Sequence[Any]) -> str | None:
     return None
 
 
-def _meant(name: str, known: list[str], given: dict[str, Any]) -> str | None:
+def _meant(function: str, name: str, known: list[str], given: dict[str, Any]) -> str | None:
     """What to write instead of an unknown keyword."""
+    if name in _KEYWORD_HINTS and _KEYWORD_HINTS[name][0] in ("", *known):
+        return _KEYWORD_HINTS[name][1]
+    if name in ("dim", "keepdim") and function in _PAIRS:
+        ours = {"dim": "axis", "keepdim": "keepdims"}[name]
+        pair = f"The result is the values alone: {_PAIRS[function]} gives the indices."
+        return f"Write {ours}=... instead of {name}=... {pair}"
     free = [k for k in known if k not in given]
     meant = [k for k in _SYNONYMS.get(name, ()) if k in free]
     meant = meant or difflib.get_close_matches(name, free, 1, 0.6)

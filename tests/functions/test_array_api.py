@@ -165,6 +165,7 @@ def test_copies_are_made_as_asked():
     for same in (
         pb.asarray(x), pb.asarray(x, copy=False), pb.astype(x, x.dtype, copy=False),
         pb.from_dlpack(x, copy=False), pb.asarray(x, device=x.device, copy=False),
+        pb.from_dlpack(x, device="cpu", copy=False),
     ):  # fmt: skip
         assert same is x
     assert pb.reshape(x, (2, 1), copy=False).shape == x.reshape(2, 1, copy=True).shape == (2, 1)

@@ -227,7 +227,7 @@ def test_they_run_inside_transforms() -> None:
         (lambda: pb.deg2rad(Z), DTypeError, "deg2rad: needs real elements"),
         (lambda: pb.isneginf(Z), DTypeError, "isneginf: needs real elements"),
         (lambda: pb.select([A > 0], []), ArgumentError, "select: needs as many conditions"),
-        (lambda: pb.select([A], [A]), ArgumentError, "select: condition 0 must be bools"),
+        (lambda: pb.select([A], [A]), ArgumentError, "select: condlist must have bools"),
         (lambda: pb.choose([0, 2], [V[:2], V[:2]]), IndexOutOfRange, "choose: index 2 is out"),
         (lambda: pb.piecewise(A, [A > 0], []), ArgumentError, "piecewise: needs one function"),
         (lambda: pb.geomspace(0, 1), ArgumentError, "geomspace: start and stop must not be 0"),

@@ -127,7 +127,7 @@ def test_mistakes_are_explained(engine):
             pb.zeros(3, device="cpu:9")
         for wrong in ("float32", "cpu:x", 3, "tpu:0"):
             with pytest.raises(pb.errors.ArgumentError, match="a device is a platform and"):
-                x.to(wrong)
+                x.to_device(wrong)
         with pytest.raises(pb.errors.ArgumentError, match="while a derivative needs it"):
             pb.grad(lambda x: x.to("cpu:2").sum())(x)
         with pytest.raises(pb.errors.ArgumentError, match="inside a function that is traced"):

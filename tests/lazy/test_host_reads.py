@@ -39,7 +39,7 @@ REFUSED = {
     "assignment to an array": assigned,
     "dlpack": lambda x: np.from_dlpack(x),
     "pickle": lambda x: pickle.loads(pickle.dumps(x)),
-    "a function that pullback lacks": lambda x: np.i0(x),
+    "a function that pullback lacks": lambda x: np.emath.sqrt(x),
     "arange": lambda x: pb.arange(x[0], 5.0),
 }
 
@@ -211,8 +211,8 @@ def test_explicit_reads_in_a_graph_of_backward_are_free(f):
 def test_numpy_functions_in_a_graph_of_backward_are_refused():
     w = pb.tensor(X, requires_grad=True)
     for x in (w, w * 2):
-        with told(GradientCut, TypeError, "np.i0"):
-            np.i0(x)
+        with told(GradientCut, TypeError, "np.sqrt"):
+            np.emath.sqrt(x)
 
 
 # -- placeholders ---------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ for call in """{CALLS}""".split("\\n"):
             got = eval(call) if call else None
         if call:
             assert isinstance(got, (pb.Tensor, float)) or np.ndim(want) == 0, type(got)
-            np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6, atol=1e-6)
     except Exception as error:
         print(call, "->", repr(error)[:300])
 '''

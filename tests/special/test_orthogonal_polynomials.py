@@ -13,11 +13,21 @@ NAMES = pb.special.orthogonal_polynomials.__all__
 X = np.linspace(-1.5, 2.5, 9)
 
 
+def expected(name, n, x):
+    """SciPy lacks the third and fourth kinds, differences and sums of those of the second."""
+    if name.startswith("eval_sh_cheby") and name[-1] in "vw":
+        return expected(name.replace("sh_", ""), n, 2 * x - 1)
+    if name[-1] not in "vw":
+        return getattr(special, name)(n, x)
+    u, before = special.eval_chebyu(n, x), special.eval_chebyu(n - 1, x) * (n > 0)
+    return u - before if name[-1] == "v" else u + before
+
+
 def test_values(engine):
     degrees = np.array([[0], [1], [2], [7], [12]])
     found = pb.evaluate({n: getattr(pb.special, n)(degrees, X) for n in NAMES})
     for name in NAMES:
-        wanted = getattr(special, name)(degrees, X)
+        wanted = expected(name, degrees, X)
         np.testing.assert_allclose(found[name].numpy(), wanted, rtol=1e-9, atol=1e-9, err_msg=name)
 
 

@@ -106,10 +106,18 @@ def test_functions_with_an_order():
         got = pb.special.iv(n, x).numpy(), pb.special.ive(n, 10 * x).numpy()
         np.testing.assert_allclose(got[0], sp.iv(n, x), rtol=1e-13)
         np.testing.assert_allclose(got[1], sp.ive(n, 10 * x), rtol=1e-13)
+    for n in (1, 2, 7, 20):
+        y = np.array([0.0, 1e-8, 0.3, 0.69, 0.8, 5.0, 80.0, INF, NAN, -1.0])
+        np.testing.assert_allclose(pb.special.expn(n, y).numpy(), sp.expn(n, y), rtol=1e-13)
+    np.testing.assert_allclose(pb.special.exp1(y).numpy(), sp.exp1(y), rtol=1e-13)
+    np.testing.assert_allclose(pb.special.expn(0, y[1:7]).numpy(), sp.expn(0, y[1:7]), rtol=1e-13)
     for n in (0, 1, 4):
         y = x[2:]
         got = pb.special.polygamma(n, y).numpy()
         np.testing.assert_allclose(got, sp.polygamma(n, y), rtol=1e-13)
+    orders = np.arange(y.size) % 4
+    got = pb.special.polygamma(orders, y).numpy()
+    np.testing.assert_allclose(got, sp.polygamma(orders, y), rtol=1e-13)
     a = np.array([2.5, 7.0, 40.0])
     got = pb.special.multigammaln(a, 3).numpy()
     np.testing.assert_allclose(got, [sp.multigammaln(v, 3) for v in a], rtol=1e-14)

@@ -21,6 +21,11 @@ class Box:
 
 CALLS = {
     "dim": (lambda: pb.sum(X, dim=0), "sum:", "'dim'", "Write axis=... instead of dim=..."),
+    "pair": (lambda: X.max(dim=0), "Write axis=", "argmax gives the indices"),
+    "out": (lambda: pb.sum(X, out=X), "Results are new tensors"),
+    "unbiased": (lambda: pb.std(X, unbiased=True), "Write correction=1 for unbiased=True"),
+    "pad": (lambda: pb.pad(X, 1, value=2.0), "Write constant_values=... instead of value="),
+    "of PyTorch": (lambda: X.unsqueeze(axis=0), "Tensor.unsqueeze:", "Write dim=..."),
     "keepdim": (lambda: X.mean(keepdim=True), "mean:", "Write keepdims=..."),
     "typing error": (lambda: pb.softmax(X, axs=0), "softmax:", "Write axis=..."),
     "too many": (lambda: pb.softmax(X, 0, 1, 2), "softmax:", "at most 2", "got 4", "x, axis"),

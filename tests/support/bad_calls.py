@@ -114,13 +114,27 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.compile", "static_argnames"): lambda v: v in ([], {}),
     ("pb.linalg.block_diag", "arrays"): lambda v: v == 3 or v == [],
     ("pb.isdtype", "kind"): lambda v: v == ("float32",),
+    ("pb.block", "arrays"): lambda v: v == 3,
+    ("pb.choose", "choices"): lambda v: v == [[1, 2], [3]],
+    ("pb.mask_indices", "k"): lambda v: isinstance(v, int),
+    ("pb.vectorize", "excluded"): lambda v: v == {},
+    ("pb.vectorize", "otypes"): lambda v: v == ("float32",),
+    **{
+        (f"pb.{name}", "sections"): lambda v: v == (-2,)
+        for name in ("array_split", "dsplit", "hsplit", "vsplit")
+    },
+    ("pb.partition", "kth"): lambda v: v in (-2, (-2,)),
+    ("pb.argpartition", "kth"): lambda v: v in (-2, (-2,)),
     ("pb.meshgrid", "arrays"): lambda v: v == [],
     ("pb.pad", "pad_width"): lambda v: v == {},
     ("pb.pad", "constant_values"): lambda v: v == [[1, 2], [3]],
-    ("Tensor.index_add", "source"): lambda v: isinstance(v, (int, float, list)),
+    **{
+        (f"{owner}.index_{name}", "source"): lambda v: isinstance(v, (int, float, complex, list))
+        for owner in ("pb", "Tensor")
+        for name in ("add", "copy", "reduce")
+    },
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
-    ("pb.block", "arrays"): lambda v: v == 3,
     ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.partition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.tril", "k"): lambda v: isinstance(v, int),
@@ -177,7 +191,8 @@ BY_KIND: dict[str, Callable[[], Any]] = {
     "array": x, "count": lambda: 2, "size": lambda: (2, 3), "axis": lambda: 0,
     "dtype": lambda: "float32", "number": lambda: 1.0, "text": lambda: "d",
     "function": lambda: total, "mesh": mesh, "spec": lambda: pb.P(), "module": module,
-    "arrays": lambda: [x(), x()], "sequence": lambda: (0, 1), "tree": vector, "anything": vector,
+    "arrays": lambda: [x(), x()], "index": lambda: [0, 1], "sequence": lambda: (0, 1),
+    "tree": vector, "anything": vector,
 }  # fmt: skip
 
 
@@ -199,6 +214,10 @@ def _hvp() -> dict[str, Any]:
 
 def _step(carry: Any, v: Any) -> Any:
     return carry + v.sum(), v
+
+
+def _bytes() -> pb.Tensor:
+    return pb.tensor([1, 2], dtype="uint8")
 
 
 # Functions of square matrices
@@ -302,6 +321,31 @@ GOOD: dict[str, dict[str, Any]] = {
     "Tensor.new_zeros": {"size": 2}, "Tensor.new_ones": {"size": 2},
     "Tensor.to": {"args": "cpu:0"},
     **{f"Tensor.logical_{name}": {"x2": whole} for name in ("and", "or", "xor")},
+    "pb.apply_along_axis": {"func1d": lambda: total, "args": None, "axis": 0},
+    "pb.apply_over_axes": {"func": lambda: pb.sum, "axes": (0,)},
+    "pb.fromfunction": {"f": lambda: pb.add}, "pb.mask_indices": {"mask_func": lambda: pb.triu},
+    "pb.vectorize": {"pyfunc": lambda: total},
+    "pb.partition": {"kth": 1}, "pb.argpartition": {"kth": 1}, "pb.bincount": {"x": [1, 2]},
+    "pb.choose": {"x": [0, 1], "choices": lambda: [[1, 2], [3, 4]]},
+    "pb.compress": {"condition": [1, 0], "x": vector}, "pb.delete": {"obj": 0},
+    "pb.insert": {"obj": 0, "values": 1.0}, "pb.digitize": {"bins": vector},
+    "pb.diag_indices_from": {"x": square}, "pb.dsplit": {"x": image, "sections": 2},
+    "pb.hsplit": {"sections": 3}, "pb.vsplit": {"sections": 2}, "pb.array_split": {"sections": 2},
+    "pb.gcd": {"x1": whole, "x2": whole}, "pb.lcm": {"x1": whole, "x2": whole},
+    "pb.gradient": {"varargs": 1.0}, "pb.interp": {"xp": vector, "fp": vector},
+    "pb.ix_": {"vectors": [0, 1]}, "pb.ldexp": {"x2": 2}, "pb.packbits": {"x": whole},
+    "pb.unpackbits": {"x": _bytes}, "pb.matvec": {"x2": vector}, "pb.vecmat": {"x1": vector,
+    "x2": lambda: x().T}, "pb.place": {"mask": lambda: x() > 2}, "pb.putmask": {
+        "mask": lambda: x() > 2}, "pb.put": {"ind": [0], "v": 1.0},
+    "pb.piecewise": {"condlist": lambda: [x() > 2], "funclist": [1.0, 2.0], "args": None},
+    **{f"pb.{name}": {"a1": vector, "a2": vector} for name in ("polyadd", "polysub", "polymul")},
+    "pb.poly": {"seq_of_zeros": vector}, "pb.polyder": {"p": vector}, "pb.polyint": {"p": vector},
+    "pb.polydiv": {"u": vector, "v": vector}, "pb.roots": {"p": vector},
+    **{f"pb.{name}": {"q": 0.5}
+       for name in ("quantile", "nanquantile", "percentile", "nanpercentile")},
+    "pb.ravel_multi_index": {"multi_index": ([0], [1]), "dims": (2, 3)},
+    "pb.unravel_index": {"indices": [1, 2]}, "pb.select": {
+        "condlist": lambda: [x() > 2], "choicelist": lambda: [x()]},
     "pb.to_device": {"device": "cpu:0"}, "Tensor.to_device": {"device": "cpu:0"},
     **{f"pb.linalg.{name}": {"x": square} for name in SQUARE},
     "pb.linalg.cho_factor": {"a": square}, "pb.linalg.lu_factor": {"a": square},

@@ -7,12 +7,13 @@ import math
 import numpy as np
 
 from pullback.ops.elementwise.exponential import Logistic
-from pullback.ops.elementwise.functions import equal, guarded, where
+from pullback.ops.elementwise.functions import equal, guarded, less, where
 from pullback.ops.elementwise.normal_functions import NormalCdf, NormalPdf
 from pullback.ops.elementwise.special_base import SharedFormula
 from pullback.ops.prelude import Node, constant, op_functions
 
-(clamp,) = op_functions("Clamp")
+clamp, exp, absolute, reciprocal = op_functions("Clamp", "Exp", "Abs", "Reciprocal")
+(tanh,) = op_functions("Tanh")
 CUBIC = 0.044715
 
 
@@ -25,8 +26,37 @@ class Silu(SharedFormula):
         return where(equal(x, -np.inf), 0, x * Logistic()(x))
 
     def partials(self, out: Node, x: Node) -> tuple:
-        # one factor is 0 at each infinity, so the products are guarded
-        return (lambda: guarded(Logistic()(x), guarded(Logistic()(-x), x) + 1),)
+        return (lambda: SiluSlope()(x),)
+
+
+class SiluSlope(SharedFormula):
+    """The derivative of Silu."""
+
+    points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def expand(self, x: Node) -> Node:
+        left, small = less(x, 0), exp(-absolute(x))
+        large = reciprocal(small + 1)
+        small = small * large  # the logistic function of -|x|, and that of |x|
+        here, there = where(left, small, large), where(left, large, small)
+        return guarded(here, guarded(there, x) + 1)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        # the slope of the logistic function is 0 at infinity, so the products are guarded
+        return (lambda: guarded(LogisticSlope()(x), 2 - guarded(x, tanh(x * 0.5))),)
+
+
+class LogisticSlope(SharedFormula):
+    """The derivative of the logistic function of real numbers, by one exponential."""
+
+    points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def expand(self, x: Node) -> Node:
+        small = exp(-absolute(x))
+        return small / ((small + 1) * (small + 1))
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: -(out * tanh(x * 0.5)),)
 
 
 class Gelu(SharedFormula):
@@ -55,7 +85,7 @@ class GeluTanh(SharedFormula):
             near = clamp(x, *[constant(c, x.type.dtype) for c in (-100, 100)])
             u = gelu_exponent(near)
             change = near * (near * near * (3 * CUBIC) + 1) * math.sqrt(8 / math.pi)
-            return Logistic()(u) * (Logistic()(-u) * change + 1)
+            return Logistic()(u) + LogisticSlope()(u) * change
 
         return (slope,)
 

@@ -150,7 +150,7 @@ class Logistic(Analytic):
         return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: out * Logistic()(-x),)  # 1 - out would lose its digits
+        return (lambda: out * (1 - out),)
 
 
 class LogAddExp(Binary):

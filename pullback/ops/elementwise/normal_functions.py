@@ -108,7 +108,10 @@ class NormalCdf(SharedFormula):
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 60)
         tail = times_exp_minus_square(scaled_erfc(size * ROOT_HALF) * 0.5, size, 0.5)
-        terms = [DENSITY * (-0.5) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(16)]
+        terms = [
+            DENSITY * (-0.5) ** k / (math.factorial(k) * (2 * k + 1))
+            for k in range(16 if x.type.dtype is float64 else 8)
+        ]
         near = horner_series(terms, x * x) * x + 0.5
         return where(less(size, 0.7), near, where(less(x, 0), tail, 1 - tail))
 

@@ -64,12 +64,9 @@ class Cholesky(MatrixKernel):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(3, 3), real(2, 4, 4), complexes(2, 3, 3)):
+        for x in (real(2, 4, 4), complexes(3, 3)):
             yield cls(), (positive_definite(x),)
-        yield cls(), (real(1, 1, low=1.0),)
-        yield cls(), (real(0, 0),)
-        yield cls(), (real(0, 2, 2),)
-        yield cls(), (real(2, 0, 0),)
+        yield from [(cls(), (real(*shape),)) for shape in ((0, 2, 2), (2, 0, 0))]
 
 
 def positive_definite(x: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class Det(Composite):
     @classmethod
     def samples(cls) -> Any:
         yield from [(cls(), (x,)) for x in cofactor_samples()]
-        yield from [(cls(), (real(*shape),)) for shape in ((2, 4, 4), (0, 0), (2, 0, 0))]
+        yield from [(cls(), (real(*shape),)) for shape in ((2, 4, 4), (1, 1), (2, 0, 0))]
 
 
 class Cofactors(Composite):
@@ -117,15 +117,14 @@ class CofactorChange(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in list(cofactor_samples())[2:]:
+        for x in cofactor_samples():
             t = complexes(*x.shape, salt=1) if np.iscomplexobj(x) else real(*x.shape, salt=1)
             yield cls(), (x, t)
 
 
 def cofactor_samples() -> Any:
-    for x in (real(3, 3), real(1, 1), complexes(2, 2, 2)):
-        yield diagonally_dominant(x)
-    yield real(0, 2, 2)
+    yield real(0, 2, 2)  # the first sample is tried in most ways, and this one compiles fast
+    yield diagonally_dominant(complexes(2, 2, 2))
     yield np.array([[1.0, 2.0, 3.0], [2.0, 5.0, 4.0], [3.0, 6.0, 9.0]])  # of rank 2
 
 

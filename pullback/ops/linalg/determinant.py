@@ -90,7 +90,7 @@ class SlogDet(Composite, SparseCotangents):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(3, 3), real(2, 4, 4), complexes(2, 3, 3), real(1, 1)):
+        for x in (real(2, 4, 4), complexes(3, 3)):
             yield cls(), (diagonally_dominant(x) * np.where(np.arange(x.shape[-1]), 1, -1),)
-        for shape in ((0, 0), (0, 2, 2), (2, 0, 0)):
+        for shape in ((0, 2, 2), (2, 0, 0)):
             yield cls(), (real(*shape),)

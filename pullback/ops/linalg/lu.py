@@ -106,7 +106,7 @@ class LU(MatrixKernel):
 
     @classmethod
     def samples(cls) -> Any:
-        for shape in ((3, 3), (2, 4, 3), (2, 4), (1, 1), (0, 0), (0, 3), (2, 0), (0, 2, 2)):
+        for shape in ((3, 3), (2, 4, 3), (2, 4), (0, 3), (0, 2, 2)):
             yield cls(), (real(*shape),)
         yield cls(), (complexes(2, 3, 3),)
         for x in (real(3, 3), complexes(2, 2, 3)):
@@ -141,10 +141,9 @@ class Solve(LinearSolve, Composite):
     @classmethod
     def samples(cls) -> Any:
         for trans in ("N", "T", "C"):
-            yield cls(trans), (diagonally_dominant(real(3, 3)), real(3, 2, salt=1))
             a, b = diagonally_dominant(complexes(2, 3, 3)), complexes(2, 3, 2, salt=1)
             yield cls(trans), (a, b)
-        for batch, n, k in (((), 0, 2), ((), 2, 0), ((0,), 2, 2), ((2,), 1, 1)):
+        for batch, n, k in (((), 3, 2), ((), 0, 2), ((2,), 1, 0)):
             yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))
 
 
@@ -170,7 +169,7 @@ class Inverse(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(3, 3), complexes(2, 3, 3), real(1, 1), real(0, 0), real(0, 2, 2)):
+        for x in (real(3, 3), complexes(2, 2, 2), real(0, 2, 2)):
             yield cls(), (diagonally_dominant(x),)
 
 

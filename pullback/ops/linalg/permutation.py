@@ -90,7 +90,7 @@ class PivotPermutation(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for shape, size in (((5,), 5), ((2, 4), 6), ((1,), 1), ((0,), 0), ((0,), 3), ((0, 2), 2)):
+        for shape, size in (((2, 4), 6), ((1,), 1), ((0,), 3), ((0, 2), 2)):
             rows = np.arange(shape[-1])
             drawn = integers(*shape, high=100) % np.maximum(size - rows, 1) + rows
             yield cls(size, shape[0] == 2), (drawn.astype(np.int32),)
@@ -167,7 +167,7 @@ class ReorderRows(Op):
     @classmethod
     def samples(cls) -> Any:
         order = np.random.default_rng(0).permuted
-        for shape in ((4, 3), (2, 3, 2), (0, 2), (2, 3, 0)):
+        for shape in ((2, 4, 3), (0, 2)):
             for inverse in (False, True):
                 rows = np.broadcast_to(np.arange(shape[-2], dtype=np.int32), shape[:-1])
                 yield cls(inverse), (real(*shape), order(rows, axis=-1))

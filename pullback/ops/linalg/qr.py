@@ -104,9 +104,9 @@ class QR(MatrixKernel, SparseCotangents):
 
     @classmethod
     def samples(cls) -> Any:
-        for shape in ((3, 3), (2, 4, 3), (2, 4), (1, 1), (3, 1), (0, 0), (0, 2), (0, 3, 2)):
+        for shape in ((2, 4, 3), (2, 4), (0, 2), (0, 3, 2)):
             yield cls(), (real(*shape),)
-        for shape in ((3, 3), (4, 3), (2, 2, 3), (3, 0), (0, 2)):
+        for shape in ((4, 3), (2, 2, 3), (3, 0)):
             yield cls(True), (real(*shape),)
         for shape in ((2, 3, 3), (4, 2), (2, 3)):
             yield cls(), (complexes(*shape),)

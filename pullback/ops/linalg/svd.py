@@ -124,11 +124,11 @@ class SVD(MatrixKernel, SparseCotangents):
 
     @classmethod
     def samples(cls) -> Any:
-        for shape in ((3, 3), (2, 4, 3), (2, 3), (1, 1), (3, 1)):
+        for shape in ((3, 3), (2, 4, 3), (2, 3)):
             yield cls(), (svd_sample(real(*shape)),)
-        for shape in ((3, 3), (4, 3), (2, 2, 3)):  # one more vector: it is unique but for its sign
+        for shape in ((4, 3), (2, 2, 3)):  # one more vector: it is unique but for its sign
             yield cls(True), (svd_sample(real(*shape)),)
-        for shape in ((0, 0), (2, 0), (0, 3), (0, 2, 2)):
+        for shape in ((2, 0), (0, 2, 2)):
             yield cls(shape[0] == 2), (real(*shape),)
 
 
@@ -160,7 +160,7 @@ class SingularValues(MatrixKernel):
 
     @classmethod
     def samples(cls) -> Any:
-        for shape in ((3, 3), (2, 4, 3), (2, 3), (1, 1), (2, 0), (0, 2, 2)):
+        for shape in ((2, 4, 3), (2, 3), (2, 0)):
             yield cls(), (svd_sample(real(*shape)),)
         yield cls(), (svd_sample(complexes(2, 3, 4)),)
 

@@ -57,10 +57,9 @@ class TriangularSolve(LinearSolve, MatrixKernel):
     def samples(cls) -> Any:
         for lower in (True, False):
             for trans, unit in (("N", False), ("T", True), ("C", False)):
-                yield cls(lower, trans, unit), (diagonally_dominant(real(3, 3)), real(3, 2, salt=1))
                 a, b = diagonally_dominant(complexes(2, 3, 3)), complexes(2, 3, 2, salt=1)
                 yield cls(lower, trans, unit), (a, b)
-        for batch, n, k in (((), 0, 2), ((), 2, 0), ((0,), 2, 2), ((2,), 1, 1)):
+        for batch, n, k in (((), 3, 2), ((), 0, 2), ((2,), 1, 0)):
             yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))
 
 
