@@ -29,8 +29,8 @@ _SYNONYMS = {
     "high": ("maxval",), "mean": ("loc",), "std": ("scale",), "loc": ("mean",), "scale": ("std",),
     "p": ("ord", "probability"), "ord": ("p",), "constant_values": ("value",),
     "fill_value": ("value",), "value": ("fill_value", "constant_values"), "stride": ("strides",),
-    "kernel": ("filters",), "weight": ("filters",), "name": ("axis_name",), "padding": ("pad_width",),
-    "indices_or_sections": ("sections",),
+    "kernel": ("filters",), "weight": ("filters",), "name": ("axis_name",),
+    "padding": ("pad_width",), "indices_or_sections": ("sections",),
 }  # fmt: skip
 # What to do if an argument is no integer
 INTEGER_HINTS = {
