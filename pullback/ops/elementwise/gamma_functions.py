@@ -128,7 +128,7 @@ class Polygamma(GammaFamily):
 
     def infer(self, x: Type) -> Type:
         if not 1 <= self.order <= _LARGEST_ORDER:
-            what = f"order must be between 1 and {_LARGEST_ORDER}, got {self.order}"
+            what = f"order must be between 0 and {_LARGEST_ORDER}, got {self.order}"
             raise ArgumentError(what, hint="See Digamma." if self.order < 1 else None)
         return super().infer(x)
 
