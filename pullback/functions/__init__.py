@@ -28,7 +28,6 @@ from pullback.functions.exponentials import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
 from pullback.functions.index_grids import *
-from pullback.functions.index_grids import GridMaker
 from pullback.functions.index_updates import *
 from pullback.functions.interpolation import *
 from pullback.functions.joining import *
@@ -58,6 +57,8 @@ from pullback.functions.set_operations import *
 from pullback.functions.sets import *
 from pullback.functions.shape import *
 from pullback.functions.sharding import *
+from pullback.functions.slice_notation import *
+from pullback.functions.slice_notation import SliceReader
 from pullback.functions.sorting import *
 from pullback.functions.special import *
 from pullback.functions.stacking import *
@@ -76,7 +77,7 @@ from pullback.lazy.torch_names import TorchNames
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if isinstance(value, GridMaker) or (callable(value) and not isinstance(value, type))
+        if isinstance(value, SliceReader) or (callable(value) and not isinstance(value, type))
         if name[0] != "_" or name == "__array_namespace_info__"
     )  # fmt: skip
 

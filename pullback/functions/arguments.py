@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex, TypeVar
 
 from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
 from pullback.graph.arguments import integer
-from pullback.graph.dtypes import DType, bool_, int64, uint64
+from pullback.graph.dtypes import DType, bool_, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
@@ -15,6 +15,7 @@ from pullback.graph.where import user_line
 from pullback.lazy import operators
 from pullback.lazy.indexing import handle
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands
+from pullback.lazy.precision import WIDE, numbers_of_user
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
@@ -48,6 +49,18 @@ def float_node(x: ArrayLike) -> Node:
     """Like `node`, but integers and bools become the default float dtype."""
     found = node_of(as_tensor(x))
     return found if found.type.dtype.is_inexact else cast_node(found, current().default_dtype)
+
+
+def as_tensors(*values: ArrayLike) -> list[Tensor]:
+    """Return values as tensors; lists and numbers next to f64 or complex128 keep all digits."""
+    made = [as_tensor(v) for v in values]
+    if not any(x.dtype in WIDE for x in made):
+        return made
+    return [
+        wrap(cast_node(x._node, complex128 if x.dtype.is_complex else float64))
+        if x._node in numbers_of_user else x
+        for x in made
+    ]  # fmt: skip
 
 
 def bool_argument(x: ArrayLike) -> Node:

@@ -171,43 +171,57 @@ def full(
     return result if device is None else to_device(result, device)
 
 
-def zeros_like(x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return zeros of the shape and dtype of another tensor.
+def zeros_like(
+    x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None, *,
+    shape: Shape | None = None,
+) -> Tensor:  # fmt: skip
+    """Return zeros of the dtype of another tensor, and of its shape unless one is given.
 
     >>> pb.zeros_like([1, 2]).tolist()
     [0, 0]
     """
-    return full_like(x, 0, dtype, device)
+    return full_like(x, 0, dtype, device, shape=shape)
 
 
-def ones_like(x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return ones of the shape and dtype of another tensor.
+def ones_like(
+    x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None, *,
+    shape: Shape | None = None,
+) -> Tensor:  # fmt: skip
+    """Return ones of the dtype of another tensor, and of its shape unless one is given.
 
     >>> pb.ones_like([1.5, 2.5]).tolist()
     [1.0, 1.0]
     """
-    return full_like(x, 1, dtype, device)
+    return full_like(x, 1, dtype, device, shape=shape)
 
 
-def empty_like(x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def empty_like(
+    x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None, *,
+    shape: Shape | None = None,
+) -> Tensor:  # fmt: skip
     """Return a tensor like another one whose values do not matter; they are zeros.
 
     >>> pb.empty_like([1, 2]).shape
     (2,)
     """
-    return full_like(x, 0, dtype, device)
+    return full_like(x, 0, dtype, device, shape=shape)
 
 
 def full_like(
-    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None
-) -> Tensor:
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None,
+    device: str | None = None, *, shape: Shape | None = None,
+) -> Tensor:  # fmt: skip
     """Return a tensor filled with one value, of the shape, dtype and layout of another tensor.
 
-    >>> pb.full_like([1, 2], 7).tolist()
-    [7, 7]
+    With a shape of its own, it has only the dtype of the other one.
+
+    >>> pb.full_like([1, 2], 7).tolist(), pb.full_like([1, 2], 7, shape=3).tolist()
+    ([7, 7], [7, 7, 7])
     """
     x = as_tensor(x)
     kind = dtype_or("full_like", dtype, x.dtype)
+    if shape is not None:
+        return full(shape, fill_value, kind, device)
     if device is not None or (x.sharding is None and current().place is None):
         return full(x.shape, fill_value, kind, device)
     with Scope(place=None):

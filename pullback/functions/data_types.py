@@ -12,9 +12,9 @@ from pullback.functions.sharding import to_device
 from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.graph.dtypes import dtype as dtype_of
-from pullback.lazy.operators import NUMBERS, scalar_dtype
+from pullback.lazy.operators import NUMBERS, cast_tensor, scalar_dtype
 from pullback.lazy.record import record
-from pullback.ops.elementwise.cast import Bitcast, Cast
+from pullback.ops.elementwise.cast import Bitcast
 from pullback.typing import ArrayLike, DTypeLike
 
 _KINDS = {
@@ -37,7 +37,7 @@ def astype(
     wanted = placed("astype", dtype_of, dtype)
     copy = flag("astype", copy, "copy")
     if x.dtype is not wanted:
-        x = record(Cast(wanted), (node_of(x),))
+        x = cast_tensor(node_of(x), wanted)
     elif copy:
         x = fresh(x)
     return x if device is None else to_device(x, device)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, OutOfMemory, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, node, one_or_many, shape_of
+from pullback.functions.arguments import Tensor, as_tensor, node, shape_of
 from pullback.functions.composed import composed
-from pullback.functions.creation import arange, from_array, linspace, meshgrid, ones
-from pullback.functions.data_types import astype, result_type
+from pullback.functions.creation import arange, from_array, ones
+from pullback.functions.data_types import astype
 from pullback.functions.joining import stack
 from pullback.functions.known_values import known_values, tensor_sequence
 from pullback.functions.shape import shaped, spread
@@ -272,46 +272,8 @@ def _checked_index(op: str, index: ArrayLike, size: int) -> Tensor:
     return record(CheckedIndex(size), (node(found),))
 
 
-class GridMaker:
-    """Makes grids from slices: `mgrid[0:2, 0:3]` and, with axes of size 1, `ogrid[0:2, 0:3]`.
-
-    The step of a slice may be complex: `0:1:5j` is 5 points from 0 to 1, both included.
-
-    >>> pb.mgrid[0:2, 0:3].tolist()
-    [[[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [0, 1, 2]]]
-    >>> [row.tolist() for row in pb.ogrid[0:2, 0:1:3j]]
-    [[[0.0], [1.0]], [[0.0, 0.5, 1.0]]]
-    """
-
-    def __init__(self, name: str, sparse: bool) -> None:
-        self.name, self.sparse = name, sparse
-
-    def __getitem__(self, slices: Any) -> Tensor | tuple[Tensor, ...]:
-        rows = [self._row(item) for item in one_or_many(slices)]
-        if not isinstance(slices, tuple):
-            return rows[0]
-        rows = [astype(r, result_type(*rows)) for r in rows]
-        grids = meshgrid(*rows, indexing="ij", sparse=self.sparse)
-        return tuple(grids) if self.sparse else stack(grids)
-
-    def _row(self, item: Any) -> Tensor:
-        """The points of one slice."""
-        if not isinstance(item, slice) or item.stop is None:
-            raise ArgumentError(f"needs slices with an end, got {shown(item)}", op=self.name)
-        start, step = item.start or 0, 1 if item.step is None else item.step
-        if isinstance(step, complex):
-            return linspace(start, item.stop, int(abs(step)))
-        return arange(start, item.stop, step)
-
-    def __repr__(self) -> str:
-        return f"pullback.{self.name}"
-
-
-mgrid, ogrid = GridMaker("mgrid", False), GridMaker("ogrid", True)
-
-
 __all__ = [
     "argwhere", "diag_indices", "diag_indices_from", "flatnonzero", "indices", "ix_",
-    "mask_indices", "mgrid", "ogrid", "ravel_multi_index", "tril_indices", "tril_indices_from",
-    "triu_indices", "triu_indices_from", "unravel_index",
+    "mask_indices", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
+    "triu_indices_from", "unravel_index",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from pullback.functions.arguments import (
     Tensor,
     along,
     as_tensor,
+    as_tensors,
     float_arguments,
     float_node,
     literal,
@@ -43,7 +44,7 @@ def interp(
     >>> pb.interp([0.5, 2.5], [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
     [5.0, 40.0]
     """
-    at, points, values = as_tensor(x), as_tensor(xp), as_tensor(fp)
+    at, points, values = as_tensors(x, xp, fp)
     if points.ndim != 1 or points.shape != values.shape or not points.size:
         got = f"{points._node.type} and {values._node.type}"
         raise ShapeError(

@@ -10,6 +10,7 @@ from pullback.errors import ArgumentError, OutOfMemory, ShapeError
 from pullback.functions import arguments
 from pullback.functions.arguments import (
     along,
+    as_tensors,
     axis_of,
     fresh,
     integer,
@@ -20,21 +21,26 @@ from pullback.functions.arguments import (
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.arguments import shown, validated
+from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node
 from pullback.lazy.host_data import length_of_host_data
-from pullback.lazy.operators import as_tensor, node_of, operands
+from pullback.lazy.operators import as_tensor, cast_node, node_of, operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.shape.roll import Roll
-from pullback.typing import ArrayLike, Axis, Shape
+from pullback.typing import ArrayLike, Axis, DTypeLike, Shape
 
 _GROUP = 64  # the most operands of one concatenation
 
 
-def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor:
+def concat(
+    arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """Join tensors along an existing axis; None flattens them first.
+
+    With `dtype` they are converted to it, otherwise promoted to a common one.
 
     >>> pb.concat([[1, 2], [3]]).tolist()
     [1, 2, 3]
@@ -43,11 +49,15 @@ def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
     axis = axis_of("concat", axis, parts[0].ndim)
-    return _joined(axis, operands(*parts))
+    return _joined(axis, _nodes_to_join("concat", parts, dtype))
 
 
-def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
+def stack(
+    arrays: Sequence[ArrayLike] | Tensor, axis: int = 0, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """Join tensors of the same shape along a new axis.
+
+    With `dtype` they are converted to it, otherwise promoted to a common one.
 
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
@@ -58,7 +68,15 @@ def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
         shown = ", ".join(str(p._node.type) for p in parts)
         raise ShapeError(f"tensors must have the same shape, got {shown}", op="stack")
     axis = axis_of("stack", axis, len(shape) + 1)
-    return _joined(axis, operands(*parts), (*shape[:axis], 1, *shape[axis:]))
+    nodes = _nodes_to_join("stack", parts, dtype)
+    return _joined(axis, nodes, (*shape[:axis], 1, *shape[axis:]))
+
+
+def _nodes_to_join(op: str, parts: list[Tensor], dtype: DTypeLike | None) -> list[Node]:
+    if dtype is None:
+        return operands(*parts)
+    wanted = arguments.placed(op, dtype_of, dtype)
+    return [cast_node(node_of(x), wanted) for x in parts]
 
 
 def _joined(axis: int, parts: Sequence[Node], shape: tuple[int, ...] | None = None) -> Tensor:
@@ -89,7 +107,7 @@ def _tensors_to_join(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
     except TypeError:
         what = f"arrays must be a sequence of tensors, got {shown(arrays)}"
         raise ArgumentError(what, op=op) from None
-    parts = [as_tensor(x) for x in given]
+    parts = as_tensors(*given)
     if not parts:
         raise ArgumentError("arrays must contain at least one tensor", op=op)
     return parts

@@ -21,8 +21,9 @@ from pullback.functions.complex_parts import conj, real
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_prod, cumulative_sum
 from pullback.functions.data_types import astype
+from pullback.functions.masked import selected
 from pullback.functions.shape import flatten
-from pullback.functions.where_take import where
+from pullback.functions.where_take import where as select
 from pullback.graph.dtypes import DType, float32, int64
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
@@ -32,7 +33,7 @@ from pullback.typing import ArrayLike, Axis, DTypeLike
 
 def without_nan(x: Tensor, fill: float) -> Tensor:
     """Replace NaN by a number that changes nothing; it gets no gradient."""
-    return where(isnan(x), literal(fill, x.dtype), x) if x.dtype.is_inexact else x
+    return select(isnan(x), literal(fill, x.dtype), x) if x.dtype.is_inexact else x
 
 
 def count_numbers(x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: DType) -> Tensor:
@@ -42,26 +43,32 @@ def count_numbers(x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: DType
 
 @composed
 def nansum(
-    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Tensor:
-    """Sum over axes (all of them by default), with NaN counted as 0.
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+    *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Sum over axes (all of them by default), with NaN counted as 0; the arguments are those of
+    `sum`.
 
     >>> pb.nansum([1.0, pb.nan, 2.0]).item()
     3.0
     """
-    return reductions.sum(without_nan(as_tensor(x), 0), axis=axis, dtype=dtype, keepdims=keepdims)
+    x = without_nan(as_tensor(x), 0)
+    return reductions.sum(x, axis, dtype, keepdims, initial=initial, where=where)
 
 
 @composed
 def nanprod(
-    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Tensor:
-    """Product over axes (all of them by default), with NaN counted as 1.
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+    *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Product over axes (all of them by default), with NaN counted as 1; the arguments are those of
+    `prod`.
 
     >>> pb.nanprod([3.0, pb.nan, 2.0]).item()
     6.0
     """
-    return reductions.prod(without_nan(as_tensor(x), 1), axis=axis, dtype=dtype, keepdims=keepdims)
+    x = without_nan(as_tensor(x), 1)
+    return reductions.prod(x, axis, dtype, keepdims, initial=initial, where=where)
 
 
 @composed
@@ -94,14 +101,16 @@ def _along_or_all(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]
 
 @composed
 def nanmean(
-    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Tensor:
-    """Mean over axes of the elements that are not NaN; NaN where there is none.
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+    *, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Mean over axes of the elements that are not NaN; NaN where there is none. Only elements where
+    the mask `where` is true count.
 
     >>> pb.nanmean([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
     [1.0, 3.5]
     """
-    x = _float_tensor(x, dtype)
+    x = _masked_by_nan("nanmean", _float_tensor(x, dtype), where)
     axes = axes_argument("nanmean", axis, x.ndim)
     wide = _wide(x)
     total = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=keepdims)
@@ -111,25 +120,30 @@ def nanmean(
 @composed
 def nanvar(
     x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, ddof: float = 0.0,
-    keepdims: bool = False, *, correction: float | None = None,
+    keepdims: bool = False, *, correction: float | None = None, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Variance over axes of the elements that are not NaN: the sum of squared deviations over
     their number less `ddof` (or `correction`); NaN where that is not positive.
 
+    Only elements where the mask `where` is true count. `mean` is the mean, with reduced axes kept,
+    if it is known already.
+
     >>> pb.nanvar([1.0, pb.nan, 3.0]).item(), pb.nanvar([1.0, pb.nan, 3.0], ddof=1).item()
     (1.0, 2.0)
     """
-    x = _float_tensor(x, dtype)
+    x = _masked_by_nan("nanvar", _float_tensor(x, dtype), where)
     axes = axes_argument("nanvar", axis, x.ndim)
     wide, kind = _wide(x), x.dtype.real
     count = count_numbers(x, axes, True, wide.dtype.real)
     # A count of 0 gives NaN at the end; here it must not reach the gradients of other slices.
-    mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
-    gap = where(isnan(x), literal(0, wide.dtype), wide - mean)
+    if mean is None:
+        mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
+    gap = select(isnan(x), literal(0, wide.dtype), wide - astype(mean, wide.dtype))
     squares = real(gap * conj(gap)) if wide.dtype.is_complex else gap * gap
     left = count - (ddof if correction is None else correction)
     total = reductions.sum(squares, axis=axes, keepdims=True)
-    result = where(left > 0, total / where(left > 0, left, 1), literal(math.nan, total.dtype))
+    result = select(left > 0, total / select(left > 0, left, 1), literal(math.nan, total.dtype))
     if not keepdims:
         result = result.reshape([n for i, n in enumerate(result.shape) if i not in axes])
     return astype(result, kind)
@@ -138,14 +152,22 @@ def nanvar(
 @composed
 def nanstd(
     x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, ddof: float = 0.0,
-    keepdims: bool = False, *, correction: float | None = None,
+    keepdims: bool = False, *, correction: float | None = None, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
-    """Standard deviation over axes of the elements that are not NaN; its gradient at 0 is 0.
+    """Standard deviation over axes of the elements that are not NaN; its gradient at 0 is 0. The
+    arguments are those of `nanvar`.
 
     >>> pb.nanstd([1.0, pb.nan, 3.0]).item()
     1.0
     """
-    return statistics.norm_root(nanvar(x, axis, dtype, ddof, keepdims, correction=correction))
+    variance = nanvar(x, axis, dtype, ddof, keepdims, correction=correction, where=where, mean=mean)
+    return statistics.norm_root(variance)
+
+
+def _masked_by_nan(op: str, x: Tensor, where: ArrayLike | None) -> Tensor:
+    """The elements where a mask is true, and NaN elsewhere."""
+    return x if where is None else wrap(selected(op, node(x), where, math.nan))
 
 
 def _float_tensor(x: ArrayLike, dtype: DTypeLike | None) -> Tensor:
@@ -158,38 +180,53 @@ def _wide(x: Tensor) -> Tensor:
 
 
 @composed
-def nanmax(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmax(
+    x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+    *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
     """Largest element over axes that is not NaN; NaN where there is none. Equal elements share the
     gradient.
+
+    `initial` is the least that the result can be; it is needed with a mask `where`.
 
     >>> pb.nanmax([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
     [1.0, 4.0]
     """
-    return _nan_extremum("nanmax", reductions.max, as_tensor(x), axis, keepdims, -math.inf)
+    options = {"keepdims": keepdims, "initial": initial, "where": where}
+    return _nan_extremum("nanmax", reductions.max, as_tensor(x), axis, -math.inf, options)
 
 
 @composed
-def nanmin(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmin(
+    x: ArrayLike, axis: Axis = None, keepdims: bool = False,
+    *, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
     """Smallest element over axes that is not NaN; NaN where there is none. Equal elements share
     the gradient.
+
+    `initial` is the most that the result can be; it is needed with a mask `where`.
 
     >>> pb.nanmin([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
     [1.0, 3.0]
     """
-    return _nan_extremum("nanmin", reductions.min, as_tensor(x), axis, keepdims, math.inf)
+    options = {"keepdims": keepdims, "initial": initial, "where": where}
+    return _nan_extremum("nanmin", reductions.min, as_tensor(x), axis, math.inf, options)
 
 
 def _nan_extremum(
-    op: str, extremum: Any, x: Tensor, axis: Axis, keepdims: bool, fill: float
+    op: str, extremum: Any, x: Tensor, axis: Axis, fill: float, options: dict[str, Any]
 ) -> Tensor:
     if not x.dtype.is_inexact:
-        return extremum(x, axis=axis, keepdims=keepdims)
+        return extremum(x, axis=axis, **options)
+    if options["initial"] is not None or options["where"] is not None:
+        return extremum(without_nan(x, fill), axis=axis, **options)
+    keepdims = options["keepdims"]
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
     none = reductions.all(isnan(x), axis=axes, keepdims=keepdims)
     found = extremum(without_nan(x, fill), axis=axes, keepdims=keepdims)
-    return where(none, literal(math.nan, x.dtype), found)
+    return select(none, literal(math.nan, x.dtype), found)
 
 
 @composed
@@ -228,10 +265,10 @@ def _nan_arg(op: str, arg: Any, x: Tensor, axis: int | None, keepdims: bool, fil
     order = astype(~reached if fill > 0 else reached, int64)
     tie = arg(order, axis=axis, keepdims=keepdims)
     present = reductions.any(~isnan(x) & ~reached, axis=axis, keepdims=keepdims)
-    found = where(present, found, tie)
+    found = select(present, found, tie)
     none = reductions.all(isnan(x), axis=axis, keepdims=keepdims)
     checked = CheckedIndex(size, "every element of a slice is NaN, so none is the extremum")
-    return record(checked, (node(where(none, literal(-1, int64), found)),))
+    return record(checked, (node(select(none, literal(-1, int64), found)),))
 
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import along, axis_of, float_node, integer
+from pullback.functions.arguments import along, as_tensors, axis_of, float_node, integer
 from pullback.functions.creation import ones
 from pullback.functions.cumulative import cumulative_prod
 from pullback.functions.joining import concat
@@ -68,11 +68,12 @@ def trapezoid(
     >>> pb.trapezoid([1.0, 2.0, 3.0]).item(), pb.trapezoid([1.0, 2.0], x=[0.0, 3.0]).item()
     (4.0, 4.5)
     """
+    y, spacing = as_tensors(y, 1 if x is None else x)
     values = wrap(float_node(y))
     place = axis_of("trapezoid", axis, values.ndim)
-    steps = as_tensor(dx) if x is None else _steps(as_tensor(x), values, place)
+    steps = dx if x is None else _steps(spacing, values, place)
     later, earlier = values[along(place, slice(1, None))], values[along(place, slice(-1))]
-    return sum(steps * (later + earlier), axis=place) / 2
+    return sum((later + earlier) * steps, axis=place) / 2
 
 
 def _steps(x: Tensor, y: Tensor, axis: int) -> Tensor:

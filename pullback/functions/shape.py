@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from pullback.errors import ShapeError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
 from pullback.functions.arguments import axes_argument, fresh, integer, node, one_or_many, shape_of
-from pullback.graph.arguments import copy_flag
+from pullback.graph.arguments import copy_flag, shown
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -20,17 +20,27 @@ from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.typing import ArrayLike, Axis, Shape
 
 
-def reshape(x: ArrayLike, shape: Shape, *, copy: bool | None = None) -> Tensor:
-    """Return the elements, in row-major order, in another shape; one size may be -1.
+def reshape(x: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Tensor:
+    """Return the elements in another shape; one size may be -1.
 
-    The result is a tensor of its own: writing to `x` does not change it. This needs no copy of the
+    They are read and placed in row-major order, or in column-major order if `order` is "F". The
+    result is a tensor of its own: writing to `x` does not change it. This needs no copy of the
     elements, so every value of `copy` means the same.
 
-    >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
-    [[1, 2], [3, 4]]
+    >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist(), pb.reshape([1, 2, 3, 4], (2, 2), "F").tolist()
+    ([[1, 2], [3, 4]], [[1, 3], [2, 4]])
     """
     x, _ = as_tensor(x), copy_flag("reshape", copy)
-    return shaped(x, _resolve_new_shape(x, shape))
+    wanted = _resolve_new_shape(x, shape)
+    if order == "F":
+        return _reversed_axes(shaped(_reversed_axes(x), wanted[::-1]))
+    if order not in ("C", "A", "K"):
+        raise ArgumentError(f'order must be "C" or "F", got {shown(order)}', op="reshape")
+    return shaped(x, wanted)
+
+
+def _reversed_axes(x: Tensor) -> Tensor:
+    return record(Transpose(tuple(reversed(range(x.ndim)))), (node(x),)) if x.ndim > 1 else x
 
 
 def shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:

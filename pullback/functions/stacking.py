@@ -11,7 +11,6 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, integer, operands
 from pullback.functions.composed import composed
-from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.known_values import tensor_sequence
 from pullback.functions.shape import shaped
@@ -124,7 +123,7 @@ def _stack_parts(op: str, arrays: Sequence[ArrayLike] | Tensor) -> list[Tensor]:
 
 
 def _stacked(parts: list[Tensor], axis: int, dtype: DTypeLike | None) -> Tensor:
-    return concat(parts if dtype is None else [astype(x, dtype) for x in parts], axis=axis)
+    return concat(parts, axis=axis, dtype=dtype)
 
 
 @composed

@@ -9,6 +9,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arguments import (
     along,
     apply,
+    as_tensors,
     axes_argument,
     axis_of,
     dtype_or,
@@ -92,16 +93,18 @@ def _masked_count(
 def var(
     x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
     *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the variance over axes: the sum of squared deviations over N - `correction`.
 
     `correction` is 0 by default; `ddof` is NumPy's name for it. N is the number of elements where
-    the mask `where` is true.
+    the mask `where` is true. `mean` is the mean, with reduced axes kept, if it is known already.
 
     >>> pb.var([1.0, 3.0]).item(), pb.var([1.0, 3.0], correction=1).item()
     (1.0, 2.0)
     """
-    return _variance("var", x, axis, _correction("var", correction, ddof), keepdims, dtype, where)
+    correction = _correction("var", correction, ddof)
+    return _variance("var", x, axis, correction, keepdims, dtype, where, mean)
 
 
 def _correction(op: str, correction: float | None, ddof: float | None) -> float:
@@ -114,17 +117,22 @@ def _correction(op: str, correction: float | None, ddof: float | None) -> float:
 
 def _variance(
     op: str, x: ArrayLike, axis: Axis, correction: float, keepdims: bool,
-    dtype: DTypeLike | None, where: ArrayLike | None,
+    dtype: DTypeLike | None, where: ArrayLike | None, center: ArrayLike | None,
 ) -> Tensor:  # fmt: skip
     given = _moment_argument(op, x, dtype)
     axes = axes_argument(op, axis, given.type.rank)
     a = _widened_moment(given)  # squares in half precision would lose the small deviations
+    if center is not None:
+        center = wrap(cast_node(node(center), a.type.dtype))
+    elif where is None:
+        center = record(Mean(axes, True), (a,))
+    else:
+        center = mean(wrap(a), axes, True, where=where)
     if where is None:
-        squares = _squared_magnitude(wrap(a) - record(Mean(axes, True), (a,)))._node
+        squares = _squared_magnitude(wrap(a) - center)._node
         left = math.prod(a.type.shape[i] for i in axes) - number(correction)
         divisor = _degrees_of_freedom(left, a.type.dtype.real)
     else:
-        center = mean(wrap(a), axes, True, where=where)
         a = selected(op, a, where, 0)  # before NaN can reach a derivative
         deviations = selected(op, (wrap(a) - center)._node, where, 0)
         squares = _squared_magnitude(wrap(deviations))._node
@@ -146,6 +154,7 @@ def _degrees_of_freedom(left: Any, dtype: DType) -> Tensor:
 def std(
     x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
     *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
@@ -155,7 +164,7 @@ def std(
     (1.0, 1.0)
     """
     correction = _correction("std", correction, ddof)
-    return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where))
+    return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where, mean))
 
 
 @validated
@@ -215,8 +224,7 @@ def diff(
     """
     if n == 0:
         return fresh(as_tensor(x))
-    parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
-    result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
+    result = _with_ends(as_tensor(x), axis, prepend, append)
     axis = axis_of("diff", axis, result.ndim)
     count = integer("diff", n, "n", bounded=False)
     if count < 0:
@@ -225,6 +233,16 @@ def diff(
         later, earlier = result[along(axis, slice(1, None))], result[along(axis, slice(-1))]
         result = later ^ earlier if result.dtype.kind == "b" else later - earlier
     return result
+
+
+def _with_ends(x: Tensor, axis: int, prepend: ArrayLike | None, append: ArrayLike | None) -> Tensor:
+    """Join tensors to both ends along an axis; a number stands for one element everywhere."""
+    if prepend is None and append is None:
+        return x
+    place = axis_of("diff", axis, x.ndim)
+    shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+    xs = as_tensors(*[v for v in (prepend, x, append) if v is not None])
+    return concat([v if v.ndim else spread(v, shape) for v in xs], axis=place)
 
 
 __all__ = ["diff", "mean", "norm", "std", "var"]

@@ -21,6 +21,7 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import ArgumentError, GradientCut
+from pullback.functions.arguments import as_tensors
 from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
@@ -32,11 +33,12 @@ NAMES = {
     "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj",
     "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "power": "pow",
     "right_shift": "bitwise_right_shift", "true_divide": "divide", "amax": "max", "amin": "min",
-    "around": "round", "concatenate": "concat", "mod": "remainder", "fabs": "abs", "rint": "round",
+    "around": "round", "concatenate": "concat", "mod": "remainder",
     "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
 _SPECIAL = {"expit": "sigmoid", "gammaln": "lgamma", "psi": "digamma"}  # of scipy.special
+_OF_NAMESPACE = {"apply_along_axis", "apply_over_axes", "gcd", "lcm"}  # they use transforms
 _SPECIAL_OF_NUMPY = {"i0", "sinc"}
 # These return Python or NumPy values
 _HOST = {"allclose", "array_equal", "array_equiv", "can_cast", "promote_types"}
@@ -52,6 +54,8 @@ _ACCUMULATED = {
     "add": "cumulative_sum", "multiply": "cumulative_prod", "maximum": "cummax",
     "minimum": "cummin", "logaddexp": "cumlogsumexp",
 }  # fmt: skip
+# Options that change how NumPy computes, not what
+_NO_EFFECT = {"casting", "copy", "kind", "overwrite_input"}
 _WITHOUT_EFFECT = {"casting": "same_kind", "order": "K", "subok": True}
 
 Function = Callable[..., Any]
@@ -132,7 +136,7 @@ def _bind_ufunc_method(
 ) -> Callable[[], Any] | None:
     """Return a call that does what `np.add.reduce` and others do."""
     if method == "outer" and not options and (ours := _counterpart_of_numpy(ufunc)) is not None:
-        x, y = map(functions.asarray, inputs)
+        x, y = as_tensors(*inputs)
         spread = functions.reshape(x, (*x.shape, *(1,) * y.ndim))
         return functools.partial(ours, spread, y)
     table = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})
@@ -170,6 +174,8 @@ def _counterpart_of_numpy(function: Any) -> Function | None:
     ours = ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
     if ours is None and name in _SPECIAL_OF_NUMPY:
         return getattr(hooks.namespace.special, name, None)
+    if ours is None and name in _OF_NAMESPACE:
+        return getattr(hooks.namespace, name)
     return ours
 
 
@@ -199,7 +205,7 @@ def _bind_numpy_call(
             options.update({_PARAMETERS.get(k, k): v for k, v in value.items()})
         elif parameter.default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
             operands.append(value)
-        elif value is parameter.default:
+        elif value is parameter.default or called in _NO_EFFECT - signature.parameters.keys():
             continue
         elif called in signature.parameters:
             options[called] = value

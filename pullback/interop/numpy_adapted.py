@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback import functions
+from pullback.functions.arguments import as_tensors
 from pullback.lazy.hooks import hooks
 from pullback.lazy.tensor import Tensor
 
@@ -57,7 +59,7 @@ def _size(a: Any, axis: Any = None) -> int:
 def _dot(a: Any, b: Any) -> Tensor:
     if not np.ndim(a) or not np.ndim(b):
         return functions.multiply(a, b)
-    a, b = functions.asarray(a), functions.asarray(b)
+    a, b = as_tensors(a, b)
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
@@ -66,9 +68,24 @@ def _apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kwarg
 
 
 def _linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
+    ends = zip((start, stop), as_tensors(start, stop), strict=True)
+    first, last = [x if np.ndim(x) == 0 else made for x, made in ends]
+    result = functions.linspace(first, last, num, dtype=dtype, endpoint=endpoint)
+    result = functions.moveaxis(result, 0, axis)
+    if not retstep:
+        return result
+    steps = num - 1 if endpoint else num
+    return result, (last - first) / (steps if steps > 0 else math.nan)
+
+
+def _nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Tensor:
-    return functions.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+    made = functions.nan_to_num(x, nan, posinf, neginf)
+    return made if copy else x._update(made, "np.nan_to_num(copy=False)")
 
 
 def _where(condition: Any, *branches: Any) -> Any:
@@ -90,7 +107,7 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
 
 
 def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
-    new = functions.broadcast_to(functions.asarray(src), dst.shape)
+    new = functions.broadcast_to(as_tensors(dst, src)[1], dst.shape)
     return dst._update(functions.where(where, new, dst), "np.copyto")
 
 
@@ -114,8 +131,12 @@ def _linalg_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fal
     return functions.expand_dims(found, kept) if keepdims else found
 
 
-def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def _svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
     linalg = hooks.namespace.linalg
+    if hermitian:  # as NumPy, which reads one triangle only
+        a = functions.tril(a) + functions.conj(functions.tril(a, -1)).mT
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
 
 
@@ -134,7 +155,8 @@ ADAPTED: dict[str, Function] = {
     "result_type": _result_type,
     "copy": functions.positive,
     "copyto": _copyto,
-    "ravel": _flat,
+    "nan_to_num": _nan_to_num,
+    "ravel": lambda a, order="C": functions.reshape(a, (-1,), order),
     "dot": _dot,
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
     "linspace": _linspace,

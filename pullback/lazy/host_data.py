@@ -82,7 +82,7 @@ def asarray(
     if isinstance(data, TracedNumber):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _host_data_holds_tensors(data):
-        return asarray(hooks.stack([asarray(row) for row in data]), dtype)
+        return hooks.stack(data if wanted is None else [asarray(row, wanted) for row in data])
     try:
         made = from_host(_host_array(data, wanted))
     except MemoryError:

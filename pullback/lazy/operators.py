@@ -16,7 +16,7 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
-from pullback.lazy.precision import WIDE, numbers_of_user, warn_of_widening
+from pullback.lazy.precision import WIDE, mark_numbers, numbers_of_user, warn_of_widening
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
@@ -82,7 +82,14 @@ def number(value: Any) -> Any:
 
 def cast_node(x: Node, dtype: DType) -> Node:
     """Convert a node to a dtype."""
-    return x if x.type.dtype is dtype else record(TABLE["Cast"](dtype), (x,))._node
+    return x if x.type.dtype is dtype else cast_tensor(x, dtype)._node
+
+
+def cast_tensor(x: Node, dtype: DType) -> Tensor:
+    """Convert a node to another dtype; numbers of the user are read again, with all digits."""
+    if dtype in WIDE and (exact := numbers_of_user.get(x)) is not None:
+        return hooks.asarray(exact, dtype)
+    return record(TABLE["Cast"](dtype), (x,))
 
 
 def operands(*values: Any) -> list[Node]:
@@ -113,8 +120,8 @@ def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]  # Tensor is the only subclass
     made = hooks.asarray(value)
-    if isinstance(value, (list, tuple, float)):
-        numbers_of_user.add(made._node)
+    if isinstance(value, (list, tuple, float, complex)):
+        mark_numbers(made._node, value)
     return made
 
 

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.errors import PrecisionWarning
 from pullback.graph.dtypes import DType, complex128, float64
 from pullback.graph.node import Node
@@ -21,8 +23,15 @@ from pullback.lazy.settings import current
 WIDE = frozenset((float64, complex128))  # looked up by identity
 _MOST = 1000  # nodes that are looked at
 _warned: set[SourceLine | None] = set()
-# Lists and numbers that were operands: their dtype is a default of ours, and means nothing
-numbers_of_user: weakref.WeakSet[Node] = weakref.WeakSet()
+# Lists and numbers that were operands, with their values in 64 bits: their dtype is a default of
+# ours and means nothing, so that next to a wide operand they must not have lost digits
+numbers_of_user: weakref.WeakKeyDictionary[Node, np.ndarray] = weakref.WeakKeyDictionary()
+
+
+def mark_numbers(made: Node, value: Any) -> None:
+    """Keep the digits of floats that a user gave as a list or as a number."""
+    if not made.inputs and made.type.dtype.is_inexact:
+        numbers_of_user[made] = np.array(value)
 
 
 class NumpyDefaultLine(SourceLine):

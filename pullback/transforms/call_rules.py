@@ -13,7 +13,12 @@ from pullback.graph.types import Type
 
 
 def rules_applied() -> list[str]:
-    """Return the names of the ops whose rules ran in this thread's last derivative, in order."""
+    """Return the names of the ops whose rules ran in this thread's last derivative, in order.
+
+    >>> gradient = pb.grad(lambda x: pb.exp(x).sum())(pb.tensor([1.0]))
+    >>> pb.debug.rules_applied()
+    ['Sum', 'Exp']
+    """
     return list(thread.rules_applied)
 
 
