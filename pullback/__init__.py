@@ -127,10 +127,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
 
     def __getattr__(name: str) -> object:
         """Load a heavy module at its first use."""
-        module = importlib.import_module(f"pullback.{name}")
-        if "__getattr__" not in vars(module):
-            publish(module.__name__)
-        return module
+        return importlib.import_module(f"pullback.{name}")
 
     publish(__name__)
 

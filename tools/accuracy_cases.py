@@ -183,7 +183,8 @@ ELEMENTARY = [
     unary("atan", mp.atan, lambda x: 1 / (1 + x * x), WIDE),
     unary("sinh", mp.sinh, mp.cosh, WIDE),
     unary("cosh", mp.cosh, mp.sinh, WIDE),
-    unary("tanh", mp.tanh, sech2, mixed(logarithmic(1e-6, 40, signed=True), between(-3, 3))),
+    unary("tanh", mp.tanh, sech2, mixed(logarithmic(1e-6, 40, signed=True), between(-3, 3)),
+          slope_scale=one, reason="the derivative, 1 - tanh(x)^2, is measured against 1"),
     unary("asinh", mp.asinh, lambda x: 1 / mp.sqrt(1 + x * x), mixed(WIDE, between(-2, 2))),
     unary("acosh", mp.acosh, lambda x: 1 / mp.sqrt((x - 1) * (x + 1)),
           mixed(between(1, 3), logarithmic(1, 1e6))),
@@ -191,7 +192,8 @@ ELEMENTARY = [
 ]  # fmt: skip
 
 ACTIVATIONS = [
-    unary("sigmoid", expit, lambda x: expit(x) * expit(-x), WIDE),
+    unary("sigmoid", expit, lambda x: expit(x) * expit(-x), WIDE,
+          slope_scale=expit, reason="the derivative is measured against the value"),
     unary("log_sigmoid", lambda x: -mp.log1p(mp.exp(-x)), lambda x: expit(-x), WIDE),
     unary("softplus", lambda x: mp.log1p(mp.exp(x)), expit, WIDE),
     unary("silu", lambda x: x * expit(x), lambda x: expit(x) * (1 + x * expit(-x)), WIDE,

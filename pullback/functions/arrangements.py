@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ from pullback.functions.trigonometry import cos, sin
 from pullback.functions.where_take import scatter, take
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, Axis, Shape
+
+MOST = 2**28  # indices that combinations are made of
 
 
 class KthValueResult(NamedTuple):
@@ -95,7 +98,10 @@ def combinations(x: ArrayLike, r: int = 2, with_replacement: bool = False) -> Te
     if a.ndim != 1 or r < 0:
         raise ShapeError(f"needs a vector and r >= 0, got {a._node.type} and {r}")
     chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    found = list(chosen(range(a.size), r)) if r else []
+    count = math.comb(a.size + r - 1, r) if with_replacement and a.size else math.comb(a.size, r)
+    if count * r > MOST:
+        raise ArgumentError(f"there are too many combinations of r = {r} elements of {a.size}")
+    found = list(chosen(range(a.size), r)) if r and count else []
     if not found:
         return zeros((0, r) if r else (0,), dtype=a.dtype)
     return take(a, np.array(found))

@@ -20,26 +20,24 @@ from pullback.functions.arguments import (
     node,
     operands,
 )
+from pullback.functions.arithmetic import minimum
 from pullback.functions.composed import composed
-from pullback.functions.creation import linspace, ones
+from pullback.functions.creation import linspace, ones, zeros
 from pullback.functions.data_types import astype
 from pullback.functions.index_grids import index_in_mode
 from pullback.functions.joining import unstack
 from pullback.functions.known_values import known_values
 from pullback.functions.shape import flatten, flip, shaped
-from pullback.functions.sorting import searchsorted
 from pullback.functions.statistics import diff
 from pullback.functions.where_take import where
 from pullback.graph.arguments import sequence, shown
-from pullback.graph.dtypes import float64, int64
+from pullback.graph.dtypes import float64, int32, int64
 from pullback.lazy.host_reads import read
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
-from pullback.ops.index.along_axis import PutAlongAxisAdd
+from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.typing import ArrayLike, Number
-
-_FEW = 128  # so many edges are compared one by one
 
 Bins: TypeAlias = int | str | ArrayLike
 Limits: TypeAlias = tuple[Number, Number] | None
@@ -117,13 +115,20 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
 
 
 def insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
-    """The indices of `searchsorted`, after equal elements or before them. Few edges are compared
-    with each element, which is faster than to sort the elements."""
-    if edges.size > _FEW:
-        return searchsorted(edges, x, side="right" if after else "left")
-    below = as_tensor(x)[..., None]
-    beyond = ~(below < edges) if after else ~(below <= edges)  # NaN is beyond all
-    return reductions.sum(beyond, axis=-1)
+    """The indices of `searchsorted`, after equal elements or before them, by bisection.
+
+    For each element, the number of edges below it grows by powers of two that are still right.
+    """
+    edges, values = map(wrap, operands(edges, as_tensor(x)))
+    flat, count = flatten(values), edges.size
+    found = zeros(flat.shape, dtype=int32)
+    for bit in reversed(range(count.bit_length())):
+        more = found + literal(2**bit, int32)
+        last = minimum(more, literal(count, int32)) - literal(1, int32)
+        edge = record(TakeAlongAxis(0, True), (node(edges), node(last)))
+        beyond = ~(flat < edge) if after else ~(flat <= edge)  # NaN is beyond all
+        found = where(beyond & (more <= literal(count, int32)), more, found)
+    return shaped(astype(found, int64), values.shape)
 
 
 def _refuse_disorder(op: str, bins: ArrayLike, both: bool = False) -> None:

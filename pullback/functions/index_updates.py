@@ -8,9 +8,11 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.functions.arguments import Tensor, along, as_tensor, axis_of
+from pullback.functions.arithmetic import multiply
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, ones
 from pullback.functions.data_types import astype
+from pullback.functions.masking import as_elements_of
 from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.where_take import scatter, take
 from pullback.typing import ArrayLike, Index
@@ -41,7 +43,7 @@ def index_add(
     [2.0, 0.0, 4.0]
     """
     values = as_tensor(source)
-    values = values if type(alpha) is int and alpha == 1 else values * alpha
+    values = values if type(alpha) is int and alpha == 1 else multiply(values, alpha)
     return index_reduce(x, axis, index, values, "sum")
 
 
@@ -65,7 +67,7 @@ def index_fill(x: ArrayLike, axis: int, index: ArrayLike, value: ArrayLike) -> T
     given = as_tensor(x)
     tensor = given if given.ndim else shaped(given, (1,))
     key = along(axis_of("index_fill", axis, tensor.ndim), _vector_of_indices(index))
-    return shaped(scatter(tensor, key, astype(value, given.dtype)), given.shape)
+    return shaped(scatter(tensor, key, as_elements_of(given, value, "value")), given.shape)
 
 
 @composed
@@ -84,7 +86,7 @@ def index_reduce(
     given = as_tensor(x)
     tensor = given if given.ndim else shaped(given, (1,))
     place = axis_of("index_reduce", axis, tensor.ndim)
-    values = astype(source, tensor.dtype)
+    values = as_elements_of(tensor, source, "source")
     values = values if values.ndim == tensor.ndim else shaped(values, (1,) * tensor.ndim)
     key = along(place, _vector_of_indices(index))
     made = _reduced(tensor, key, values, reduce, include_self)
@@ -118,7 +120,7 @@ def scatter_reduce(
     [9.0, 2.0, 3.0]
     """
     given, places = as_tensor(x), _indices(index)
-    values = astype(src, given.dtype)
+    values = as_elements_of(given, src, "src")
     tensor, places = (t if t.ndim else shaped(t, (1,)) for t in (given, places))
     place = axis_of("scatter_reduce", axis, tensor.ndim)
     if not places.size:
@@ -143,7 +145,9 @@ def select_scatter(x: ArrayLike, src: ArrayLike, axis: int, index: int) -> Tenso
     [[8, 2], [9, 4]]
     """
     x = as_tensor(x)
-    return scatter(x, along(axis_of("select_scatter", axis, x.ndim), index), astype(src, x.dtype))
+    return scatter(
+        x, along(axis_of("select_scatter", axis, x.ndim), index), as_elements_of(x, src, "src")
+    )
 
 
 @composed
@@ -158,7 +162,9 @@ def slice_scatter(
     """
     x = as_tensor(x)
     part = slice(start, stop, step)
-    return scatter(x, along(axis_of("slice_scatter", axis, x.ndim), part), astype(src, x.dtype))
+    return scatter(
+        x, along(axis_of("slice_scatter", axis, x.ndim), part), as_elements_of(x, src, "src")
+    )
 
 
 @composed
@@ -178,7 +184,7 @@ def diagonal_scatter(
     first = np.arange(max(0, min(rows + min(offset, 0), columns - max(offset, 0))))
     i, j = first - min(offset, 0), first + max(offset, 0)
     last = moveaxis(x, axes, (-2, -1))
-    made = scatter(last, (..., i, j), astype(src, x.dtype))
+    made = scatter(last, (..., i, j), as_elements_of(x, src, "src"))
     return moveaxis(made, (-2, -1), axes)
 
 
@@ -216,14 +222,14 @@ def _along(x: Tensor, axis: int, rank: int) -> Tensor:
 def _indices(index: ArrayLike) -> Tensor:
     found = as_tensor(index)
     if not found.dtype.is_integer and found.size:
-        raise DTypeError(f"indices must be integers, got {found._node.type}")
+        raise DTypeError(f"index must hold integers, got {found._node.type}")
     return found
 
 
 def _vector_of_indices(index: ArrayLike) -> Tensor:
     found = _indices(index)
     if found.ndim > 1:
-        raise ShapeError(f"indices must be a vector, got {found._node.type}")
+        raise ShapeError(f"index must be a vector, got {found._node.type}")
     return found if found.ndim else shaped(found, (1,))
 
 

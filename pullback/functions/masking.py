@@ -21,7 +21,7 @@ def masked_fill(x: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Tensor:
     [0.0, 2.0, 3.0]
     """
     x, mask = as_tensor(x), _mask(mask)
-    return where(mask, astype(value, x.dtype), x)
+    return where(mask, as_elements_of(x, value, "value"), x)
 
 
 @composed
@@ -50,12 +50,20 @@ def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
     x, mask = as_tensor(x), _mask(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
     x, mask = spread(x, shape), spread(mask, shape)
-    values = flatten(astype(source, x.dtype))
+    values = flatten(as_elements_of(x, source, "source"))
     if not x.size or not values.size:
         return where(mask, x, x)
     chosen = flatten(mask)
     places = where(chosen, cumulative_sum(astype(chosen, int64), axis=0) - 1, 0)
     return where(mask, shaped(take(values, places), shape), x)
+
+
+def as_elements_of(x: Tensor, value: ArrayLike, what: str) -> Tensor:
+    """Return new elements of x in its dtype; complex ones of a real tensor are an error."""
+    given = as_tensor(value)
+    if given.dtype.is_complex and not x.dtype.is_complex:
+        raise DTypeError(f"{what} must be real for {x._node.type}, got {given._node.type}")
+    return astype(value, x.dtype)
 
 
 def _mask(mask: ArrayLike) -> Tensor:

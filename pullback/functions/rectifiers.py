@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback.errors import ShapeError
 from pullback.functions.activations import elu, softmax, softplus
-from pullback.functions.arguments import Tensor, float_arguments, float_node
+from pullback.functions.arguments import Tensor, axis_of, float_arguments, float_node
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.composed import composed
 from pullback.functions.shape import shaped
@@ -141,6 +141,8 @@ def prelu(x: ArrayLike, weight: ArrayLike, axis: int = 1) -> Tensor:
         w = shaped(w, (w.size, *(1,) * (x.ndim - axis % x.ndim - 1)))
     else:
         w = shaped(w, ())
+        if axis != 1:
+            axis_of("prelu", axis, x.ndim)
     return where(x > 0, x, w * x)
 
 

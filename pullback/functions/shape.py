@@ -35,7 +35,10 @@ def reshape(x: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
     if order == "F":
         return _reversed_axes(shaped(_reversed_axes(x), wanted[::-1]))
     if order not in ("C", "A", "K"):
-        raise ArgumentError(f'order must be "C" or "F", got {shown(order)}', op="reshape")
+        several = f"Write shape=({shape}, {order}): it is one argument."
+        hint = several if isinstance(order, int) else None
+        what = f'order must be "C" or "F", got {shown(order)}'
+        raise ArgumentError(what, op="reshape", hint=hint)
     return shaped(x, wanted)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, float_node, integer, record_as
 from pullback.functions.factory import UnaryFunction, float_unary
 from pullback.graph.arguments import validated
 from pullback.lazy.record import record
 from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
-from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma, Polygamma
+from pullback.ops.elementwise.gamma_functions import LARGEST_ORDER, Digamma, Lgamma, Polygamma
 from pullback.ops.elementwise.spherical import Sinc
 from pullback.typing import ArrayLike
 
@@ -32,6 +33,9 @@ def polygamma(order: int, x: ArrayLike) -> Tensor:
     1.6449
     """
     n = integer("polygamma", order, "order")
+    if not 0 <= n <= LARGEST_ORDER:
+        what = f"order must be between 0 and {LARGEST_ORDER}, got {n}"
+        raise ArgumentError(what, op="polygamma")
     return record(Polygamma(n) if n else Digamma(), (float_node(x),))
 
 

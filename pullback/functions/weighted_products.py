@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.functions.arguments import Tensor, as_tensor, float_arguments
-from pullback.functions.arithmetic import divide
+from pullback.functions.arithmetic import add, divide, multiply
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype, result_type
 from pullback.functions.products import matmul, outer
@@ -82,7 +82,7 @@ def addcmul(x: ArrayLike, a: ArrayLike, b: ArrayLike, *, value: ArrayLike = 1) -
     >>> pb.addcmul([1.0, 2.0], [3.0, 4.0], 5.0, value=0.5).tolist()
     [8.5, 12.0]
     """
-    return as_tensor(x) + _times(as_tensor(a) * b, value)
+    return add(x, _times(multiply(a, b), value))
 
 
 @composed
@@ -92,7 +92,7 @@ def addcdiv(x: ArrayLike, a: ArrayLike, b: ArrayLike, *, value: ArrayLike = 1) -
     >>> pb.addcdiv([1.0, 2.0], [3.0, 4.0], 2.0).tolist()
     [2.5, 4.0]
     """
-    return as_tensor(x) + _times(divide(a, b), value)
+    return add(x, _times(divide(a, b), value))
 
 
 @composed
@@ -103,7 +103,7 @@ def lerp(start: ArrayLike, end: ArrayLike, weight: ArrayLike) -> Tensor:
     [2.5, 12.5]
     """
     first, last = map(wrap, float_arguments(start, end))
-    return first + (last - first) * weight
+    return first + multiply(last - first, weight)
 
 
 def _weighted(x: ArrayLike, product: Tensor, beta: ArrayLike, alpha: ArrayLike) -> Tensor:
@@ -111,11 +111,11 @@ def _weighted(x: ArrayLike, product: Tensor, beta: ArrayLike, alpha: ArrayLike) 
     if _is_number(beta, 0):
         shape = broadcast_shapes(as_tensor(x).shape, product.shape)
         return astype(spread(product, shape), result_type(x, product))
-    return _times(as_tensor(x), beta) + product
+    return add(_times(as_tensor(x), beta), product)
 
 
 def _times(x: Tensor, weight: ArrayLike) -> Tensor:
-    return x if _is_number(weight, 1) else x * weight
+    return x if _is_number(weight, 1) else multiply(x, weight)
 
 
 def _is_number(value: Any, wanted: int) -> bool:

@@ -60,6 +60,11 @@ def integer(op: str, value: Any, what: str, bounded: bool = True) -> int:
     """Return `value` as a Python int, which must be one of 64 bits if it is `bounded`."""
     try:
         found = operator.index(value)
+    except ArgumentError:  # a tensor that is no integer
+        from pullback.suggestions.calls import INTEGER_HINTS
+
+        message = f"{what} must be an integer, got {shown(value)}"
+        raise ArgumentError(message, op=op, hint=INTEGER_HINTS.get(op)) from None
     except PullbackError:  # a traced number
         raise
     except TypeError:

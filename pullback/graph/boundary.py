@@ -166,9 +166,9 @@ def publish(module: str) -> None:
     """Make the functions in a module's `__all__` boundaries, and answer unknown names."""
     names = vars(sys.modules[module])
     load = names.get("__getattr__")  # loads names at their first use
-    for name in names.get("__all__", [name for name in names if not name.startswith("_")]):
+    for name in names["__all__"]:
         if isinstance(names.get(name), FunctionType):
-            _publish_function(names, name)
+            publish_function(names, name)
 
     def __getattr__(name: str) -> Any:
         if load is None or name not in names["__all__"]:
@@ -180,13 +180,13 @@ def publish(module: str) -> None:
         found = load(name)
         if isinstance(found, FunctionType):
             names[name] = found
-            return _publish_function(names, name)
+            return publish_function(names, name)
         return found
 
     names["__getattr__"] = __getattr__
 
 
-def _publish_function(names: dict[str, Any], name: str) -> Any:
+def publish_function(names: dict[str, Any], name: str) -> Any:
     """Replace a function in a module's namespace by its boundary."""
     made = public(names[name])
     if made is not names[name]:

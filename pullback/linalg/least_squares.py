@@ -9,13 +9,14 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import float_node, literal, record_as
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.comparisons import isnan
+from pullback.functions.complex_parts import conj, real
 from pullback.functions.creation import zeros
-from pullback.functions.products import matmul
+from pullback.functions.products import matmul, tril, triu
 from pullback.functions.reductions import any as any_of
 from pullback.functions.reductions import max as largest
 from pullback.functions.reductions import min as smallest
 from pullback.functions.reductions import sum
-from pullback.functions.shape import broadcast_to, expand_dims, squeeze
+from pullback.functions.shape import broadcast_to, expand_dims, matrix_transpose, squeeze
 from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
@@ -161,9 +162,15 @@ def _pinv(op: str, a: Tensor, rtol: ArrayLike | None, hermitian: bool) -> Tensor
     if a.ndim < 2:
         what = f"needs matrices, so a rank of 2 or more, got {a._node.type}"
         raise ShapeError(what, op=op, code="E3002")
-    matrix = record_as(op, Hermitian(), a._node) if hermitian else a
+    matrix = _of_lower_triangle(record_as(op, Hermitian(), a._node)) if hermitian else a
     tolerance = _relative(op, a, rtol)
     return record_as(op, PseudoInverse(), matrix._node, tolerance._node)
+
+
+def _of_lower_triangle(x: Tensor) -> Tensor:
+    """The Hermitian matrices that the lower triangles state."""
+    below, diagonal = tril(x, -1), real(tril(triu(x)))
+    return below + conj(matrix_transpose(below)) + diagonal
 
 
 def _relative(op: str, a: Tensor, rtol: ArrayLike | None) -> Tensor:

@@ -6,6 +6,7 @@ argument.
 
 from pullback.functions.arithmetic import cbrt
 from pullback.functions.special import sinc
+from pullback.graph.boundary import publish
 from pullback.special import (
     bessels,
     exponential_integrals,
@@ -34,3 +35,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+publish(__name__)

@@ -62,7 +62,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.polygamma([0, 1], [1.0, 2.0]).numpy().round(4)
     array([-0.5772,  0.6449], dtype=float32)
     """
-    if np.ndim(n) == 0:
+    if np.ndim(n) == 0:  # type: ignore[arg-type]  # tensors have a rank too
         return polygamma_of_order(n, x)  # type: ignore[arg-type]  # it checks for an integer
     orders, y = map(wrap, float_arguments(x, n)[::-1])
     one = literal(1, y.dtype)

@@ -12,30 +12,31 @@ from pullback.errors import ArgumentError
 from pullback.graph.where import is_internal_file
 
 _PREFIXES = ("debug", "distributed", "fft", "ir", "linalg", "optim", "random", "special", "tree")
-# What other libraries call a parameter
+# What other libraries call a parameter, and what it may be called here
 _SYNONYMS = {
     "dim": ("axis",), "dims": ("axis", "axes", "shape"), "axes": ("axis",), "axis": ("axes", "dim"),
-    "keepdim": ("keepdims",), "keep_dims": ("keepdims",), "input": ("x", "x1"),
-    "other": ("x2", "y"), "a": ("x", "x1"), "b": ("x2", "y"), "arr": ("x",), "array": ("x",),
-    "A": ("x", "a"), "y": ("x2",), "x1": ("x",), "x": ("x1", "a", "arrays"),
-    "tensor": ("x",), "tensors": ("arrays",), "size": ("shape",), "newshape": ("shape",),
-    "repeats": ("reps",), "ddof": ("correction",),
-    "descending": ("descending",), "lr": ("learning_rate",), "beta1": ("betas",),
-    "beta2": ("betas",), "epsilon": ("eps",), "wd": ("weight_decay",), "seed": ("key", "data"),
-    "key": ("seed",), "in_dims": ("in_axes",), "out_dims": ("out_axes",), "fun": ("f",),
-    "func": ("f",), "fn": ("f",), "function": ("f",), "static_argnames": ("static_argnames",),
-    "a_min": ("min",), "a_max": ("max",), "min": ("low", "minval"), "max": ("high", "maxval"),
-    "minval": ("low",), "maxval": ("high",), "low": ("minval",), "high": ("maxval",),
-    "mean": ("loc",), "std": ("scale",), "loc": ("mean",), "scale": ("std",),
+    "keepdim": ("keepdims",), "keep_dims": ("keepdims",), "unbiased": ("correction",),
+    "ddof": ("correction",), "input": ("x", "x1"), "other": ("x2", "y"), "a": ("x", "x1"),
+    "b": ("x2", "y"), "arr": ("x",), "array": ("x",), "A": ("x", "a"), "y": ("x2",),
+    "x": ("x1", "a", "arrays"), "x1": ("x",), "tensor": ("x",), "tensors": ("arrays",),
+    "size": ("shape",), "sizes": ("shape",), "newshape": ("shape",), "num_samples": ("shape",),
+    "type": ("dtype",), "lr": ("learning_rate",), "epsilon": ("eps",), "beta1": ("betas",),
+    "beta2": ("betas",), "wd": ("weight_decay",), "seed": ("key", "data"), "key": ("seed",),
+    "in_dims": ("in_axes",), "out_dims": ("out_axes",), "fun": ("f",), "func": ("f",),
+    "fn": ("f",), "function": ("f",), "body_fun": ("body",), "cond_fun": ("cond",),
+    "init_val": ("init",), "a_min": ("min",), "a_max": ("max",), "min": ("low", "minval"),
+    "max": ("high", "maxval"), "minval": ("low",), "maxval": ("high",), "low": ("minval",),
+    "high": ("maxval",), "mean": ("loc",), "std": ("scale",), "loc": ("mean",), "scale": ("std",),
     "p": ("ord", "probability"), "ord": ("p",), "constant_values": ("value",),
-    "fill_value": ("value",), "value": ("constant_values", "fill_value"),
-    "padding": ("pad_width",), "type": ("dtype",), "sizes": ("shape",),
-    "stride": ("strides",), "dilation": ("dilations",), "kernel": ("w",), "weight": ("w",),
-    "indices_or_sections": ("sections",), "num_samples": ("shape",), "condition": ("cond",),
-    "length": ("length",), "body_fun": ("body",), "cond_fun": ("cond",), "init_val": ("init",),
-    "mesh_axes": ("axis_names",), "rtol": ("rtol",), "unroll": ("unroll",),
+    "fill_value": ("value",), "value": ("fill_value", "constant_values"), "stride": ("strides",),
+    "kernel": ("filters",), "weight": ("filters",), "name": ("axis_name",),
+    "padding": ("pad_width",), "indices_or_sections": ("sections",),
 }  # fmt: skip
-
+# What to do if an argument is no integer
+INTEGER_HINTS = {
+    "concat": "Write pb.concat([x, y]): the tensors are one argument.",
+    "stack": "Write pb.stack([x, y]): the tensors are one argument.",
+}
 # Keywords that need more than another name, for functions with a parameter, and what to write
 _KEYWORD_HINTS = {
     "unbiased": ("correction", "Write correction=1 for unbiased=True, and 0 for unbiased=False."),
@@ -85,7 +86,8 @@ def refuse_arguments(
     given = len(args) - method
     if given > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         what = f"takes at most {len(places)} positional arguments, got {given}"
-        return ArgumentError(f"{what}; the arguments are {known}", op=op)
+        hint = _one_argument([p.name for p in places], args[method:])
+        return ArgumentError(f"{what}; the arguments are {known}", op=op, hint=hint)
     twice = [p.name for p in places[:given] if p.name in kwargs]
     if twice:
         return ArgumentError(f"{twice[0]!r} is given twice; the arguments are {known}", op=op)
@@ -111,6 +113,14 @@ def called_name(f: Callable[..., Any]) -> tuple[str, bool]:
 
 def _shown_parameter(p: inspect.Parameter) -> str:
     return str(p.replace(annotation=p.empty, default=p.empty))  # with its stars
+
+
+def _one_argument(names: list[str], args: Sequence[Any]) -> str | None:
+    """The hint for `reshape(x, 2, 3)`: the shape is one argument."""
+    for name, *rest in ((n, *args[i:]) for i, n in enumerate(names) if n in ("shape", "axes")):
+        if all(isinstance(value, int) for value in rest):
+            return f"Write {name}=({', '.join(map(str, rest))}): it is one argument."
+    return None
 
 
 def _meant(function: str, name: str, known: list[str], given: dict[str, Any]) -> str | None:

@@ -17,12 +17,14 @@ _RENAMED = {
     "unbind": "unstack", "tensor_split": "array_split", "shift_left": "bitwise_left_shift",
     "shift_right_arithmetic": "bitwise_right_shift", "is_finite": "isfinite",
     "population_count": "bitwise_count", "repeat_interleave": "repeat", "msort": "sort",
-    "swish": "silu", "logsigmoid": "log_sigmoid", "erf_inv": "erfinv", "inverse": "linalg.inv",
-    "pinverse": "linalg.pinv", "matrix_exp": "linalg.expm", "chain_matmul": "linalg.multi_dot",
-    "bucketize": "digitize", "conv_general_dilated": "conv2d", "reduce_sum": "sum",
-    "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all",
-    "reduce_or": "any", "iota": "arange", "broadcast_tensors": "broadcast_arrays",
-    "remat": "checkpoint", "jit": "compile", "function": "compile", "custom_gradient": "custom_vjp",
+    "swish": "silu", "logsigmoid": "log_sigmoid", "erf_inv": "erfinv", "igamma": "special.gammainc",
+    "igammac": "special.gammaincc", "mvlgamma": "special.multigammaln", "bessel_i0e": "special.i0e",
+    "bessel_i1e": "special.i1e", "inverse": "linalg.inv", "pinverse": "linalg.pinv",
+    "matrix_exp": "linalg.expm", "chain_matmul": "linalg.multi_dot", "bucketize": "digitize",
+    "conv_general_dilated": "conv2d", "reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min",
+    "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any", "iota": "arange",
+    "broadcast_tensors": "broadcast_arrays", "remat": "checkpoint", "jit": "compile",
+    "function": "compile", "custom_gradient": "custom_vjp", "block_until_ready": "wait",
     "clear_caches": "clear_cache", "make_mesh": "DeviceMesh", "Mesh": "DeviceMesh",
     "PartitionSpec": "P", "NamedSharding": "Sharding", "ShapeDtypeStruct": "Type",
     "Array": "Tensor", "ndarray": "Tensor", "Variable": "Tensor", "float": "float32",
@@ -169,8 +171,9 @@ _OPTIM = {
     "chain": "Write functions of your own around pb.optim.adam(learning_rate).",
 }  # fmt: skip
 _SPECIAL = {
-    "sigmoid": "pb.sigmoid(x)", "exp2": "pb.exp2(x)", "log1p": "pb.log1p(x)",
-    "expm1": "pb.expm1(x)",
+    "loggamma": "lgamma", "sigmoid": "pb.sigmoid(x)", "exp2": "pb.exp2(x)", "log1p": "pb.log1p(x)",
+    "expm1": "pb.expm1(x)", "modified_bessel_i0": "i0", "modified_bessel_i1": "i1",
+    "bessel_j0": "j0", "bessel_j1": "j1", "bessel_y0": "y0", "bessel_y1": "y1",
 }  # fmt: skip
 _FFT = {
     "next_fast_len": "Any size is computed fast enough.",

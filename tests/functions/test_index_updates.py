@@ -97,13 +97,19 @@ def test_dtypes_and_sizes_of_0():
 def test_errors():
     with pytest.raises(DTypeError, match="masked_fill: the mask must be bool"):
         pb.masked_fill([1.0], [1], 2.0)
-    with pytest.raises(DTypeError, match="scatter_reduce: indices must be integers"):
+    with pytest.raises(DTypeError, match="scatter_reduce: index must hold integers"):
         pb.scatter_reduce([1.0], 0, [0.5], [1.0], "sum")
+    for call in (
+        lambda: pb.index_add([1.0], 0, [0], [1j]),
+        lambda: pb.masked_fill([1], [True], 1j),
+    ):
+        with pytest.raises(DTypeError, match="must be real for"):
+            call()
     with pytest.raises(ArgumentError, match="reduce must be one of"):
         pb.scatter_reduce([1.0], 0, [0], [1.0], "max")
     with pytest.raises(ShapeError, match="scatter_add: x and index must have the same rank"):
         pb.scatter_add(pb.ones((2, 2)), 0, [0], [1.0])
-    with pytest.raises(ShapeError, match="index_add: indices must be a vector"):
+    with pytest.raises(ShapeError, match="index_add: index must be a vector"):
         pb.index_add(pb.ones(2), 0, [[0]], [1.0])
     with pytest.raises(IndexOutOfRange):
         pb.index_copy(pb.ones(2), 0, [2], [1.0]).numpy()

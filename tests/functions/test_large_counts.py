@@ -36,9 +36,9 @@ def test_a_number_of_differences_must_be_a_count(n):
         pb.diff([1, 2], n=n)
 
 
-@pytest.mark.parametrize("order", [0, -1, 121, 2**31])
+@pytest.mark.parametrize("order", [-1, 121, 2**31])
 def test_orders_of_polygamma_are_bounded(order):
-    with pytest.raises(ArgumentError, match="polygamma: order must be between 1 and 120"):
+    with pytest.raises(ArgumentError, match="polygamma: order must be between 0 and 120"):
         pb.polygamma(order, 1.0)
 
 

@@ -121,9 +121,8 @@ def test_an_error_of_the_library_itself_keeps_the_frame_that_raised_it(monkeypat
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_function_is_a_boundary(module):
-    part = module.removeprefix("pullback.")
-    names = vars(getattr(pb, part) if hasattr(pb, part) else importlib.import_module(module))
-    known = names.get("__all__", [name for name in names if not name.startswith("_")])
+    names = vars(importlib.import_module(module))
+    known = [name for name in names["__all__"] if not name.startswith("_")]
     found = [names[name] for name in known if isinstance(names.get(name), FunctionType)]
     for f in found:
         assert boundary.public(f) is f, f"{module}.{f.__name__}"

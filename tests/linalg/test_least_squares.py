@@ -95,3 +95,10 @@ def test_errors() -> None:
         linalg.pinv(B, [0.1, 0.1, 0.1])
     with told(ShapeError, ValueError, "linalg.lstsq", "as many rows"):
         linalg.lstsq(A, Y[:3])
+
+
+def test_a_hermitian_pseudoinverse_reads_the_lower_triangle(engine: str) -> None:
+    rng = np.random.default_rng(3)
+    for x in (rng.normal(size=(3, 3)), rng.normal(size=(2, 3, 3)) + 1j * rng.normal(size=(3, 3))):
+        found = pb.linalg.pinv(pb.tensor(x), hermitian=True).numpy()
+        np.testing.assert_allclose(found, np.linalg.pinv(x, hermitian=True), atol=1e-10)

@@ -205,7 +205,7 @@ MISTAKES = {
     "half": (lambda x: la.inv(x.astype("float16")), DTypeError, "linalg.inv: .*f16"),
     "vector": (lambda x: la.cholesky(x[0]), ShapeError, "linalg.cholesky: .*rank of 2"),
     "rectangular": (lambda x: la.det(x[:1]), ShapeError, r"linalg.det: .*square.*f64\[1,2\]"),
-    "rows": (lambda x: la.solve(x, pb.ones((3, 1))), ShapeError, "linalg.solve: .*as many rows"),
+    "rows": (lambda x: la.solve(x, np.ones((3, 1))), ShapeError, "linalg.solve: .*as many rows"),
     "stacks": (
         lambda x: la.solve(pb.ones((3, 2, 2)), pb.ones((2, 2, 1))), ShapeError, "linalg.solve: lead"
     ),

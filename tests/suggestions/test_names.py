@@ -21,6 +21,9 @@ ANSWERS = {
     ("pullback", "sofmax"): "Did you mean pb.softmax",
     ("pullback", "nn"): "pb.relu(x)",
     ("pullback", "permutation"): "Write pb.random.permutation.",
+    ("pullback", "svd"): "Write pb.linalg.svd.",
+    ("pullback", "rfft"): "Write pb.fft.rfft.",
+    ("pullback.linalg", "chol"): "Write pb.linalg.cholesky.",
     ("pullback", "randn"): "pb.random.normal(key, shape)",
     ("pullback", "tree_map"): "pb.tree.map(f, tree)",
     ("pullback", "astyp"): "Did you mean pb.astype?",
@@ -36,6 +39,7 @@ ANSWERS = {
     ("Tensor", "to_numpy"): "Write x.numpy().",
     ("Tensor", "stride"): "Tensors have no memory order",
     ("Tensor", "vmap"): "Write pb.vmap(x, ...).",
+    ("Tensor", "svd"): "Write pb.linalg.svd(x, ...).",
     ("Tensor", "set_"): "Write x.assign(value).",
 }
 

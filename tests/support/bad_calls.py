@@ -133,6 +133,14 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
         for owner in ("pb", "Tensor")
         for name in ("add", "copy", "reduce")
     },
+    **{
+        (f"pb.index_{name}", "index"): lambda v: v == (0, 0, 0)
+        for name in ("add", "copy", "fill", "reduce", "select")
+    },
+    **{
+        (f"{owner}.masked_scatter", "source"): lambda v: isinstance(v, (int, float, list))
+        for owner in ("pb", "Tensor")
+    },
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
     ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
@@ -227,6 +235,27 @@ SQUARE = (
 # Arguments for which the kind does not tell a good value.
 GOOD: dict[str, dict[str, Any]] = {
     "pb.arange": {"start": 3}, "pb.avg_pool": _window(), "pb.max_pool": _window(),
+    **{f"pb.{name}": {"x": square, "a": square, "b": square} for name in ("addmm", "addbmm")},
+    "pb.addmv": {"x": 1.0, "a": x, "b": vector}, "pb.addr": {"x": 1.0, "a": vector, "b": vector},
+    "pb.baddbmm": {"x": 1.0, "a": square, "b": square}, "pb.combinations": {"x": vector},
+    "pb.cartesian_prod": {"xs": vector}, "pb.diagonal_scatter": {"src": 1.0},
+    "pb.index_select": {"index": lambda: [0, 1]}, "pb.prelu": {"weight": 0.5},
+    **{f"pb.index_{name}": {"index": lambda: [0, 1], "source": x, "value": 1.0, "reduce": "sum"}
+       for name in ("add", "copy", "fill", "reduce")},
+    **{f"pb.scatter_{name}": {"index": lambda: pb.zeros((2, 3), "int32"), "src": x, "reduce": "sum"}
+       for name in ("add", "reduce")},
+    "pb.select_scatter": {"src": 1.0, "index": 0}, "pb.slice_scatter": {"src": 1.0},
+    **{f"pb.masked_{name}": {"mask": lambda: pb.tensor([True, False, True]), "source": x}
+       for name in ("scatter", "select")},
+    "pb.masked_fill": {"mask": lambda: pb.tensor([True, False, True]), "value": 1.0},
+    "pb.sliding_window_view": {"window_shape": 2, "axis": 1},
+    "pb.view_as_complex": {"x": square}, "pb.view_as_real": {"x": lambda: pb.tensor([1j])},
+    "pb.tree.map_with_path": {"f": lambda: lambda path, *leaves: path},
+    "pb.random.ball": {"d": 2}, "pb.random.binomial": {"n": 5, "p": 0.5},
+    "pb.random.geometric": {"p": 0.5}, "pb.random.multinomial": {"n": 5, "p": vector},
+    "pb.random.negative_binomial": {"n": 5.0, "p": 0.5}, "pb.random.triangular": {
+        "left": 0.0, "mode": 1.0, "right": 2.0},
+    "pb.random.multivariate_normal": {"mean": lambda: pb.zeros(2), "cov": square},
     "pb.bitwise_and": {"x1": whole, "x2": whole}, "pb.bitwise_or": {"x1": whole, "x2": whole},
     "pb.bitwise_xor": {"x1": whole, "x2": whole}, "pb.bitwise_invert": {"x": whole},
     "pb.bitwise_left_shift": {"x1": whole, "x2": whole}, "pb.bitwise_count": {"x": whole},

@@ -15,7 +15,6 @@ from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
-(logistic_slope,) = op_functions("LogisticSlope")
 
 
 class Exp(Analytic):
@@ -151,9 +150,7 @@ class Logistic(Analytic):
         return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        if x.type.dtype.is_complex:
-            return (lambda: out * (1 - out),)
-        return (lambda: logistic_slope(x),)  # 1 - out would lose its digits
+        return (lambda: out * (1 - out),)
 
 
 class LogAddExp(Binary):

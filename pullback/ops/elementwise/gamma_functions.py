@@ -74,7 +74,7 @@ BERNOULLI = tuple(
     p / q
     for p, q in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 )
-_LARGEST_ORDER = 120  # beyond it, coefficients are too large for f64
+LARGEST_ORDER = 120  # beyond it, coefficients are too large for f64
 SHIFT = 10  # arguments are shifted this far to the right, where the series converge
 
 
@@ -127,8 +127,8 @@ class Polygamma(GammaFamily):
     text = Text(("order",))
 
     def infer(self, x: Type) -> Type:
-        if not 1 <= self.order <= _LARGEST_ORDER:
-            what = f"order must be between 1 and {_LARGEST_ORDER}, got {self.order}"
+        if not 1 <= self.order <= LARGEST_ORDER:
+            what = f"order must be between 1 and {LARGEST_ORDER}, got {self.order}"
             raise ArgumentError(what, hint="See Digamma." if self.order < 1 else None)
         return super().infer(x)
 

@@ -21,7 +21,6 @@ from pullback.ops.prelude import Node, Type, constant, op_functions
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
 absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
-(logistic_slope,) = op_functions("LogisticSlope")
 # tanh(x) / x as a quotient of polynomials in x * x, for |x| <= 0.63
 TANH_ABOVE = (
     1.0, 0.1281548360104272, 0.0027916192323125246, 7.347082947638535e-06,
@@ -183,10 +182,7 @@ class Tanh(Analytic):
         return where(less(size, 0.625), near, with_sign(far, x))
 
     def partials(self, out: Node, x: Node) -> tuple:
-        if x.type.dtype.is_complex:
-            return (lambda: 1 - out * out,)
-        # the same, but 1 - out would lose its digits
-        return (lambda: logistic_slope(x * 2) * 4,)
+        return (lambda: 1 - out * out,)
 
 
 class Asinh(Analytic):
