@@ -15,7 +15,7 @@ from pullback.functions.data_types import result_type
 from pullback.functions.joining import concat
 from pullback.functions.reductions import max, min
 from pullback.functions.rounding import round, trunc
-from pullback.functions.shape import flatten
+from pullback.functions.shape import reshape
 from pullback.functions.stacking import vstack
 from pullback.functions.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh
 from pullback.lazy.host_data import asarray, tensor
@@ -37,7 +37,16 @@ degrees, radians = rad2deg, deg2rad
 fix = trunc
 mod, power, true_divide = remainder, pow, divide
 promote_types = result_type
-ravel = flatten
+
+
+def ravel(x: ArrayLike, order: str = "C") -> Tensor:
+    """Return the elements as a vector: in row-major order, or in column-major order if `order` is
+    "F".
+
+    >>> pb.ravel([[1, 2], [3, 4]]).tolist(), pb.ravel([[1, 2], [3, 4]], "F").tolist()
+    ([1, 2, 3, 4], [1, 3, 2, 4])
+    """
+    return reshape(x, -1, order)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:

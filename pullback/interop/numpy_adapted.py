@@ -156,7 +156,6 @@ ADAPTED: dict[str, Function] = {
     "copy": functions.positive,
     "copyto": _copyto,
     "nan_to_num": _nan_to_num,
-    "ravel": lambda a, order="C": functions.reshape(a, (-1,), order),
     "dot": _dot,
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
     "linspace": _linspace,

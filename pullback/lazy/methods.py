@@ -141,7 +141,7 @@ class Methods:
     flatten = functions.flatten
     flip = functions.flip
     moveaxis = functions.moveaxis
-    ravel = functions.flatten
+    ravel = functions.ravel
     roll = functions.roll
     shard = functions.shard
     to_device = functions.to_device
@@ -167,13 +167,15 @@ class Methods:
         """
         return hooks.functions.matrix_trace(self, offset, axis1, axis2, dtype)
 
-    def reshape(self, *shape: Shape, copy: bool | None = None) -> Tensor:
+    def reshape(self, *shape: Shape, order: str = "C", copy: bool | None = None) -> Tensor:
         """Return the elements in another shape, given as a tuple or as several ints.
 
-        >>> pb.arange(4).reshape(2, -1).tolist()
-        [[0, 1], [2, 3]]
+        They are read and placed in row-major order, or in column-major order if `order` is "F".
+
+        >>> pb.arange(4).reshape(2, -1).tolist(), pb.arange(4).reshape(2, 2, order="F").tolist()
+        ([[0, 1], [2, 3]], [[0, 2], [1, 3]])
         """
-        return hooks.functions.reshape(self, one_or_many_for_method(shape), copy=copy)
+        return hooks.functions.reshape(self, one_or_many_for_method(shape), order, copy=copy)
 
     def put_along_axis(
         self, indices: ArrayLike, values: ArrayLike, axis: int | None = -1, mode: str = "set"

@@ -279,6 +279,8 @@ class Operators:
 
     __pow__ = _function_operator("**", "pow")
     __rpow__ = _function_operator("**", "pow", swap=True)
+    __divmod__ = _function_operator("divmod", "divmod")
+    __rdivmod__ = _function_operator("divmod", "divmod", swap=True)
     __matmul__ = _function_operator("matmul", "matmul")
     __rmatmul__ = _function_operator("matmul", "matmul", swap=True)
 
