@@ -160,3 +160,24 @@ def test_transforms_on_xla():
         for i in range(2):
             wanted = np.stack([w[i] for w in want])
             np.testing.assert_allclose(mapped[i].numpy(), wanted, atol=1e-8)
+
+
+def of_squared_factors(x):
+    """A number that depends on the elements of factors, but not on their signs."""
+    u, s, vh = la.svd(x, full_matrices=False)
+    w, v = la.eigh(x @ x.mT)
+    q, r = la.qr(x.mT)
+    weight = pb.tensor(np.cos(np.arange(15.0)).reshape(3, 5))
+    square = weight[:, :3]
+    parts = [(vh**2 * weight).sum(), ((u**2 + v**2 + r**2) * square).sum(), (s**3).sum()]
+    return sum(parts, start=(q.mT**2 * weight).sum() + pb.sin(w).sum())
+
+
+def test_second_derivatives_on_xla():
+    """XLA may round x * x - y * y once: what must be 0 where x is y has to be so all the same."""
+    x, t = (pb.tensor(drawn(3, 5, salt=i).real) for i in (1, 2))
+    both = []
+    for engine in ("reference", "xla"):
+        with pb.config(engine=engine):
+            both.append(pb.jvp(pb.grad(of_squared_factors), (x,), (t,))[1].numpy())
+    np.testing.assert_allclose(*both, 1e-8, 1e-8)

@@ -14,12 +14,13 @@ from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
 from pullback.ops.linalg.blocks import (
+    as_column,
+    as_row,
     columns,
     diagonal,
     diagonal_matrix,
     padded,
     padded_rows,
-    reciprocal_differences,
     reciprocal_or_zero,
     rows,
     scaled_columns,
@@ -176,7 +177,12 @@ def _times_values(x: Node, s: Node, size: int) -> Node:
 
 
 def _scales(s: Node, like: Node) -> Node:
-    return cast(reciprocal_differences(s * s), like.type.dtype)
+    """Return 1 / (s[j]**2 - s[i]**2) as matrices, or 0 where they are equal.
+
+    A compiler may round the difference of squares once, and then it is not 0 on the diagonal.
+    """
+    row, column = as_row(s), as_column(s)
+    return cast(reciprocal_or_zero((row - column) * (row + column)), like.type.dtype)
 
 
 def _turned(inner: Node, s: Node) -> Node:
