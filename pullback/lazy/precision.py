@@ -30,7 +30,8 @@ numbers_of_user: weakref.WeakKeyDictionary[Node, np.ndarray] = weakref.WeakKeyDi
 
 def mark_numbers(made: Node, value: Any) -> None:
     """Keep the digits of floats that a user gave as a list or as a number."""
-    if not made.inputs and made.type.dtype.is_inexact:
+    dtype = made.type.dtype
+    if dtype.is_inexact and dtype not in WIDE and not made.inputs:
         numbers_of_user[made] = np.array(value)
 
 
