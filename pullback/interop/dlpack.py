@@ -127,7 +127,7 @@ def _imported_from(x: Any, kind: int, number: int, copy: bool | None) -> Tensor:
 def _imported_from_host(x: Any, copy: bool | None) -> Tensor:
     try:
         array = np.from_dlpack(x)
-    except RuntimeError:  # a dtype that NumPy lacks, such as bf16
+    except (RuntimeError, BufferError):  # a dtype that NumPy lacks, such as bf16
         return _imported_buffer(x, engine("xla", "cpu"), 0, copy)
     return asarray(array, copy=True if copy is None else copy)
 

@@ -165,7 +165,7 @@ def test_copies_are_made_as_asked():
     for same in (
         pb.asarray(x), pb.asarray(x, copy=False), pb.astype(x, x.dtype, copy=False),
         pb.from_dlpack(x, copy=False), pb.asarray(x, device=x.device, copy=False),
-        pb.from_dlpack(x, device="cpu", copy=False),
+        pb.from_dlpack(x, device=x.device, copy=False),
     ):  # fmt: skip
         assert same is x
     assert pb.reshape(x, (2, 1), copy=False).shape == x.reshape(2, 1, copy=True).shape == (2, 1)
@@ -191,7 +191,7 @@ def test_memory_of_the_host_is_shared_on_request():
             call(source, copy="sometimes")
 
 
-def test_devices():
+def test_devices(on_cpu):
     x = pb.ones(3)
     assert x.to_device("cpu:0").device == x.to_device(x.device, stream=None).device == "cpu:0"
     assert pb.astype(x, "int32", device="cpu:0").device == "cpu:0"

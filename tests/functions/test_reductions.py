@@ -141,7 +141,7 @@ def test_rounding_to_decimals_agrees_with_numpy():
         for d in (-3, -2, -1, 0, 2):
             rows.append((f"{dtype} {d}", lambda x=whole, d=d: pb.round(x, d), np.round(whole, d)))
     rows.append(("complex", lambda: pb.round(X[0] * 1j + 2.55, 1), np.round(X[0] * 1j + 2.55, 1)))
-    check_rows(rows, rtol=0, atol=0)
+    check_rows(rows, rtol=2e-7, atol=0)  # GPUs do not round quotients of f32 exactly
     assert pb.round(np.array([1e300]), 20).item() == 1e300  # NumPy: infinity
     assert pb.round(pb.tensor([60000.0], dtype="float16"), 3).item() == 60000.0
     assert pb.grad(lambda x: pb.round(x, 2))(pb.tensor(1.234)).item() == 0.0
@@ -171,5 +171,6 @@ def test_cumulative_functions_and_diagonals_agree_with_numpy():
 
 def test_names_of_numpy_are_our_functions():
     assert pb.absolute is pb.abs and pb.amax is pb.max and pb.arctan2 is pb.atan2
+    gone = {"row_stack"}  # from later versions of NumPy
     for name in pb.functions.numpy_names.__all__:
-        assert hasattr(np, name) and callable(getattr(pb, name))
+        assert (name in gone or hasattr(np, name)) and callable(getattr(pb, name))

@@ -16,7 +16,8 @@ DTYPES = ["bool", "int8", "uint16", "int64", "float16", "float32", "float64", "c
 
 
 @pytest.fixture(params=["xla", "reference"], autouse=True)
-def _engine(request):
+def _engine(request, on_cpu):
+    """NumPy, on the other side, takes no memory of GPUs."""
     with pb.config(engine=request.param):
         yield
 

@@ -137,7 +137,8 @@ def test_slogdet_and_inverse_agree():
 
 
 def everything(x):
-    """Gradients of many functions of one real matrix, and values."""
+    """Gradients of many functions of one real matrix, which do not depend on the signs of vectors:
+    kernels for CPUs and GPUs choose different ones."""
     spd = x @ pb.matrix_transpose(x) + pb.tensor(np.eye(x.shape[-1]))
 
     def loss(x, spd):
@@ -145,8 +146,8 @@ def everything(x):
         u, s, vh = la.svd(x)
         q, r = la.qr(x)
         size = la.slogdet(x).logabsdet + la.det(spd) + (la.cholesky(spd) ** 3).sum()
-        size = size + (v**4).sum() + (w * s).sum() + (u * vh).sum() ** 2
-        size = size + (q * pb.sin(r)).sum() + pb.abs(la.eigvals(x)).sum()
+        size = size + (v**4).sum() + (w * s).sum() + ((u @ vh) ** 3).sum()
+        size = size + ((q @ pb.sin(r)) ** 2).sum() + pb.abs(la.eigvals(x)).sum()
         return size + (la.inv(x) * la.solve(spd, x)).sum()
 
     return pb.grad(loss, argnums=(0, 1))(x, spd)
