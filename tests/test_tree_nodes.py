@@ -117,6 +117,7 @@ def loss(tree: Any) -> Any:
 
 
 @kinds
+@pytest.mark.filterwarnings("ignore::pullback.errors.PrecisionWarning")  # a number beside f64
 def test_N38_dataclasses_are_trees_without_registration(make):
     tree = make(*tensors())
     leaves, structure = pb.tree.flatten(tree)

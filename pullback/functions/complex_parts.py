@@ -1,5 +1,7 @@
 """Complex numbers and their parts."""
 
+from __future__ import annotations
+
 import math
 
 from pullback.functions.composed import composed

@@ -23,7 +23,7 @@ from pullback.typing import ArrayLike, Axis
 def array_equal(x1: ArrayLike, x2: ArrayLike, equal_nan: bool = False) -> Tensor:
     """Return whether two tensors have the same shape and equal elements.
 
-    >>> bool(pb.array_equal([1, 2], [1, 2])), bool(pb.array_equal([1, 2], [1]))
+    >>> pb.array_equal([1, 2], [1, 2]).item(), pb.array_equal([1, 2], [1]).item()
     (True, False)
     """
     a, b = as_tensor(x1), as_tensor(x2)
@@ -37,7 +37,7 @@ def array_equal(x1: ArrayLike, x2: ArrayLike, equal_nan: bool = False) -> Tensor
 def array_equiv(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return whether two tensors have equal elements after broadcasting.
 
-    >>> bool(pb.array_equiv([1, 2], [[1, 2], [1, 2]]))
+    >>> pb.array_equiv([1, 2], [[1, 2], [1, 2]]).item()
     True
     """
     a, b = as_tensor(x1), as_tensor(x2)

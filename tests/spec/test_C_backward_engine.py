@@ -449,7 +449,9 @@ def test_C16_augmented_assignment_rebinds_no_name_silently():
     w = kept = leaf(1.0, 2.0)
     with pytest.raises(InPlaceError):
         w += 1.0
-    assert w is kept and not hasattr(w, "add_")
+    with pytest.raises(InPlaceError):
+        w.add_(1.0)
+    assert w is kept and w.tolist() == [1.0, 2.0]
 
 
 def test_C16_after_an_update_the_gradient_is_taken_at_the_new_value():
@@ -629,6 +631,7 @@ DIFFERENTIABLE = sorted(
     if cls.differentiable and n not in ("StopGradient", "Input", "Leaf", "Scalar", "Result")
     and n not in ("While", "RandomGamma", "RandomLogGamma", "WaldSample")  # of a quantile
     and n != "ShardMap"  # tests/api/test_shard_map.py
+    and n != "Hermitian"  # differs from its operand by the derivative: tests/linalg
     and not issubclass(cls, Collective)  # collectives have a meaning only along a named axis
 )  # fmt: skip
 

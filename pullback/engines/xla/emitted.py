@@ -23,7 +23,7 @@ _NAMES = """
     abs add all_gather all_reduce all_to_all and atan2 bitcast_convert broadcast_in_dim case
     cbrt ceil clamp collective_permute compare complex concatenate constant convert convolution
     cosine divide dot_general dynamic_slice dynamic_update_slice exponential
-    exponential_minus_one floor gather imag iota is_finite log log_plus_one logistic maximum
+    exponential_minus_one fft floor gather imag iota is_finite log log_plus_one logistic maximum
     minimum multiply negate not optimization_barrier or pad popcnt power real reduce
     reduce_scatter reduce_window remainder replica_id reshape reverse round_nearest_even rsqrt
     scatter select shift_left shift_right_arithmetic shift_right_logical sign sine slice sort

@@ -6,14 +6,21 @@ import math
 
 import numpy as np
 
+from pullback.ops.elementwise.error_functions import times_exp_minus_square
 from pullback.ops.elementwise.exponential import Logistic
 from pullback.ops.elementwise.functions import equal, guarded, less, where
-from pullback.ops.elementwise.normal_functions import NormalCdf, NormalPdf
+from pullback.ops.elementwise.normal_functions import (
+    DENSITY,
+    ROOT_HALF,
+    NormalCdf,
+    NormalPdf,
+    scaled_erfc,
+)
 from pullback.ops.elementwise.special_base import SharedFormula
 from pullback.ops.prelude import Node, constant, op_functions
 
 clamp, exp, absolute, reciprocal = op_functions("Clamp", "Exp", "Abs", "Reciprocal")
-(tanh,) = op_functions("Tanh")
+tanh, minimum = op_functions("Tanh", "Minimum")
 CUBIC = 0.044715
 
 
@@ -68,7 +75,28 @@ class Gelu(SharedFormula):
         return where(equal(x, -np.inf), 0, x * NormalCdf()(x))
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: NormalCdf()(x) + guarded(NormalPdf()(x), x),)
+        return (lambda: GeluSlope()(x),)
+
+
+class GeluSlope(SharedFormula):
+    """The derivative of Gelu, by one exponential."""
+
+    points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def expand(self, x: Node) -> Node:
+        # Another bound than that of NormalCdf: XLA would share the exponential of
+        # both, and keep it in memory from the forward to the backward pass.
+        size = minimum(absolute(x), 50)
+        factor = scaled_erfc(size * ROOT_HALF) * 0.5 - size * DENSITY
+        tail = times_exp_minus_square(factor, size, 0.5)
+        return where(less(x, 0), tail, 1 - tail)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        def slope() -> Node:
+            density = NormalPdf()(x)  # 0 at infinity, so products with x are guarded
+            return density * 2 - guarded(guarded(density, x), x)
+
+        return (slope,)
 
 
 class GeluTanh(SharedFormula):

@@ -28,7 +28,7 @@ def test_a_mask_is_a_number_and_not_a_choice(name, dtype, compiled):
     def f(choice, x):
         return PRODUCTS[name](choice > 0.5, x)
 
-    choice, x = pb.tensor(TAKEN), pb.tensor(HARD).astype(dtype)
+    choice, x = pb.tensor(TAKEN), pb.tensor(HARD, dtype=dtype)
     with np.errstate(all="ignore"), pb.config(engine="reference"):
         want = f(choice, x).numpy()
     got = (pb.compile(f) if compiled else f)(choice, x).numpy()
