@@ -196,7 +196,7 @@ def test_conversions_in_a_graph_of_backward_warn(f):
         "numpy": lambda y: y.numpy(),
         "item": lambda y: y.item(),
         "tolist": lambda y: y.tolist(),
-        "dlpack": lambda y: np.from_dlpack(y).copy(),
+        "dlpack": lambda y: np.from_dlpack(y, device="cpu").copy(),
         "detach": lambda y: float(y.detach()),
     }
 )
