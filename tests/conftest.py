@@ -32,6 +32,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
 _numbers = itertools.count()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _little_garbage():
+    """What earlier modules left behind, such as caches, is not searched for garbage again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_disk():
     """Tests count what is compiled, so nothing is kept on disk: those of the disk cache ask."""
