@@ -12,7 +12,7 @@ from types import FunctionType
 
 import pytest
 from helpers import told
-from mistakes import (
+from user_mistakes import (
     INSIDE,
     MISTAKES,
     Model,
@@ -136,7 +136,7 @@ def test_arguments_of_pullback_functions_are_checked_before_the_call():
 
 SCRIPT = """
 import sys
-import mistakes as t
+import user_mistakes as t
 for kind, table in (("", t.MISTAKES), ("inside ", t.INSIDE)):
     for name, act in table.items():
         print("==", kind + name, file=sys.stderr)
