@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, overload
 
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import float_node, node, record_as
 from pullback.functions.creation import arange, eye
 from pullback.functions.products import tril, triu
@@ -243,6 +243,8 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int |
     if not exchanged.type.dtype.is_integer or exchanged.type.shape != x.type.shape[:-1]:
         what = f"pivots must be an integer for each row of {x.type}, got {exchanged.type}"
         raise ArgumentError(what, op=name)
+    if not rhs.type.rank:
+        raise ShapeError(f"b must be a vector or matrices, got {rhs.type}", op=name)
     rows = record_as(name, PivotPermutation(x.type.shape[-1]), cast_node(exchanged, int32))
     if rhs.type.rank == 1:
         column = record_as(name, ExpandDims((1,)), rhs)
