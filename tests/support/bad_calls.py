@@ -148,13 +148,17 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Tensor.index_select", "index"): lambda v: v == (0, 0, 0),
     # an index may be repeated; one out of range is an error when the result is read
     **{
-        (f"{space}.{name}", "index"): lambda v: type(v) in (int, tuple) and v in (99, (0, 0, 0))
+        (f"{space}.{name}", "index"): lambda v: (
+            type(v) in (int, tuple) and v in (99, -99, (0, 0, 0))
+        )
         for space in ("pb", "Tensor")
         for name in ("index_copy", "index_fill")
     },
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
     ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.partition", "kth"): lambda v: v in (-2, (-2,)),
+    ("pb.tril", "k"): lambda v: isinstance(v, int),
+    ("pb.triu", "k"): lambda v: isinstance(v, int),
     ("Tensor.tril", "k"): lambda v: isinstance(v, int),
     ("Tensor.triu", "k"): lambda v: isinstance(v, int),
     ("pb.result_type", "values"): lambda v: isinstance(v, (int, float)),
