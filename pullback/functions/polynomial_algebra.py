@@ -128,7 +128,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
     if constants.size == 1:
         constants = constants * ones(m, dtype=a.dtype)
     if constants.size != m:
-        message = f"k must have one constant for each of {m} integrals, got {constants.size}"
+        message = f"k must be {m} constants, one for each integral, got {constants.size}"
         raise ShapeError(message, op="polyint")
     for i in range(m):
         powers = astype(from_array(np.arange(a.size, 0, -1, dtype=np.float64)), a.dtype)

@@ -136,7 +136,7 @@ def prelu(x: ArrayLike, weight: ArrayLike, axis: int = 1) -> Tensor:
     x, w = map(wrap, float_arguments(x, weight))
     if w.size != 1:
         if w.ndim != 1 or x.ndim <= axis or x.shape[axis] != w.size:
-            message = f"weight must have one number or one for each place along axis {axis}"
+            message = f"weight must be one number, or one number per index along axis {axis}"
             raise ShapeError(f"{message}, got {x._node.type} and {w._node.type}")
         w = shaped(w, (w.size, *(1,) * (x.ndim - axis % x.ndim - 1)))
     else:

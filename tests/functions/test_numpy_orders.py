@@ -156,7 +156,7 @@ def test_they_run_inside_transforms() -> None:
         (lambda: pb.gradient(A, 1, 2, 3), ArgumentError, "gradient: needs no spacing, one, or"),
         (lambda: pb.gradient(V, X), ShapeError, "gradient: a spacing must be a number or 7"),
         (lambda: pb.polyadd(A, V), ShapeError, "polyadd: needs vectors of coefficients"),
-        (lambda: pb.polyint(V, 2, [1.0, 2.0, 3.0]), ShapeError, "polyint: k must have one"),
+        (lambda: pb.polyint(V, 2, [1.0, 2.0, 3.0]), ShapeError, "polyint: k must be 2 constants"),
         (lambda: pb.poly(A), ShapeError, "poly: needs a vector of zeros or a square matrix"),
         (lambda: pb.compile(pb.roots)(V), HostReadError, "roots: "),
         (lambda: pb.matvec(V, V), ShapeError, "matvec: needs a matrix and a vector"),

@@ -71,5 +71,5 @@ def test_dtypes_and_extremes(dtype):
 
 
 def test_weights_of_prelu_must_fit():
-    with pytest.raises(ShapeError, match="prelu: weight must have one number"):
+    with pytest.raises(ShapeError, match="prelu: weight must be one number, or one"):
         pb.prelu(pb.ones((2, 3)), pb.ones(2))
