@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from helpers import told
 
@@ -39,7 +41,7 @@ def test_examples_of(name):
     parts = [list(dataset.iterate(0, (i, 3))) for i in range(3)]
     if name not in ("filter", "concat"):
         assert parts == [wanted[i::3] for i in range(3)]
-    assert sorted(sum(parts, []), key=str) == sorted(wanted, key=str)
+    assert sorted(itertools.chain(*parts), key=str) == sorted(wanted, key=str)
 
 
 def test_batches_and_shuffling():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from helpers import told
@@ -35,7 +37,7 @@ def reference_merges(text: str, count: int) -> list[tuple[int, int]]:
     for number in range(256, 256 + count):
         pairs: dict[tuple[int, int], int] = {}
         for word in words:
-            for pair in zip(word, word[1:]):
+            for pair in pairwise(word):
                 pairs[pair] = pairs.get(pair, 0) + 1
         best = min(pairs, key=lambda pair: (-pairs[pair], pair))
         merges.append(best)

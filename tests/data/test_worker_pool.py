@@ -107,31 +107,35 @@ def test_streams_are_divided_among_workers():
     assert gone(pids)
 
 
+def answers_of(dataset, count) -> list[worker.WorkerAnswer]:
+    """What a worker answers to three tasks, in this process."""
+    mine, theirs = multiprocessing.Pipe()
+    mine.send_bytes(pickle.dumps(worker.WorkerJob(IndexedBatches(dataset, None, False), "f32")))
+    for indices in ([0, 1], [2, 3], [4]):
+        mine.send(worker.WorkerTask(7, np.array(indices)))
+    found = []
+
+    def read() -> None:
+        found.extend(worker.receive_answer(mine) for _ in range(count))
+        mine.close()
+
+    (reader := threading.Thread(target=read)).start()
+    before = signal.getsignal(signal.SIGINT)
+    worker.run_worker(theirs)
+    signal.signal(signal.SIGINT, before)
+    reader.join()
+    theirs.close()
+    return found
+
+
 def test_a_worker_answers_until_its_connection_ends(monkeypatch):
     monkeypatch.setattr(os, "_exit", sys.exit)
-    before = signal.getsignal(signal.SIGINT)
-    for dataset, answers in ((Absent(), 1), (BadRows(), 3)):
-        mine, theirs = multiprocessing.Pipe()
-        mine.send_bytes(pickle.dumps(worker.WorkerJob(IndexedBatches(dataset, None, False), "f32")))
-        for indices in ([0, 1], [2, 3], [4]):
-            mine.send(worker.WorkerTask(7, np.array(indices)))
-        found = []
-        reader = threading.Thread(
-            target=lambda: found.extend(worker.receive_answer(mine) for _ in range(answers))
-        )
-        reader.start()
-        closer = threading.Thread(target=lambda: (reader.join(), mine.close()))
-        closer.start()
-        worker.run_worker(theirs)  # in this process, which must have its signals back
-        signal.signal(signal.SIGINT, before)
-        closer.join()
-        theirs.close()
-        if answers == 1:
-            assert found[0].failed.startswith("the dataset, when it was sent to a worker,")
-            assert found[0].shown == "OSError: the file is on another machine"
-        else:
-            assert [a.failed for a in found] == ["", "dataset[3]", ""]
-            assert found[2].batch["index"].tolist() == [4]
+    (refused,) = answers_of(Absent(), 1)
+    assert refused.failed == "the dataset, when it was sent to a worker,"
+    assert refused.shown == "OSError: the file is on another machine"
+    found = answers_of(BadRows(), 3)
+    assert [a.failed for a in found] == ["", "dataset[3]", ""]
+    assert found[2].batch["index"].tolist() == [4]
 
 
 def test_ctrl_c_ends_the_workers():
