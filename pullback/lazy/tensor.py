@@ -18,6 +18,7 @@ from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
 from pullback.lazy.foreign_names import ForeignNames
+from pullback.lazy.frozen import note_requires_grad
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
 from pullback.lazy.in_place_methods import InPlaceMethods
@@ -334,6 +335,7 @@ class Tensor(
         token = LeafToken(self) if on else None
         self._node = leaf_of(self._node, (token,) if on else ())
         self._token = token
+        note_requires_grad(self, on)
 
     @property
     def is_leaf(self) -> bool:
@@ -459,7 +461,8 @@ def _unpickled_tensor(
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)
-    made.requires_grad = requires_grad
+    if requires_grad:
+        made.requires_grad = True
     return made
 
 
