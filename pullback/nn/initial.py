@@ -8,14 +8,15 @@ from typing import Any
 from pullback.graph.ambient import thread
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.tensor import Tensor
-from pullback.nn.default_keys import default_key
+from pullback.nn.keys import next_key
 from pullback.random.keys import split
 from pullback.typing import ArrayLike
 
 
 def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
-    """Return keys for the parameters of a layer, from its own key or the default stream."""
-    return list(split(default_key() if key is None else key, count))
+    """Return keys for the parameters of a layer, from its own key, the innermost block
+    `with pb.nn.rng(key)`, or the default stream."""
+    return list(split(next_key() if key is None else key, count))
 
 
 def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:

@@ -296,7 +296,7 @@ class Module:
     def map_tensors(self, f: Callable[[Tensor], Tensor]) -> Self:
         """Replace each parameter and state tensor by `f` of it, and return the module.
 
-        >>> pb.nn.Linear(2, 3).map_tensors(lambda x: 0 * x).bias.tolist()
+        >>> pb.nn.Linear(2, 3).map_tensors(pb.zeros_like).bias.tolist()
         [0.0, 0.0, 0.0]
         """
         map_module_tensors(self, f)
