@@ -11,6 +11,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import FunctionLayer, function_layer
 from pullback.nn.functional.arguments import Layout
+from pullback.nn.initial import drawn_parameter
 from pullback.nn.layer_arguments import checked_layout, positive
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
@@ -71,7 +72,7 @@ class PReLU(Module):
     ) -> None:  # fmt: skip
         self.layout = checked_layout("PReLU", layout)
         size = positive("PReLU", num_parameters, "num_parameters")
-        self.weight = pf.full((size,), float(init), dtype)
+        self.weight = drawn_parameter(pf.full, (size,), float(init), dtype)
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.prelu(x, self.weight, layout=self.layout)

@@ -16,6 +16,7 @@ from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.functional.arguments import Layout, float_tensor, is_channels_first, widened
+from pullback.nn.initial import drawn_parameter
 from pullback.nn.layer_arguments import check_rank, checked_layout, positive
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
@@ -41,14 +42,14 @@ class RunningNorm(Module):
         name = type(self).__name__
         self.num_features = n = positive(name, num_features, "num_features")
         self.eps, self.momentum, self.layout = eps, momentum, checked_layout(name, layout)
-        self.weight = pf.ones((n,), dtype) if affine else None
-        self.bias = pf.zeros((n,), dtype) if affine else None
+        self.weight = drawn_parameter(pf.ones, (n,), dtype) if affine else None
+        self.bias = drawn_parameter(pf.zeros, (n,), dtype) if affine else None
         self.running_mean = self.running_var = self.num_batches_tracked = None
         self.track_running_stats = bool(track_running_stats)
         if track_running_stats:
-            self.register_buffer("running_mean", pf.zeros((n,), dtype))
-            self.register_buffer("running_var", pf.ones((n,), dtype))
-            self.register_buffer("num_batches_tracked", pf.zeros((), int64))
+            self.register_buffer("running_mean", drawn_parameter(pf.zeros, (n,), dtype))
+            self.register_buffer("running_var", drawn_parameter(pf.ones, (n,), dtype))
+            self.register_buffer("num_batches_tracked", drawn_parameter(pf.zeros, (), int64))
 
     def _check(self, x: Tensor, ranks: tuple[int, ...]) -> None:
         places = ", ".join("DHW"[3 - self.rank :] if self.rank > 1 else "L")

@@ -11,6 +11,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import function_layer
 from pullback.nn.functional.arguments import Layout
+from pullback.nn.initial import drawn_parameter
 from pullback.nn.layer_arguments import checked_layout, positive
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike, Shape
@@ -34,9 +35,11 @@ class LayerNorm(Module):
     ) -> None:  # fmt: skip
         self.normalized_shape = shape_of("LayerNorm", normalized_shape)
         self.eps = eps
-        self.weight = pf.ones(self.normalized_shape, dtype) if elementwise_affine else None
+        self.weight = (
+            drawn_parameter(pf.ones, self.normalized_shape, dtype) if elementwise_affine else None
+        )
         shifts = elementwise_affine and bias
-        self.bias = pf.zeros(self.normalized_shape, dtype) if shifts else None
+        self.bias = drawn_parameter(pf.zeros, self.normalized_shape, dtype) if shifts else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -61,7 +64,9 @@ class RMSNorm(Module):
     ) -> None:  # fmt: skip
         self.normalized_shape = shape_of("RMSNorm", normalized_shape)
         self.eps = eps
-        self.weight = pf.ones(self.normalized_shape, dtype) if elementwise_affine else None
+        self.weight = (
+            drawn_parameter(pf.ones, self.normalized_shape, dtype) if elementwise_affine else None
+        )
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -91,8 +96,8 @@ class GroupNorm(Module):
             message = f"num_groups must divide num_channels, got {num_groups} and {num_channels}"
             raise ArgumentError(message, op="GroupNorm")
         self.eps, self.layout = eps, checked_layout("GroupNorm", layout)
-        self.weight = pf.ones((num_channels,), dtype) if affine else None
-        self.bias = pf.zeros((num_channels,), dtype) if affine else None
+        self.weight = drawn_parameter(pf.ones, (num_channels,), dtype) if affine else None
+        self.bias = drawn_parameter(pf.zeros, (num_channels,), dtype) if affine else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.group_norm(
