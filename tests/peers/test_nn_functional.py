@@ -360,3 +360,69 @@ def test_ctc():
         lambda x: F.ctc_loss(F.log_softmax(x), flat[:3], 7, 3), x[:, 0],
     ))  # fmt: skip
     check(cases)
+
+
+def test_interpolation():
+    x1, x2, x3 = real(2, 3, 7), real(2, 3, 5, 6), real(1, 2, 3, 4, 5)
+    cases = []
+    for x, modes in ((x1, ("linear",)), (x2, ("bilinear", "bicubic")), (x3, ("trilinear",))):
+        rank = x.ndim - 2
+        up, down = (9, 11, 8)[:rank], (4, 3, 2)[:rank]
+        for mode in modes:
+            for size in (up, down, (1,) * rank):
+                for align in (False, True):
+                    cases.append(
+                        same(
+                            "interpolate", x, ours=FIRST, size=size, mode=mode, align_corners=align
+                        )
+                    )
+            cases += [
+                same("interpolate", x, ours=FIRST, scale_factor=1.7, mode=mode),
+                same("interpolate", x, ours=FIRST, scale_factor=0.6, mode=mode,
+                     recompute_scale_factor=True),
+            ]  # fmt: skip
+        for mode in ("nearest", "nearest-exact", "area"):
+            for size in (up, down):
+                cases.append(same("interpolate", x, ours=FIRST, size=size, mode=mode))
+            cases.append(same("interpolate", x, ours=FIRST, scale_factor=2, mode=mode))
+            if mode != "area":
+                cases.append(same("interpolate", x, ours=FIRST, scale_factor=1.7, mode=mode))
+    check(cases)
+
+
+def test_grids():
+    x2, x3 = real(2, 3, 5, 6), real(1, 2, 3, 4, 5)
+    g2 = RNG.uniform(-1.7, 1.7, (2, 4, 3, 2))
+    g3 = RNG.uniform(-1.7, 1.7, (1, 2, 3, 4, 3))
+    cases = []
+    for align in (False, True):
+        for border in ("zeros", "border", "reflection"):
+            options = {"padding_mode": border, "align_corners": align}
+            for mode in ("bilinear", "nearest", "bicubic"):
+                cases.append(same("grid_sample", x2, g2, ours=FIRST, mode=mode, **options))
+            cases.append(same("grid_sample", x3, g3, ours=FIRST, **options))
+            cases.append(same("grid_sample", x3, g3, ours=FIRST, mode="nearest", **options))
+        cases += [
+            same("affine_grid", real(2, 2, 3), ours=FIRST, size=(2, 1, 4, 5), align_corners=align),
+            same("affine_grid", real(1, 3, 4), ours=FIRST, size=(1, 2, 4, 1, 3),
+                 align_corners=align),
+        ]  # fmt: skip
+    check(cases)
+
+
+def test_rearranging():
+    x = real(2, 12, 4, 6)
+    cases = [
+        same("pixel_shuffle", x, ours=FIRST, upscale_factor=2),
+        same("pixel_unshuffle", x, ours=FIRST, downscale_factor=2),
+        same("channel_shuffle", x, ours=FIRST, groups=3),
+        same("unfold", x, ours=FIRST, kernel_size=(2, 3), dilation=(2, 1), padding=1, stride=2),
+        same("unfold", x[0], ours=FIRST, kernel_size=3),
+        same("fold", real(2, 18, 10), ours=FIRST, output_size=(4, 7), kernel_size=(2, 3),
+             dilation=(2, 1), padding=(1, 0), stride=(2, 1)),
+        same("pad", x, pad=(1, 2, -1, 3), value=0.5),
+        same("pad", x, pad=(1, 2, 2, 0), mode="reflect"),
+        same("pad", x, pad=(1, 2, 5, 0), mode="replicate"),
+        same("pad", x, pad=(1, 2, 4, 0), mode="circular"),
+    ]  # fmt: skip
+    check(cases)
