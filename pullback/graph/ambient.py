@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pullback.errors import Location
     from pullback.graph.node import Node
     from pullback.graph.where import SourceLine
+    from pullback.lazy.state_writes import StateWrites
     from pullback.ops.watch import Watch
     from pullback.sharding.mesh import DeviceMesh
 
@@ -47,6 +48,7 @@ class ThreadState(threading.local):
     frozen = 0
     root_from = 0  # the first node number of the outermost derivative, while work is outside
     user_line: SourceLine | None = None  # where it is known already (see `at_one_line`)
+    state_writes: StateWrites | None = None  # of the compiled function being traced
 
     # api
     transform_depth = 0

@@ -1,26 +1,19 @@
-"""Neural networks: functions, initialisers and keys for random layers.
-
-They load at their first use.
-"""
+"""Neural networks: modules, layers, functions, initialisers and keys for random layers."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
 from pullback.graph.boundary import publish
+from pullback.nn import functional, init
+from pullback.nn.containers import Lambda, ModuleDict, ModuleList, Sequential
+from pullback.nn.default_keys import seed
 from pullback.nn.keys import next_key, rng
+from pullback.nn.linear import Identity, Linear
+from pullback.nn.module import Module, Parameter, State
 
-if TYPE_CHECKING:
-    from pullback.nn import functional, init
-
-__all__ = ["functional", "init", "next_key", "rng"]
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """Load a chapter at its first use."""
-        return importlib.import_module(f"pullback.nn.{name}")
+__all__ = [
+    "Identity", "Lambda", "Linear", "Module", "ModuleDict", "ModuleList", "Parameter",
+    "Sequential", "State", "functional", "init", "next_key", "rng", "seed",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
