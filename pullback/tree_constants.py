@@ -14,24 +14,25 @@ from pullback.tree_nodes import NAMESPACE, register_node
 
 
 class Constant:
-    """A subtree whose leaves carry no derivative."""
+    """A subtree whose leaves carry no derivative: `state` that changes, or frozen parameters."""
 
-    __slots__ = ("value",)
+    __slots__ = ("state", "value")
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-register_node(Constant, lambda x: ((x.value,), None), lambda _, children: Constant(*children))
+    def __init__(self, value: Any, state: bool = False) -> None:
+        self.value, self.state = value, state
 
 
-def constant_leaves(tree: Any) -> list[bool]:
-    """Return for each leaf of a tree whether it lies in a constant subtree."""
+register_node(Constant, lambda x: ((x.value,), x.state), lambda state, xs: Constant(xs[0], state))
+
+
+def constant_leaves(tree: Any, state_only: bool = False) -> list[bool]:
+    """Return for each leaf of a tree whether it lies in a constant subtree, or in state."""
     found: list[bool] = []
     parts = optree.tree_leaves(tree, lambda x: type(x) is Constant, namespace=NAMESPACE)
     for part in parts:
         if type(part) is Constant:
-            found += [True] * len(optree.tree_leaves(part, namespace=NAMESPACE))
+            count = len(optree.tree_leaves(part, namespace=NAMESPACE))
+            found += [part.state or not state_only] * count
         else:
             found.append(False)
     return found

@@ -15,7 +15,7 @@ class LostWrites:
     """Refuses writes to dataclasses and modules among the arguments of a function.
 
     The function gets copies of them, so a write has no effect outside unless the function returns
-    the copy.
+    the copy, or the tensor that was changed.
     """
 
     def __init__(self, arguments: Any) -> None:
@@ -26,9 +26,10 @@ class LostWrites:
         changed = [(x, n) for x, before in self.before if (n := _changed_attribute(x, before))]
         if not changed:
             return
-        returned = set(map(id, nodes_within(result)))
+        # The node that was written to, or the tensor that was changed in place
+        returned = set(map(id, [*nodes_within(result), *tree.leaves(result)]))
         for x, n in changed:
-            if id(x) not in returned:
+            if id(x) not in returned and id(getattr(x, n, None)) not in returned:
                 what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
                 hint = getattr(type(x), "lost_write_hint", _HINT)
                 raise InPlaceError(what, hint=hint)

@@ -296,8 +296,8 @@ class Module:
     def map_tensors(self, f: Callable[[Tensor], Tensor]) -> Self:
         """Replace each parameter and state tensor by `f` of it, and return the module.
 
-        >>> pb.nn.Linear(2, 3).map_tensors(pb.zeros_like).bias.tolist()
-        [0.0, 0.0, 0.0]
+        >>> pb.nn.Linear(2, 3).map_tensors(pb.ones_like).bias.tolist()
+        [1.0, 1.0, 1.0]
         """
         map_module_tensors(self, f)
         return self

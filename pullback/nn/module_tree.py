@@ -39,16 +39,18 @@ def split_module(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
     own = vars(x)
     names = child_names(x)
     frozen = frozen_names(x, names)
-    constant = frozen | own.get(STATE, _NO_NAMES)
-    children = [
-        Constant(own[n]) if n in constant or isinstance(own[n], np.ndarray) else own[n]
-        for n in names
-    ]
+    state = own.get(STATE, _NO_NAMES)
+    children = [_child(own[n], n in state, n in frozen) for n in names]
     rest = {n: v for n, v in own.items() if n not in names and n != CHILDREN}
     if frozen:
         rest[FROZEN] = frozen
     static = tuple([(n, _hashable(rest[n])) for n in sorted(rest)])
     return children, (names, static), names
+
+
+def _child(value: Any, is_state: bool, frozen: bool) -> Any:
+    constant = is_state or frozen or isinstance(value, np.ndarray)
+    return Constant(value, is_state) if constant else value
 
 
 def _join_into_module(cls: type[Module]) -> Callable[[Any, Any], Module]:

@@ -39,7 +39,7 @@ class LayerNorm(Module):
             drawn_parameter(pf.ones, self.normalized_shape, dtype) if elementwise_affine else None
         )
         shifts = elementwise_affine and bias
-        self.bias = drawn_parameter(pf.zeros, self.normalized_shape, dtype) if shifts else None
+        self.bias = drawn_parameter(pf.zeros, shape, dtype) if shifts else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)

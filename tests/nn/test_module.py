@@ -148,7 +148,7 @@ def test_names_and_state_dicts():
     saved = {n: np.asarray(v) + 1 for n, v in model.state_dict().items()}
     other.load_state_dict(saved)
     assert other[0].mean.tolist() == [1.0, 1.0] and model[0].mean.tolist() == [0.0, 0.0]
-    with pytest.raises(ArgumentError, match="missing 0.mean; unknown extra"):
+    with pytest.raises(ArgumentError, match=r"missing 0\.mean; unknown extra"):
         other.load_state_dict({"extra": 1.0, **{n: saved[n] for n in names[1:]}})
     with pytest.raises(ArgumentError, match=r"2.head.bias must be f32\[1\], got f32\[3\]"):
         other.load_state_dict({**saved, "2.head.bias": np.zeros(3, np.float32)})
