@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pullback.lazy.cache import Cause
 
 __all__ = [
-    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
-    "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis",
-    "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError",
-    "PrecisionWarning", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
-    "TextPosition", "TimeLimit", "TraceError", "UnknownImport", "UnknownName", "UnsupportedOp",
-    "UnsupportedShape", "VerificationError", "WorkerLost",
+    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DamagedFile", "DonatedError",
+    "EngineError", "ExportError", "FileError", "ForkError", "GradientCut", "GradientCutWarning",
+    "GradientVerification", "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange",
+    "InvalidAxis", "InvalidNumber", "MissingFile", "NonDifferentiableInput", "NumericOverflow",
+    "OutOfMemory", "ParseError", "PrecisionWarning", "ProcessMismatch", "PullbackError",
+    "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError", "UnknownImport",
+    "UnknownName", "UnsupportedOp", "UnsupportedShape", "VerificationError", "WorkerLost",
 ]  # fmt: skip
 
 
@@ -201,6 +201,22 @@ class ExportError(PullbackError, BufferError):
     """Memory that cannot be shared with another library as it was asked for."""
 
     code = "export"
+
+
+class FileError(PullbackError, OSError):
+    """A file that cannot be read or written, for example because the disk is full."""
+
+    code = "file"
+
+
+class MissingFile(FileError, FileNotFoundError):
+    """A file that does not exist."""
+
+
+class DamagedFile(PullbackError, ValueError):
+    """A file that is damaged, or was not written as its format demands."""
+
+    code = "damaged-file"
 
 
 class InPlaceError(PullbackError, RuntimeError):

@@ -1,0 +1,67 @@
+"""The leaves of a saved tree: their paths as Python writes them, and their names in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pullback.compiled.serialize import children_in_data
+from pullback.io.container import METADATA
+
+_ROOT = "tensor"  # the name of a tree that is a single leaf
+
+
+class LeafPath(NamedTuple):
+    """The way from the root of a tree to a leaf."""
+
+    written: str = ""  # as in Python: ['layers'][0].w
+    dotted: str = ""  # as in state dicts: layers.0.w
+
+    def child(self, entry: Any, attribute: bool) -> LeafPath:
+        step = f".{entry}" if attribute else f"[{entry!r}]"
+        before = f"{self.dotted}." if self.written else ""
+        return LeafPath(self.written + step, f"{before}{entry}")
+
+    @property
+    def title(self) -> str:
+        """The path in messages."""
+        return self.written or "the tree"
+
+
+def holds_attributes(data: Any) -> bool:
+    """Whether the children of a node are attributes, in data of `described_tree`."""
+    return data[0] == "namedtuple" or (data[0] == "registered" and _has_names(data[-1]))
+
+
+def _has_names(entries: Any) -> bool:
+    return all(isinstance(e, str) for e in entries)
+
+
+def leaf_paths(data: Any) -> dict[int, LeafPath]:
+    """Return the paths of the numbered leaves in data of `described_tree`."""
+    return dict(_leaf_paths_below(data, LeafPath()))
+
+
+def _leaf_paths_below(data: Any, path: LeafPath) -> Iterator[tuple[int, LeafPath]]:
+    if isinstance(data, int):
+        yield data, path
+    elif data is not None:
+        attribute = holds_attributes(data)
+        for entry, child in children_in_data(data).items():
+            yield from _leaf_paths_below(child, path.child(entry, attribute))
+
+
+class UniqueNames:
+    """Names of tensors in a file, each of them once."""
+
+    def __init__(self) -> None:
+        self._taken = {METADATA}
+
+    def unique(self, wanted: str) -> str:
+        """Return a name, with a number if it is taken: {"a": {"b": x}, "a.b": y} is a tree."""
+        wanted = wanted.encode(errors="replace").decode() or _ROOT
+        name, number = wanted, 2
+        while name in self._taken:
+            name, number = f"{wanted}#{number}", number + 1
+        self._taken.add(name)
+        return name
