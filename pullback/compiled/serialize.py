@@ -171,6 +171,7 @@ _READERS: dict[str, Any] = {
 def _cannot_serialize(what: str) -> ArgumentError:
     return ArgumentError(
         f"save: {what} cannot be written to a file",
-        hint="Save tensors and numbers (or functions of them) in lists, tuples, dicts, named tuples,\n"
-        "dataclasses and classes registered with pb.tree.register; static values must be plain.",
+        hint="Save tensors and numbers, or functions of them, in lists, tuples, dicts, named\n"
+        "tuples, dataclasses and classes registered with pb.tree.register; static values must\n"
+        "be plain.",
     )  # fmt: skip

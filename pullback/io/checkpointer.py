@@ -37,6 +37,9 @@ class _Writer:
         def run() -> None:
             try:
                 work()
+            except PullbackError as error:
+                error.__traceback__ = error.__context__ = None  # its frames hold all values
+                self._error = error
             except BaseException as error:
                 self._error = error
 

@@ -80,9 +80,8 @@ def bytes_of(array: np.ndarray) -> memoryview:
 
 def as_pairs(array: np.ndarray) -> np.ndarray:
     """Return complex numbers as pairs of real ones, which every reader of the format knows."""
-    array = np.ascontiguousarray(array)
     real = np.dtype(f"f{array.dtype.itemsize // 2}")
-    return array.reshape(-1).view(real).reshape(*array.shape, 2)
+    return np.ascontiguousarray(array).reshape(-1).view(real).reshape(*array.shape, 2)
 
 
 def from_pairs(array: np.ndarray) -> np.ndarray:

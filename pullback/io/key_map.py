@@ -52,16 +52,14 @@ class NamedValues:
         self._keys = keys
         self._used: set[str] = set()
         self._ours: set[str] = set()
-        self._made: dict[int, Any] = {}
+        self._made: dict[tuple[str, int], Any] = {}
 
     def load(self, like: Any, path: LeafPath) -> Any:
         if not is_leaf(like):
             children, attributes = named_children(like)
             made = {k: self.load(x, path.child(k, attributes)) for k, x in children.items()}
             return remade(like, made)
-        if id(like) not in self._made:
-            self._made[id(like)] = self._leaf(like, path)
-        return self._made[id(like)]
+        return self._leaf(like, path)
 
     def _leaf(self, like: Any, path: LeafPath) -> Any:
         ours = path.dotted
@@ -74,7 +72,9 @@ class NamedValues:
         if key is None or (type_of(like) is None and key not in self._found):
             return like
         if isinstance(key, str):
-            return value_like(self._saved(key, path), like, path)
+            if (key, id(like)) not in self._made:  # a tensor that occurs twice is loaded once
+                self._made[key, id(like)] = value_like(self._saved(key, path), like, path)
+            return self._made[key, id(like)]
         if not (isinstance(key, tuple) and len(key) == 2 and callable(key[1])):
             what = f"keys must give a name, a name with a function, or None, got {shown(key)}"
             raise ArgumentError(f"load: {path.title}: {what}")

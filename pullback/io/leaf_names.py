@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pullback.compiled.serialize import children_in_data
+from pullback.errors import ArgumentError
 from pullback.io.container import METADATA
 
+DEEPEST = 200  # containers inside each other: JSON is read recursively
 _ROOT = "tensor"  # the name of a tree that is a single leaf
 
 
@@ -39,16 +41,21 @@ def _has_names(entries: Any) -> bool:
 
 def leaf_paths(data: Any) -> dict[int, LeafPath]:
     """Return the paths of the numbered leaves in data of `described_tree`."""
-    return dict(_leaf_paths_below(data, LeafPath()))
+    found: dict[int, LeafPath] = {}
+    for number, path in _leaf_paths_below(data, LeafPath(), 0):
+        found.setdefault(number, path)
+    return found
 
 
-def _leaf_paths_below(data: Any, path: LeafPath) -> Iterator[tuple[int, LeafPath]]:
+def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[int, LeafPath]]:
     if isinstance(data, int):
         yield data, path
     elif data is not None:
+        if depth >= DEEPEST:
+            raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep")
         attribute = holds_attributes(data)
         for entry, child in children_in_data(data).items():
-            yield from _leaf_paths_below(child, path.child(entry, attribute))
+            yield from _leaf_paths_below(child, path.child(entry, attribute), depth + 1)
 
 
 class UniqueNames:

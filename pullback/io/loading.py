@@ -43,9 +43,9 @@ def load(path: str | os.PathLike, like: Any = None, keys: KeyMap | None = None) 
     >>> pb.load(path, like={"w": pb.zeros((2, 3)), "b": pb.zeros(3)})["w"].sum().item()
     6.0
     >>> pb.load(path, like={"kernel": pb.zeros((3, 2))}, keys={"kernel": ("w", pb.transpose)})
-    {'kernel': Tensor([[1. 1.]
-     [1. 1.]
-     [1. 1.]], f32[3,2])}
+    {'kernel': Tensor([[1., 1.],
+           [1., 1.],
+           [1., 1.]], f32)}
     """
     if keys is not None and like is None:
         hint = "Pass the tree that the tensors belong into: pb.load(path, like=model, keys=...)."
