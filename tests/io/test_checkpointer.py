@@ -84,7 +84,9 @@ def train(state, data, steps, checkpoints=None):
     for _ in range(steps):
         at = state["position"]
         batch = pb.tensor(data[at : at + 4])
-        params, moments, key, value = step(state["params"], state["moments"], state["key"], batch)
+        params, moments, key, value = train_step(
+            state["params"], state["moments"], state["key"], batch
+        )
         state = {
             "params": params, "moments": moments, "key": key, "position": (at + 4) % len(data),
             "step": state["step"] + 1, "best": min(state["best"], value.item()),
