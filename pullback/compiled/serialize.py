@@ -14,6 +14,7 @@ from typing import Any
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
+from pullback.tree_constants import Constant
 from pullback.tree_nodes import (
     child_entries,
     class_named,
@@ -89,14 +90,22 @@ def _serialize_value(node: Any, leaf: Leaf | None = None) -> Any:
 
 
 def _serialize_instance(node: Any, leaf: Leaf) -> Any:
-    """Return an instance of a class as data, with the names of its children."""
+    """Return an instance of a class as data, with the names of its children.
+
+    That they are constants, as state and frozen parameters of a module, is none of a file's
+    business.
+    """
+    if type(node) is Constant:
+        return _serialize_value(node.value, leaf)
     children, static = one_level(node)
     try:
         data = value_to_data(static)
     except ArgumentError:
         data = _OPAQUE
     items = [_serialize_value(x, leaf) for x in children]
-    return ["registered", items, node_name(type(node)), data, child_entries(node)]
+    unnamed = getattr(type(node), "unnamed", "")  # an attribute that is left out of names
+    more = [unnamed] if unnamed else []
+    return ["registered", items, node_name(type(node)), data, child_entries(node), *more]
 
 
 def _deserialize_value(data: Any, leaves: Callable[[int], Any] | None = None) -> Any:

@@ -25,6 +25,7 @@ from pullback.io.like import (
 )
 from pullback.io.placing import read_value
 from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf
+from pullback.tree_constants import Constant
 
 Key: TypeAlias = "str | tuple[str | tuple[str, ...], Callable[..., Any]] | None"
 KeyMap: TypeAlias = "Mapping[str, Key] | Callable[[str], Key]"
@@ -55,10 +56,11 @@ class NamedValues:
         self._made: dict[tuple[str, int], Any] = {}
 
     def load(self, like: Any, path: LeafPath) -> Any:
+        if type(like) is Constant:
+            return Constant(self.load(like.value, path), like.state)
         if not is_leaf(like):
-            children, attributes = named_children(like)
-            made = {k: self.load(x, path.child(k, attributes)) for k, x in children.items()}
-            return remade(like, made)
+            children = named_children(like, path)
+            return remade(like, {k: self.load(x, at) for k, (x, at) in children.items()})
         return self._leaf(like, path)
 
     def _leaf(self, like: Any, path: LeafPath) -> Any:

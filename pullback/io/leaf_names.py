@@ -19,10 +19,12 @@ class LeafPath(NamedTuple):
     written: str = ""  # as in Python: ['layers'][0].w
     dotted: str = ""  # as in state dicts: layers.0.w
 
-    def child(self, entry: Any, attribute: bool) -> LeafPath:
-        step = f".{entry}" if attribute else f"[{entry!r}]"
-        before = f"{self.dotted}." if self.written else ""
-        return LeafPath(self.written + step, f"{before}{entry}")
+    def child(self, entry: Any, attribute: bool, unnamed: str = "") -> LeafPath:
+        """Return the path of a child; an `unnamed` attribute is left out of dotted names."""
+        written = self.written + (f".{entry}" if attribute else f"[{entry!r}]")
+        if unnamed and entry == unnamed:
+            return LeafPath(written, self.dotted)
+        return LeafPath(written, f"{self.dotted}.{entry}" if self.dotted else f"{entry}")
 
     @property
     def title(self) -> str:
@@ -32,7 +34,7 @@ class LeafPath(NamedTuple):
 
 def holds_attributes(data: Any) -> bool:
     """Whether the children of a node are attributes, in data of `described_tree`."""
-    return data[0] == "namedtuple" or (data[0] == "registered" and _has_names(data[-1]))
+    return data[0] == "namedtuple" or (data[0] == "registered" and _has_names(data[4]))
 
 
 def _has_names(entries: Any) -> bool:
@@ -54,8 +56,9 @@ def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[i
         if depth >= DEEPEST:
             raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep")
         attribute = holds_attributes(data)
+        unnamed = data[5] if data[0] == "registered" and len(data) > 5 else ""
         for entry, child in children_in_data(data).items():
-            yield from _leaf_paths_below(child, path.child(entry, attribute), depth + 1)
+            yield from _leaf_paths_below(child, path.child(entry, attribute, unnamed), depth + 1)
 
 
 class UniqueNames:

@@ -16,8 +16,10 @@ from pullback.graph.types import Type
 from pullback.io.leaf_names import LeafPath
 from pullback.io.placing import read_tensor
 from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf, SavedTensor
+from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
-from pullback.tree_nodes import NAMESPACE, child_entries, is_node
+from pullback.tree_constants import Constant
+from pullback.tree_nodes import NAMESPACE, child_entries, is_node, one_level
 
 _FEW = 6  # names in a message
 
@@ -33,18 +35,21 @@ def is_leaf(like: Any) -> bool:
     return like is None or optree.tree_is_leaf(like, namespace=NAMESPACE)
 
 
-def named_children(like: Any) -> tuple[dict[Any, Any], bool]:
-    """Return the children of a node by key, name or number, and whether they are attributes."""
+def named_children(like: Any, path: LeafPath) -> dict[Any, tuple[Any, LeafPath]]:
+    """Return the children of a node and their paths, by key, name or number."""
+    attributes = False
     if isinstance(like, dict):
-        return dict(like), False
-    if is_node(type(like)):
-        children = optree.tree_flatten_one_level(like, namespace=NAMESPACE)[0]
-        names = child_entries(like)
-        return dict(zip(names, children, strict=True)), isinstance(names[0] if names else 0, str)
-    fields = getattr(like, "_fields", None)
-    if fields is not None:
-        return dict(zip(fields, like, strict=True)), True
-    return dict(enumerate(like)), False
+        found = dict(like)
+    elif is_node(type(like)):
+        children, names = one_level(like)[0], child_entries(like)
+        found = dict(zip(names, children, strict=True))
+        attributes = bool(names) and isinstance(names[0], str)
+    elif hasattr(like, "_fields"):
+        found, attributes = dict(zip(like._fields, like, strict=True)), True
+    else:
+        found = dict(enumerate(like))
+    unnamed = getattr(type(like), "unnamed", "")
+    return {k: (x, path.child(k, attributes, unnamed)) for k, x in found.items()}
 
 
 def remade(like: Any, children: dict[Any, Any]) -> Any:
@@ -67,6 +72,8 @@ class LikeTree:
 
     def load(self, data: Any, like: Any, path: LeafPath) -> Any:
         """Return a subtree, for what the file has there and the part of `like`."""
+        if type(like) is Constant:
+            return Constant(self.load(data, like.value, path), like.state)
         if is_leaf(like):
             if isinstance(data, list):
                 raise mismatch(path, f"a node with {_few(children_in_data(data))}", _shown(like))
@@ -75,17 +82,14 @@ class LikeTree:
             if key not in self._made:
                 self._made[key] = value_like(saved, like, path)
             return self._made[key]
-        children, attributes = named_children(like)
+        children = named_children(like, path)
         if not isinstance(data, list):
             found = "None" if data is None else describe(self._file.leaves[data])
             raise mismatch(path, found, f"a {type(like).__name__}")
         there = children_in_data(data)
         if there.keys() != children.keys():
             _refuse_names(path, list(there), list(children), type(like).__name__)
-        made = {
-            k: self.load(there[k], child, path.child(k, attributes))
-            for k, child in children.items()
-        }
+        made = {k: self.load(there[k], child, at) for k, (child, at) in children.items()}
         return remade(like, made)
 
 
@@ -107,9 +111,9 @@ def value_like(saved: SavedLeaf, like: Any, path: LeafPath) -> Any:
 
 
 def with_gradient_of(made: Tensor, like: Any) -> Tensor:
-    """Let a new tensor require a gradient if another one does."""
-    if isinstance(like, Tensor) and like.requires_grad:
-        made.requires_grad = True
+    """Let a new tensor require a gradient, or be frozen, if another one does or is."""
+    if isinstance(like, Tensor) and (like.requires_grad or is_frozen(like)):
+        made.requires_grad = like.requires_grad
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 from typing import Any, TypeVar, overload
 
@@ -68,6 +70,8 @@ def _rebuilt(file: SavedFile) -> Any:
             values[number] = saved.value if isinstance(saved, PlainValue) else read_value(saved)
         return values[number]
 
+    if '"pullback.nn.' in json.dumps(file.tree):
+        importlib.import_module("pullback.nn")  # its classes are registered when it is loaded
     try:
         return rebuilt_tree(file.tree, leaf)
     except PullbackError:

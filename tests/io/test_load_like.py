@@ -128,3 +128,41 @@ def test_shardings_are_those_of_like(engine):
             assert found["c"].numpy().tolist() == (array + 1j).tolist()
             turned = pb.load(path, like={"x": like}, keys={"x": ("x", lambda x: x * 2)})["x"]
             assert turned.sharding is like.sharding and turned.sum().item() == 2 * array.sum()
+
+
+class Net(pb.nn.Module):
+    def __init__(self, n):
+        self.body = pb.nn.Sequential(pb.nn.Linear(n, 4), pb.nn.Linear(4, 2))
+        self.count = pb.nn.State(pb.tensor(0))
+        self.scale, self.name = pb.ones(n), "net"
+        self.table = [{"a": pb.zeros(1)}, pb.zeros(2)]
+
+
+def test_modules_with_state_and_frozen_parameters(path):
+    model = Net(3)
+    model.count = model.count + 7
+    pb.save(path, {"model": model, "step": 1})
+    like = {"model": Net(3), "step": 0}
+    like["model"].scale.requires_grad = False
+    like["model"].name = "other"
+    found = pb.load(path, like=like)["model"]
+    assert type(found) is Net and found.name == "other" and found.count.item() == 7
+    assert found.body[0].weight.tolist() == model.body[0].weight.tolist()
+    trained = pb.grad(lambda m: m.scale.sum() + m.body(pb.ones(3)).sum())(found)
+    assert trained.scale is None and trained.body[1].bias.tolist() == [1, 1]
+    alone = pb.load(path)["model"]  # the class is known here, so like is not needed
+    assert type(alone) is Net and alone.name == "net" and alone.count.item() == 7
+    assert type(alone.body) is pb.nn.Sequential and not alone.training ^ model.training
+    # The names are those of the state dict, as PyTorch has them
+    pb.save(path, model)
+    flat = pb.load(path, like=model.state_dict(), keys={})
+    assert {k: x.tolist() for k, x in flat.items()} == {
+        k: x.tolist() for k, x in model.state_dict().items()
+    }
+    pb.save(path, model.state_dict())
+    back = pb.load(path, like=Net(3), keys={})
+    assert back.body[1].weight.tolist() == model.body[1].weight.tolist()
+    with pytest.raises(
+        ArgumentError, match=r"\.body\.layers\[0\]\.weight: the file has f32\[4,3\]"
+    ):
+        pb.load(path, like=Net(5), keys={})
