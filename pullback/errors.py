@@ -258,7 +258,7 @@ class PrecisionWarning(UserWarning):
 
 
 class GradientVerification(AutodiffError, ValueError):
-    """A derived gradient that is not a valid program."""
+    """A derivative rule that returned something other than its op requires."""
 
     code = "E5002"
 

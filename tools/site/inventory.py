@@ -136,7 +136,7 @@ def _heading(stem: str) -> str:
 
 
 def _other_chapters() -> list[Chapter]:
-    """The names of `pb` that are no functions on tensors, as the comments in `__all__` group them."""
+    """The names of `pb` that are no functions on tensors, grouped as in `__all__`."""
     return [
         Chapter(re.sub(r"\W+", "_", title), title[0].upper() + title[1:], "", [Section("", names)])
         for title, names in _listed_names().items()

@@ -31,7 +31,7 @@ def _page(chapter: Chapter, guides: set[str]) -> str:
 
 def _tensor_page() -> str:
     intro = (
-        "`pb.Tensor` has these attributes and methods, besides Python's operators. Tensors are made "
-        "by `pb.tensor`, `pb.asarray` and the functions of [](creation.md)."
+        "`pb.Tensor` has these attributes and methods, besides Python's operators. Tensors are "
+        "made by `pb.tensor`, `pb.asarray` and the functions of [](creation.md)."
     )
     return f"# Attributes and methods of `pb.Tensor`\n\n{intro}\n\n{tensor_entries()}"
