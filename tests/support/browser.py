@@ -25,7 +25,7 @@ class Browser:
     """One tab. Messages are JSON, separated by zero bytes."""
 
     def __init__(self, commands: int, answers: int) -> None:
-        self._commands, self._answers = commands, os.fdopen(answers, "rb", buffering=0)
+        self._commands, self._answers = commands, answers
         self._buffer, self._number, self._session = b"", 0, ""
         self.problems: list[str] = []  # errors of the console and requests that failed
         self._loaded = False
@@ -50,7 +50,7 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            data = self._answers.read(1 << 16)
+            data = os.read(self._answers, 1 << 16)
             assert data, "chromium has ended"
             self._buffer += data
         text, _, self._buffer = self._buffer.partition(b"\0")
@@ -116,3 +116,4 @@ def opened(profile: Path) -> Iterator[Browser]:
         process.kill()
         process.wait()
         os.close(commands)
+        os.close(answers)

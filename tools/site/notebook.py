@@ -37,7 +37,8 @@ def _outputs(source: str, names: dict[str, Any], number: int) -> list[dict[str, 
     if value is not None:
         data = {"text/plain": _lines(repr(value))}
         if hasattr(value, "_repr_svg_"):
-            data = {"image/svg+xml": _lines(value._repr_svg_()), **data}
+            text = f"<{type(value).__name__}>"  # the address of the object is of no use
+            data = {"image/svg+xml": _lines(value._repr_svg_()), "text/plain": [text]}
         found.append({"output_type": "execute_result", "execution_count": number, "data": data,
                       "metadata": {}})  # fmt: skip
     return found

@@ -48,8 +48,8 @@ SECTIONS = (
             Group("Recipes", "howto/*"),
             Group(
                 GUIDES,
-                "functions trees random linalg fft special nn nn_functional optim data training"
-                " saving mixed_precision debug rules ops",
+                "functions trees loops random linalg fft special nn nn_functional optim data"
+                " training saving mixed_precision debug rules ops",
             ),
             Group("Scripts", "examples"),
         ),

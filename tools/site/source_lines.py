@@ -60,7 +60,8 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
                 return path, definitions(path)[key]
     # made by a factory, or a constant: the file that names it, first in the owner's folder
     for key in (name, f"{name}_"):
-        near = [p for p in _holders().get(key, []) if _is_near(p, owner)]
+        candidates = _holders().get(key, [])
+        near = [p for p in candidates if _is_near(p, owner) or len(candidates) == 1]
         for candidate in sorted(near, key=lambda p: "/functions/" not in str(p)):
             return candidate, definitions(candidate)[key]
     if path is not None and hasattr(value, "__code__"):
