@@ -88,7 +88,7 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import fft, linalg, special, testing
+    from pullback import fft, linalg, nn, special, testing, train
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
 
@@ -122,7 +122,7 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         # new ops
         "Op", "Elementwise", "Composite", "apply", "op",
         # modules
-        "debug", "errors", "optim", "testing", "tree", "typing", "PullbackError",
+        "debug", "errors", "nn", "optim", "testing", "train", "tree", "typing", "PullbackError",
     ]  # fmt: skip
 
     def __getattr__(name: str) -> object:
