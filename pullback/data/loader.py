@@ -199,10 +199,10 @@ class LoaderPass:
             self.end()
             if not isinstance(self._items, Prefetcher):
                 loader._source.close()  # perhaps in the middle of a message
-            raise
+            raise KeyboardInterrupt from None  # without the frames of waiting
         except BaseException as error:
             self._ended = error
-            if isinstance(error, PullbackError):
+            if isinstance(error, PullbackError) and error.where is None:
                 error.at(None, user_line())  # it was made in a thread, which has no user line
             loader._source.close_if_broken()
             raise
