@@ -145,7 +145,8 @@ def slot_like(p: Tensor, is_real: bool = False, fill: float = 0.0, whole: int | 
     dtype, shape = optimizer_dtype(p.dtype), list(p.shape)
     if whole is not None:
         shape[whole] = 1
-    slot = asarray(np.full(shape, fill, (dtype.real if is_real else dtype).numpy))
+    with np.errstate(over="ignore"):
+        slot = asarray(np.full(shape, fill, (dtype.real if is_real else dtype).numpy))
     if p.sharding is None:
         return slot
     axes = list(p.sharding.spec) + [None] * (len(shape) - len(p.sharding.spec))
