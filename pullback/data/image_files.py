@@ -10,7 +10,8 @@ import numpy as np
 
 from pullback.data.dataset import Dataset, position
 from pullback.data.npy_files import refused_file
-from pullback.errors import ArgumentError, DamagedFile, EngineError, MissingFile
+from pullback.errors import ArgumentError, DamagedFile, MissingFile
+from pullback.functions.arguments import per_dimension
 from pullback.graph.arguments import path_text
 from pullback.graph.boundary import public_methods
 
@@ -43,7 +44,7 @@ def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) ->
     except (OSError, SyntaxError, ValueError) as error:
         raise refused_file(op, path, "an image", error) from None
     if size is not None:
-        height, width = size
+        height, width = per_dimension(op, size, 2, "size")
         found = found.resize((width, height), pillow.Resampling.BILINEAR)
     array = np.array(found, np.uint8)
     return array[:, :, None] if mode == "L" else array
@@ -54,7 +55,8 @@ def _pillow(op: str) -> ModuleType:
         from PIL import Image
     except ImportError:
         hint = "Install it with `pip install pullback[images]`."
-        raise EngineError("reading images needs Pillow", op=op, hint=hint) from None
+        message = "needs the package pillow, which is not installed"
+        raise ArgumentError(message, op=op, hint=hint) from None
     return Image
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pullback.data.making import EndOfStream
 from pullback.data.worker import (
+    NO_PASS,
     WorkerAnswer,
     WorkerJob,
     WorkerTask,
@@ -48,6 +49,11 @@ class WorkerPool:
         self._serial = 0
         for number in range(count):
             self._workers.append(PoolWorker(number, payload))
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a process has ended, so that the others are of no use."""
+        return any(worker.ended for worker in self._workers)
 
     def batches(
         self, tasks: Iterator[WorkerTask], ahead: int, stopped: Callable[[], bool]
@@ -115,6 +121,7 @@ class PoolWorker:
     def __init__(self, number: int, payload: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.number = number
+        self.ended = False
         self._mine, theirs = spawn.Pipe()
         self._process = spawn.Process(
             target=run_worker, args=(theirs,), name=f"{DATA_WORKER} {number}", daemon=True
@@ -146,13 +153,15 @@ class PoolWorker:
                 answer = None
             if answer is None:
                 raise self._lost()
-            if answer.failed and answer.serial in (serial, -1):
+            if answer.failed and answer.serial in (serial, NO_PASS):
+                self.ended = answer.serial == NO_PASS
                 raise _worker_error(self.number, answer)
             if answer.serial == serial:
                 return answer
         return None
 
     def _lost(self) -> WorkerLost:
+        self.ended = True
         self._process.join(1)
         code = self._process.exitcode
         how = f"exit status {code}"
