@@ -314,16 +314,8 @@ class TorchMethods:
         [1, 2]
         """
         flag("topk", sorted, "sorted")  # they always are
-        if flag("topk", largest, "largest"):
-            return hooks.functions.top_k(self, k, dim)
-        axis, size = _axis_and_size("topk", self, dim)
-        count = integer("topk", k, "k")
-        if not 0 <= count <= size:
-            raise ShapeError(f"k must be at least 0 and at most {size}, got {count}", op="topk")
-        order = hooks.functions.argsort(self, axis)
-        indices = order[(*(slice(None),) * axis, slice(count))]
-        values = hooks.functions.take_along_axis(self, indices, axis)
-        return hooks.functions.sorting.TopKResult(values, indices)
+        mode = "largest" if flag("topk", largest, "largest") else "smallest"
+        return hooks.functions.top_k(self, k, dim, mode=mode)
 
     # new tensors
 
