@@ -65,9 +65,8 @@ def with_limit(value: np.ndarray, x: np.ndarray, part: str) -> np.ndarray:
     if x.dtype.kind != "c":
         return value
     value, kept = value.copy(), getattr(x, part)
-    other = x.imag if part == "real" else x.real
-    limit = np.where(np.isinf(other) & np.isfinite(kept), np.copysign(0, kept), getattr(value, part))
-    setattr(value, part, limit)
+    far = np.isinf(x.imag if part == "real" else x.real) & np.isfinite(kept)
+    setattr(value, part, np.where(far, np.copysign(0, kept), getattr(value, part)))
     return value
 
 
