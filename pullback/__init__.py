@@ -88,7 +88,7 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import fft, io, linalg, nn, special, testing, train
+    from pullback import data, fft, io, linalg, nn, special, testing, train
     from pullback.io import load, save
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
@@ -125,7 +125,8 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         # files
         "io", "load", "save",
         # modules
-        "debug", "errors", "nn", "optim", "testing", "train", "tree", "typing", "PullbackError",
+        "data", "debug", "errors", "nn", "optim", "testing", "train", "tree", "typing",
+        "PullbackError",
     ]  # fmt: skip
 
     def __getattr__(name: str) -> object:
