@@ -192,7 +192,8 @@ class Checkpointer:
         if current_processes().count == 1:
             self._writer.finish()
         else:
-            finish_together("checkpoint", self._folder.path, self._writer.finish)
+            shared, self._shared = self._shared, None
+            finish_together("checkpoint", self._folder.path, self._writer.finish, shared)
 
     def wait(self) -> None:
         """Return when everything is written; raise if something could not be."""

@@ -35,7 +35,7 @@ def save(path: str | os.PathLike, tree: Any) -> None:
         write_snapshot(name, snapshot)
         return
     shared = SharedSave.begin(name, snapshot, {})
-    finish_together("save", name, shared.write)
+    finish_together("save", name, shared.write, shared)
 
 
 def write_snapshot(path: str, snapshot: Snapshot, info: dict[str, Any] | None = None) -> None:

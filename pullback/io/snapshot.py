@@ -93,9 +93,10 @@ def _saved_shards(
     x: Tensor, name: str, names: UniqueNames, made: Snapshot, copy: bool
 ) -> list[Any]:
     """Put the shards that this process writes into the snapshot."""
+    turn = len(made.shards)
     me, held = current_processes().index, {s.position: s.data for s in x.shards()}
     rows = made.shards[name] = []
-    for process, position, box in shard_boxes(x):
+    for process, position, box in shard_boxes(x, turn):
         stored = names.unique(f"{name}@{len(rows)}")
         rows.append((process, stored, box))
         if process == me:
