@@ -63,7 +63,7 @@ def qualify_types(app: Sphinx, doctree: nodes.document) -> None:
             places = () if hasattr(builtins, name) else (owner, owner.rpartition(".")[0], *TYPES)
             paths = [f"{place}.{name}" for place in places if f"{place}.{name}" in known]
             if paths:
-                reference["reftarget"] = paths[0]
+                reference["reftarget"], reference["reftype"] = paths[0], "obj"
             else:
                 reference.replace_self(reference.children)
 
