@@ -167,6 +167,7 @@ def _module_chapter(module: ModuleType) -> Chapter:
                    [section])  # fmt: skip
 
 
+@cache
 def public_paths() -> list[str]:
     """Every public name as users write it: `pb.sum`, `pb.linalg.solve`, `pb.Tensor.item`."""
     paths = [f"pb.{name}" for name in pb.__all__]
