@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from pullback.errors import DamagedFile, OutOfMemory
+from pullback.errors import ArgumentError, DamagedFile, OutOfMemory
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType
 from pullback.io.atomic import file_errors
@@ -67,7 +67,10 @@ class Layout(NamedTuple):
         text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
         text += b" " * (-len(text) % 8)
         if len(text) > LONGEST_HEADER:
-            raise DamagedFile(f"a header of {len(text)} bytes is too long for the format")
+            what = (
+                f"{len(arrays)} tensors need a header of {len(text)} bytes, too long for the format"
+            )
+            raise ArgumentError(f"save: {what}", hint="Join small tensors, or use several files.")
         file.write(len(text).to_bytes(8, "little") + text)
         for name in self.entries:
             file.write(bytes_of(arrays[name]))

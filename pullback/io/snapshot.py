@@ -13,7 +13,7 @@ import numpy as np
 from pullback import tree
 from pullback.compiled.serialize import described_tree, value_to_data
 from pullback.engines.processes import current_processes
-from pullback.engines.registry import spans_processes
+from pullback.engines.registry import engine_for, spans_processes
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import asarray
 from pullback.graph.arguments import shown
@@ -76,13 +76,21 @@ def _saved_leaf(
         kind, x = TENSOR, asarray(x)
         if x.sharding is not None and spans_processes(current(), x.sharding.mesh):
             return _saved_shards(x, names.unique(path.dotted), names, made, copy)
-        array = np.array(x.numpy()) if copy else x.numpy()
+        array = _kept(x.numpy(), x) if copy else x.numpy()
     else:
         return [VALUE, _plain_leaf(op, x, path)]
     name = names.unique(path.dotted)
     if current_processes().index == 0:
         _put_array(made, name, array)
     return [kind, name, dtype(array.dtype).name, list(array.shape)]
+
+
+def _kept(array: np.ndarray, x: Tensor) -> np.ndarray:
+    """Return values of a tensor that stay if its buffer is donated: a CPU's memory is shared."""
+    on_host = isinstance(x._node.value, np.ndarray)
+    mesh = None if x.sharding is None else x.sharding.mesh
+    shared = not on_host and engine_for(current(), mesh).platform == "cpu"
+    return np.array(array) if shared else array
 
 
 def _put_array(made: Snapshot, name: str, array: np.ndarray) -> None:
@@ -101,7 +109,7 @@ def _saved_shards(
         rows.append((process, stored, box))
         if process == me:
             data = held[position]
-            _put_array(made, stored, np.array(data) if copy else data)
+            _put_array(made, stored, _kept(data, x) if copy else data)
     return [TENSOR, name, x.dtype.name, list(x.shape)]
 
 

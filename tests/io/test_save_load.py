@@ -145,23 +145,6 @@ def test_classes_come_back_where_they_are_known(path):
     assert type(again) is Layer and again.act is round and again.w.tolist() == [1, 1]
 
 
-ELSEWHERE = """
-import sys, pullback as pb
-assert "pullback.io" not in sys.modules  # it loads when it is used
-found = pb.load(sys.argv[1])
-assert "pullback.io" in sys.modules and pb.io.load is pb.load
-print(type(found).__name__, sorted(found), type(found["b"]).__name__, found["b"].y)
-"""
-
-
-def test_elsewhere_classes_are_dicts_and_named_tuples_stay(path):
-    pb.save(path, Layer(pb.ones(2), Point(1, 2)))
-    command = [sys.executable, "-c", ELSEWHERE, str(path)]
-    done = subprocess.run(command, env={**os.environ, **VIRTUAL_DEVICES}, capture_output=True)
-    assert done.stdout == b"dict ['b', 'w'] Point 2\n", done.stderr
-    assert "Checkpointer" in dir(pb.io)
-
-
 def test_a_tensor_that_occurs_twice_is_stored_once_and_stays_tied(path):
     table = pb.ones((100, 10))
     pb.save(path, {"embedding": table, "head": table, "other": table + 0})
