@@ -27,6 +27,13 @@ def read_image(path: StrPath, mode: str = "RGB", size: tuple[int, int] | None = 
 
     `mode` is "RGB", "RGBA", or "L" for grey, which has one channel. With `size`, (height, width),
     the image is scaled. Needs Pillow: `pip install pullback[images]`.
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> path = os.path.join(tempfile.mkdtemp(), "red.png")
+    >>> Image.new("RGB", (4, 3), "red").save(path)
+    >>> pb.data.read_image(path)[0, 0].tolist(), pb.data.read_image(path, "L").shape
+    ([255, 0, 0], (3, 4, 1))
     """
     return _decoded("data.read_image", path, mode, size)
 
@@ -66,6 +73,16 @@ class ImageFolder(Dataset):
 
     Classes are the names of the folders in alphabetical order, and labels count them. Files are
     found in all depths, by the endings of their names. `mode` and `size` are those of `read_image`.
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("cats", "dogs"):
+    ...     os.mkdir(os.path.join(folder, name))
+    ...     Image.new("RGB", (4, 3)).save(os.path.join(folder, name, "1.png"))
+    >>> pets = pb.data.ImageFolder(folder, size=(8, 8))
+    >>> pets.classes, len(pets), pets[1][0].shape, pets[1][1]
+    (('cats', 'dogs'), 2, (8, 8, 3), 1)
     """
 
     def __init__(

@@ -122,12 +122,17 @@ class DataLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue at a position that `state_dict` returned, in the order of its key."""
+        op = "DataLoader.load_state_dict"
         if not isinstance(state, Mapping) or not {"epoch", "batch"} <= set(state):
             message = f"state must be what state_dict() returned, got {type(state).__name__}"
-            raise ArgumentError(message, op="DataLoader.load_state_dict")
+            raise ArgumentError(message, op=op)
+        epoch, batch = integer(op, state["epoch"], "epoch"), integer(op, state["batch"], "batch")
+        if epoch < 0 or batch < 0:
+            message = f"epoch and batch must not be negative, got {epoch} and {batch}"
+            raise ArgumentError(message, op=op)
         self._end_pass()
         self._source.load(state)
-        self._epoch, self._batch = int(state["epoch"]), int(state["batch"])
+        self._epoch, self._batch = epoch, batch
         self._resumed = True
 
     def close(self) -> None:

@@ -45,6 +45,7 @@ def test_batches_are_tensors_of_trees():
     assert lists(DataLoader([3, 4])) == [[3], [4]]
     whole = list(DataLoader([1.5, "a", np.ones(2)], batch_size=None))
     assert whole[0].dtype is pb.float32 and whole[1] == "a" and whole[2].tolist() == [1, 1]
+    assert list(DataLoader([], 4)) == list(DataLoader(np.ones(0), 4, True, KEY)) == []
     joined = DataLoader(["ab", "c"], 2, collate="-".join)
     assert list(joined) == ["ab-c"]
 
@@ -182,6 +183,8 @@ BAD = {
     "length": (lambda: len(DataLoader(IterableDataset(TEN))), "is not known"),
     "option": (lambda: DataLoader(TEN, num_workers=2), "workers"),
     "state": (lambda: DataLoader(TEN).load_state_dict({}), "what state_dict() returned"),
+    "epoch": (lambda: DataLoader(TEN).load_state_dict({"epoch": "1", "batch": 0}), "epoch must be"),
+    "batch": (lambda: DataLoader(TEN).load_state_dict({"epoch": 1, "batch": -1}), "negative"),
     "other size": (lambda: DataLoader(TEN, 2).load_state_dict(DataLoader(TEN, 3).state_dict()),
                    "saved with batch_size=3"),
     "other order": (lambda: DataLoader(TEN, 1, True, KEY).load_state_dict(
