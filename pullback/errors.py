@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from pullback.lazy.cache import Cause
 
 __all__ = [
-    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
-    "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis",
-    "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError",
-    "PrecisionWarning", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
-    "TextPosition", "TimeLimit", "TraceError", "UnknownImport", "UnknownName", "UnsupportedOp",
-    "UnsupportedShape", "VerificationError", "WorkerLost",
+    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DamagedFile", "DonatedError",
+    "EngineError", "ExportError", "FileError", "ForkError", "GradientCut", "GradientCutWarning",
+    "GradientVerification", "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange",
+    "InvalidAxis", "InvalidNumber", "MissingFile", "NonDifferentiableInput", "NumericOverflow",
+    "OutOfMemory", "ParseError", "PrecisionWarning", "ProcessMismatch", "PullbackError",
+    "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError", "UnknownImport",
+    "UnknownName", "UnsupportedOp", "UnsupportedShape", "VerificationError", "WorkerError",
+    "WorkerLost",
 ]  # fmt: skip
 
 
@@ -215,6 +216,22 @@ class ExportError(PullbackError, BufferError):
     code = "export"
 
 
+class FileError(PullbackError, OSError):
+    """A file that cannot be read or written, for example because the disk is full."""
+
+    code = "file"
+
+
+class MissingFile(FileError, FileNotFoundError):
+    """A file that does not exist."""
+
+
+class DamagedFile(PullbackError, ValueError):
+    """A file that is damaged, or was not written as its format demands."""
+
+    code = "damaged-file"
+
+
 class InPlaceError(PullbackError, RuntimeError):
     """A write to a value that a derivative may still need."""
 
@@ -303,8 +320,16 @@ class RecompileError(PullbackError, RuntimeError):
         return self.values["cause"]
 
 
+class WorkerError(PullbackError, RuntimeError):
+    """An error in a worker process of a data loader; its traceback is in the message, and
+    `__cause__` is the error itself if it could be sent."""
+
+    code = "worker"
+
+
 class WorkerLost(PullbackError, ConnectionError):
-    """A process of the cluster has ended or does not respond; `process` is its number."""
+    """A process of the cluster, or a worker of a data loader, has ended or does not respond;
+    `process` is its number."""
 
     code = "worker-lost"
 

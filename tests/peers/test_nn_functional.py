@@ -218,3 +218,211 @@ def test_attention():
          lambda *xs: F.scaled_dot_product_attention(*xs, is_causal=True, window=1, query_offset=2),
          q, k, v),
     ])  # fmt: skip
+
+
+def test_classification_losses():
+    x, t = real(5, 4), np.array([0, 3, 1, -100, 2])
+    spatial, labels = real(2, 4, 3, 5), RNG.integers(0, 4, (2, 3, 5))
+    labels[0, 0] = -100
+    w = positive(4)
+    soft = positive(5, 4)
+    cases = []
+    for reduction in ("none", "mean", "sum"):
+        for options in ({}, {"label_smoothing": 0.3}):
+            more = {"reduction": reduction, **options}
+            weighing = [("w", {"weight": (torch.tensor(w), w)}), ("", {})]
+            for name, ws in weighing:
+                there = {k: v[0] for k, v in ws.items()} | more
+                here = {k: v[1] for k, v in ws.items()} | more
+                cases += [
+                    (f"{name} {more}", lambda x, t, o=there: T.cross_entropy(x, t, **o),
+                     lambda x, t, o=here: F.cross_entropy(x, t, **o), x, t),
+                    (f"spatial {name} {more}", lambda x, t, o=there: T.cross_entropy(x, t, **o),
+                     lambda x, t, o=here: F.cross_entropy(x, t, axis=1, **o), spatial, labels),
+                    (f"soft {name} {more}", lambda x, t, o=there: T.cross_entropy(x, t, **o),
+                     lambda x, t, o=here: F.cross_entropy(x, t, **o), x, soft),
+                ]  # fmt: skip
+        cases += [
+            same("nll_loss", x, t, reduction=reduction),
+            same("cross_entropy", x[0], np.array(2), reduction=reduction),
+            same("cross_entropy", x, t % 4, reduction=reduction, ignore_index=1),
+            same("binary_cross_entropy", soft, positive(5, 4), reduction=reduction),
+            same("binary_cross_entropy_with_logits", x, soft, reduction=reduction),
+            (f"pos {reduction}", lambda x, y, r=reduction: T.binary_cross_entropy_with_logits(
+                x, y, torch.tensor(w), reduction=r, pos_weight=torch.tensor(w + 1)),
+             lambda x, y, r=reduction: F.binary_cross_entropy_with_logits(x, y, w, r, w + 1),
+             x, soft),
+            same("kl_div", x, soft, reduction=reduction),
+            same("kl_div", x, real(5, 4), reduction=reduction, log_target=True),
+        ]  # fmt: skip
+    zeros = np.where(soft < 0.5, 0, soft)
+    cases.append((
+        "batchmean", lambda x: T.kl_div(x, torch.tensor(zeros), reduction="batchmean"),
+        lambda x: F.kl_div(x, zeros, "batchmean"), x,
+    ))  # fmt: skip
+    check(cases)
+
+
+def test_regression_losses():
+    x, t, w = real(5, 4) * 2, real(5, 4), positive(5, 4)
+    counts = np.array([0.5, 1.0, 2.0, 7.0])
+    cases = []
+    for r in ("none", "mean", "sum"):
+        cases += [
+            same("mse_loss", x, t, reduction=r), same("l1_loss", x, t, reduction=r),
+            same("smooth_l1_loss", x, t, reduction=r, beta=0.7),
+            same("smooth_l1_loss", x, t, reduction=r, beta=0.0),
+            same("huber_loss", x, t, reduction=r, delta=1.3),
+            same("poisson_nll_loss", x[0], counts, reduction=r),
+            same("poisson_nll_loss", np.abs(x[0]), counts, reduction=r, log_input=False, full=True),
+            same("gaussian_nll_loss", x, t, w, reduction=r, full=True),
+            same("gaussian_nll_loss", x, t, w[:, 0], reduction=r, eps=0.5),
+            ("weighted", lambda x, t, w, r=r: T.mse_loss(x, t, reduction=r, weight=w),
+             lambda x, t, w, r=r: F.mse_loss(x, t, r, w), x, t, w),
+        ]  # fmt: skip
+    check(cases)
+
+
+def test_margin_losses():
+    x, y, z = real(6, 4), real(6, 4), real(6, 4)
+    sign = np.array([1, -1, 1, 1, -1, -1])
+    signs = np.where(real(6, 4) > 0, 1, -1)
+    t = np.array([0, 3, 1, 2, 3, 3])
+    lists = np.array([[0, 2, -1, 1], [3, -1, -1, -1], [-1, 0, 1, 2], [0, 1, 2, 3], [1, 1, -1, 0],
+                      [2, 0, 3, -1]])  # fmt: skip
+    cases = []
+    for r in ("none", "mean", "sum"):
+        cases += [
+            same("cosine_embedding_loss", x, y, sign, reduction=r, margin=0.1),
+            same("triplet_margin_loss", x, y, z, reduction=r),
+            same("triplet_margin_loss", x, y, z, reduction=r, p=1.5, swap=True, margin=2.0),
+            same("margin_ranking_loss", x[:, 0], y[:, 0], sign, reduction=r, margin=0.2),
+            same("hinge_embedding_loss", x, signs, reduction=r, margin=0.5),
+            same("soft_margin_loss", x, signs, reduction=r),
+            same("multi_margin_loss", x, t, reduction=r),
+            same("multi_margin_loss", x[0], np.array(2), reduction=r, p=2, margin=0.4),
+            ("weighted", lambda x, t, r=r: T.multi_margin_loss(
+                x, t, weight=torch.tensor(WEIGHT), reduction=r),
+             lambda x, t, r=r: F.multi_margin_loss(x, t, weight=WEIGHT, reduction=r), x, t),
+            same("multilabel_margin_loss", x, lists, reduction=r),
+            same("multilabel_soft_margin_loss", x, (signs > 0).astype(np.int64), reduction=r),
+        ]  # fmt: skip
+    cases += [
+        ("cosine_similarity", lambda x, y: T.cosine_similarity(x, y, dim=-1), F.cosine_similarity,
+         x, y),
+        same("pairwise_distance", x, y), same("pairwise_distance", x, y, p=3.0),
+        ("normalize", lambda x: T.normalize(x, 3.0, 1), lambda x: F.normalize(x, 3.0, 1), x),
+    ]  # fmt: skip
+    check(cases)
+
+
+WEIGHT = positive(4)
+
+
+def test_ctc():
+    x = real(7, 4, 5)
+    targets = np.array([[1, 2, 2], [3, 1, 4], [2, 2, 2], [4, 0, 0]])
+    spans, sizes = [7, 5, 4, 6], [3, 2, 3, 0]  # the third does not fit
+    cases = []
+    for r in ("none", "mean", "sum"):
+        for zero in (False, True):
+            if not zero and r != "none":
+                continue
+            for blank in (0, 4):
+
+                def theirs(x, r=r, zero=zero, blank=blank):
+                    logs = T.log_softmax(x, -1)
+                    there = torch.tensor(np.where(targets == blank, 3, targets))
+                    return T.ctc_loss(logs, there, torch.tensor(spans), torch.tensor(sizes),
+                                      blank, r, zero)  # fmt: skip
+
+                def ours(x, r=r, zero=zero, blank=blank):
+                    here = np.where(targets == blank, 3, targets)
+                    return F.ctc_loss(F.log_softmax(x), here, spans, sizes, blank, r, zero)
+
+                if zero:
+                    cases.append((f"ctc {r} {blank}", theirs, ours, x))
+                else:
+                    np.testing.assert_allclose(
+                        ours(pb.tensor(x)).numpy(), theirs(torch.tensor(x)).numpy(), 1e-9
+                    )
+    flat = np.array([1, 2, 2, 3, 1])
+    cases.append((
+        "one vector",
+        lambda x: T.ctc_loss(T.log_softmax(x, -1), torch.tensor(flat), torch.tensor([7, 7]),
+                             torch.tensor([3, 2])),
+        lambda x: F.ctc_loss(F.log_softmax(x), flat, [7, 7], [3, 2]), x[:, :2],
+    ))  # fmt: skip
+    cases.append((
+        "one sequence",
+        lambda x: T.ctc_loss(T.log_softmax(x, -1), torch.tensor(flat[:3]), torch.tensor(7),
+                             torch.tensor(3)),
+        lambda x: F.ctc_loss(F.log_softmax(x), flat[:3], 7, 3), x[:, 0],
+    ))  # fmt: skip
+    check(cases)
+
+
+def test_interpolation():
+    x1, x2, x3 = real(2, 3, 7), real(2, 3, 5, 6), real(1, 2, 3, 4, 5)
+    cases = []
+    for x, modes in ((x1, ("linear",)), (x2, ("bilinear", "bicubic")), (x3, ("trilinear",))):
+        rank = x.ndim - 2
+        up, down = (9, 11, 8)[:rank], (4, 3, 2)[:rank]
+        for mode in modes:
+            for size in (up, down, (1,) * rank):
+                for align in (False, True):
+                    cases.append(
+                        same(
+                            "interpolate", x, ours=FIRST, size=size, mode=mode, align_corners=align
+                        )
+                    )
+            cases += [
+                same("interpolate", x, ours=FIRST, scale_factor=1.7, mode=mode),
+                same("interpolate", x, ours=FIRST, scale_factor=0.6, mode=mode,
+                     recompute_scale_factor=True),
+            ]  # fmt: skip
+        for mode in ("nearest", "nearest-exact", "area"):
+            for size in (up, down):
+                cases.append(same("interpolate", x, ours=FIRST, size=size, mode=mode))
+            cases.append(same("interpolate", x, ours=FIRST, scale_factor=2, mode=mode))
+            if mode != "area":
+                cases.append(same("interpolate", x, ours=FIRST, scale_factor=1.7, mode=mode))
+    check(cases)
+
+
+def test_grids():
+    x2, x3 = real(2, 3, 5, 6), real(1, 2, 3, 4, 5)
+    g2 = RNG.uniform(-1.7, 1.7, (2, 4, 3, 2))
+    g3 = RNG.uniform(-1.7, 1.7, (1, 2, 3, 4, 3))
+    cases = []
+    for align in (False, True):
+        for border in ("zeros", "border", "reflection"):
+            options = {"padding_mode": border, "align_corners": align}
+            for mode in ("bilinear", "nearest", "bicubic"):
+                cases.append(same("grid_sample", x2, g2, ours=FIRST, mode=mode, **options))
+            cases.append(same("grid_sample", x3, g3, ours=FIRST, **options))
+            cases.append(same("grid_sample", x3, g3, ours=FIRST, mode="nearest", **options))
+        cases += [
+            same("affine_grid", real(2, 2, 3), ours=FIRST, size=(2, 1, 4, 5), align_corners=align),
+            same("affine_grid", real(1, 3, 4), ours=FIRST, size=(1, 2, 4, 1, 3),
+                 align_corners=align),
+        ]  # fmt: skip
+    check(cases)
+
+
+def test_rearranging():
+    x = real(2, 12, 4, 6)
+    cases = [
+        same("pixel_shuffle", x, ours=FIRST, upscale_factor=2),
+        same("pixel_unshuffle", x, ours=FIRST, downscale_factor=2),
+        same("channel_shuffle", x, ours=FIRST, groups=3),
+        same("unfold", x, ours=FIRST, kernel_size=(2, 3), dilation=(2, 1), padding=1, stride=2),
+        same("unfold", x[0], ours=FIRST, kernel_size=3),
+        same("fold", real(2, 18, 10), ours=FIRST, output_size=(4, 7), kernel_size=(2, 3),
+             dilation=(2, 1), padding=(1, 0), stride=(2, 1)),
+        same("pad", x, pad=(1, 2, -1, 3), value=0.5),
+        same("pad", x, pad=(1, 2, 2, 0), mode="reflect"),
+        same("pad", x, pad=(1, 2, 5, 0), mode="replicate"),
+        same("pad", x, pad=(1, 2, 4, 0), mode="circular"),
+    ]  # fmt: skip
+    check(cases)

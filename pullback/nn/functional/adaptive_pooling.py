@@ -104,6 +104,13 @@ def _adaptive_pool(rank: int, x: ArrayLike, size: PoolSize, layout: str, pooled:
     return images_in_layout(images, layout, single)
 
 
+def pool_means(images: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The means of windows over images [N, spatial..., C], which `interpolate` needs, too."""
+    for i, wanted in enumerate(sizes):
+        images = _pool_axis(images, i + 1, wanted, _mean_of)
+    return images
+
+
 def _pool_axis(x: Tensor, axis: int, wanted: int, pooled: Pooled) -> Tensor:
     """Reduce `wanted` windows along one axis: pooling over a box is pooling along each side."""
     count, n = integer("", wanted, "output_size"), x.shape[axis]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import float_node, integer, literal
+from pullback.functions.arguments import float_arguments, float_node, integer, literal
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import DType, float32, int64
 from pullback.lazy.index_plan import known_index
@@ -130,3 +130,19 @@ def class_indices(
         skipped = x == ignored
         x = pf.where(skipped, literal(0, int64), x)
     return record(CheckedIndex(count), (node_of(x),)), skipped
+
+
+def same_shapes(x: ArrayLike, *others: ArrayLike) -> list[Tensor]:
+    """Floats of one shape and dtype. Shapes are not broadcast: a loss of [N, 1] with [N] would
+    silently be one of [N, N]."""
+    made = [wrap(n) for n in float_arguments(x, *others)]
+    if any(t.shape != made[0].shape for t in made):
+        given = ", ".join(str(t._node.type) for t in made)
+        hint = "Give them the same shape with reshape or pb.broadcast_to."
+        raise ShapeError(f"the arguments must have the same shape, got {given}", hint=hint)
+    return made
+
+
+def weighted(loss: Tensor, weight: ArrayLike | None) -> Tensor:
+    """A loss times a weight that broadcasts with it."""
+    return loss if weight is None else loss * float_tensor(weight).astype(loss.dtype)
