@@ -88,7 +88,8 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import fft, linalg, special, testing
+    from pullback import data, fft, io, linalg, nn, special, testing, train
+    from pullback.io import load, save
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
 
@@ -121,12 +122,17 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "psum", "psum_scatter", "pvary", "reduce_scatter", "distributed",
         # new ops
         "Op", "Elementwise", "Composite", "apply", "op",
+        # files
+        "io", "load", "save",
         # modules
-        "debug", "errors", "optim", "testing", "tree", "typing", "PullbackError",
+        "data", "debug", "errors", "nn", "optim", "testing", "train", "tree", "typing",
+        "PullbackError",
     ]  # fmt: skip
 
     def __getattr__(name: str) -> object:
         """Load a heavy module at its first use."""
+        if name in ("load", "save"):
+            return getattr(importlib.import_module("pullback.io"), name)
         return importlib.import_module(f"pullback.{name}")
 
     publish(__name__)
