@@ -13,7 +13,7 @@ import pullback.interop.dlpack
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
-from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
+from pullback import debug, distributed, errors, functions, ir, random, tree, typing
 from pullback.api import checkpoint_policies
 from pullback.api.applied import apply_along_axis, apply_over_axes, fromfunction
 from pullback.api.associative_scan import associative_scan
@@ -88,7 +88,7 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import fft, linalg, special, testing
+    from pullback import fft, linalg, optim, special, testing
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
 
