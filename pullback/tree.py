@@ -13,10 +13,12 @@ import optree
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import function
 from pullback.graph.boundary import publish
+from pullback.tree_constants import Constant
 from pullback.tree_nodes import (
     LEAF_TYPES,
     NAMESPACE,
     fields_of,
+    has_attributes,
     register_dataclass,
     register_dataclasses,
     register_node,
@@ -200,8 +202,10 @@ def paths(tree: Any) -> list[str]:
 
 
 def _written(part: optree.PyTreeEntry) -> str:
-    """One step of a path: an attribute of a dataclass, or an item."""
-    return f".{part.entry}" if fields_of(part.type) is not None else f"[{part.entry!r}]"
+    """One step of a path: an attribute of a dataclass or module, or an item."""
+    if part.type is Constant:
+        return ""
+    return f".{part.entry}" if has_attributes(part.type) else f"[{part.entry!r}]"
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:

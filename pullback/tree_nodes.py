@@ -7,12 +7,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from operator import is_not
 from typing import Any, NamedTuple
 
 import optree
 
-from pullback.errors import ArgumentError, InPlaceError
+from pullback.errors import ArgumentError
 from pullback.graph.interned import exact_key
 
 NAMESPACE = "pullback"
@@ -27,18 +26,23 @@ class Registration(NamedTuple):
     flattened: Callable
     rebuilt: Callable
     fields: FieldNames | None  # of a dataclass without functions of its own
+    attributes: bool  # whether the children are attributes of the instance
 
 
 _lock = threading.RLock()
 _registered: dict[type, Registration] = {}
 _named: dict[str, type] = {}
-_dataclasses: set[type] = set()  # registered classes that are taken apart by their fields
+_watched: set[type] = set()  # registered classes whose children are attributes
 
 
 def register_node(
-    cls: type, split: Callable, join: Callable, fields: FieldNames | None = None
-) -> None:
-    """Register a class with functions that take an instance apart and rebuild it."""
+    cls: type, split: Callable, join: Callable, fields: FieldNames | None = None,
+    attributes: bool = False,
+) -> None:  # fmt: skip
+    """Register a class with functions that take an instance apart and rebuild it.
+
+    The children are `attributes` of the instance if it has `fields`, or if the caller says so.
+    """
 
     def flattened(x: Any) -> tuple:
         children, data, *entries = split(x)
@@ -55,10 +59,11 @@ def register_node(
             what = f"{cls.__name__} is registered already, or an instance was used as a tree"
             raise ArgumentError(f"tree.register: {what}", hint=hint)
         optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
-        _registered[cls] = Registration(flattened, rebuilt, fields)
-        if fields is not None:
-            _dataclasses.add(cls)
-        _named[_node_name(cls)] = cls
+        attributes = attributes or fields is not None
+        _registered[cls] = Registration(flattened, rebuilt, fields, attributes)
+        if attributes:
+            _watched.add(cls)
+        _named[node_name(cls)] = cls
 
 
 def register_dataclass(cls: type) -> None:
@@ -223,38 +228,15 @@ def static_values(tree: Any) -> list[tuple[str, Any]]:
     return found
 
 
-class LostWrites:
-    """Refuses writes to dataclasses among the arguments of a function.
-
-    The function gets copies of them, so a write has no effect outside.
-    """
-
-    def __init__(self, arguments: Any) -> None:
-        self.before: list[tuple[Any, dict[str, Any]]] = []
-        if _dataclasses:
-            nodes = [x for x in nodes_within(arguments) if type(x) in _dataclasses]
-            self.before = [(x, _node_attributes(x)) for x in nodes]
-
-    def refuse(self, name: str) -> None:
-        """Raise if an attribute was set since, or a tensor among them was changed in place."""
-        for x, before in self.before:
-            now = _node_attributes(x)
-            for n in dict.fromkeys([*before, *now]):
-                if any(map(is_not, now.get(n, _ABSENT), before.get(n, _ABSENT))):
-                    what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
-                    hint = "It has a copy, so the write would be lost. Return the new value."
-                    raise InPlaceError(what, hint=hint)
+def has_attributes(cls: type) -> bool:
+    """Whether the children of a node of this class are attributes."""
+    known = _registered.get(cls)
+    return known is not None and known.attributes
 
 
-_ABSENT = (None, LostWrites)
-
-
-def _node_attributes(x: Any) -> dict[str, Any]:
-    """Return what an instance of a dataclass holds, with the nodes of tensors."""
-    fields = _registered[type(x)].fields
-    assert fields is not None
-    own = {n: getattr(x, n) for n in (*fields.children, *fields.static) if hasattr(x, n)}
-    return {n: (v, getattr(v, "_node", None)) for n, v in [*own.items(), *fields.more(x)]}
+def watched_nodes(tree: Any) -> list[Any]:
+    """Return the nodes of a tree whose children are attributes, which code may set."""
+    return [x for x in nodes_within(tree) if type(x) in _watched] if _watched else []
 
 
 def fields_of(cls: type) -> FieldNames | None:
@@ -265,10 +247,11 @@ def fields_of(cls: type) -> FieldNames | None:
 
 def registered_name(cls: type) -> str | None:
     """Return the name of a registered class, which another process can find it by, or None."""
-    return _node_name(cls) if _named.get(_node_name(cls)) is cls else None
+    return node_name(cls) if _named.get(node_name(cls)) is cls else None
 
 
-def _node_name(cls: type) -> str:
+def node_name(cls: type) -> str:
+    """Return the name that a class is found by in another process."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -278,9 +261,21 @@ def one_level(node: Any) -> tuple[list[Any], Any]:
     return list(children), None if data is None else data.value
 
 
+def child_entries(node: Any) -> list[Any]:
+    """Return the names of the children of a node; their numbers if they have none."""
+    children, _, *entries = _registered[type(node)].flattened(node)
+    named = entries and all(type(name) is str for name in entries[0])
+    return list(entries[0]) if named else list(range(len(list(children))))
+
+
+def class_named(name: str) -> type | None:
+    """Return the class that is registered under a name, or a dataclass that is imported."""
+    return _named.get(name) or _imported_dataclass(name)
+
+
 def rebuild(name: str, data: Any, children: Iterable[Any]) -> Any:
     """Return an instance of the class that is registered under a name, or a dataclass."""
-    cls = _named.get(name) or _imported_dataclass(name)
+    cls = class_named(name)
     if cls is None:
         hint = "Import the module that defines it; one that is no dataclass calls pb.tree.register."
         raise ArgumentError(f"tree: the class {name} is not registered here", hint=hint)
@@ -293,8 +288,9 @@ def _imported_dataclass(name: str) -> type | None:
         found: Any = sys.modules[module]
         for part in name.removeprefix(f"{module}.").split("."):
             found = vars(found).get(part) if hasattr(found, "__dict__") else None
-        named = isinstance(found, type) and _node_name(found) == name
-        if named and _is_rebuildable_dataclass(found):
+        named = isinstance(found, type) and node_name(found) == name
+        # A file must not choose the fields of an object that acts when it is dropped
+        if named and _is_rebuildable_dataclass(found) and not hasattr(found, "__del__"):
             register_dataclass(found)
             return found
     return None

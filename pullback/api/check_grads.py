@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.api.recording import differentiable_leaf
+from pullback.api.recording import differentiable_leaves
 from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
@@ -38,7 +38,7 @@ def check_grads(
     if not modes or not {"fwd", "rev"}.issuperset(modes):
         raise ArgumentError(f'check_grads: modes must be "fwd" or "rev", got {tuple(modes)}')
     leaves, structure = tree.flatten(args := tuple(args))
-    found = [differentiable_leaf("check_grads", x, i, args) for i, x in enumerate(leaves)]
+    found = differentiable_leaves("check_grads", leaves, args)
 
     def of_tensors(*tensors: Tensor) -> Tree:  # other leaves are constants
         rest = iter(tensors)

@@ -18,11 +18,12 @@ from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import record_node
+from pullback.lazy.state_writes import collect_state_writes
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
 from pullback.ops.wrap.debug_print import Tied
-from pullback.tree_nodes import LostWrites
+from pullback.tree_writes import LostWrites
 
 
 class Staged(NamedTuple):
@@ -54,8 +55,9 @@ def stage(
     with on_placeholders(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
         writes = LostWrites((args, kwargs))
-        ys, structure = recorded_outputs(name, f(*args, **kwargs))
-        writes.refuse(name)
+        result = f(*args, **kwargs)
+        ys, structure = recorded_outputs(name, result)
+        writes.refuse(name, result)
         made = _tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
@@ -95,5 +97,10 @@ def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
     """
     leaves, in_tree = tree.flatten((args, kwargs))
     types = [x if isinstance(x, Type) else asarray(x)._node.type for x in leaves]
-    staged = stage("eval_shape", f, types, in_tree)
+
+    def run(*args: Tree, **kwargs: Tree) -> Tree:
+        with collect_state_writes():  # nothing is computed, so nothing is written
+            return f(*args, **kwargs)
+
+    staged = stage("eval_shape", run, types, in_tree)
     return tree.unflatten(staged.structure, [y.type for y in staged.graph.outputs])

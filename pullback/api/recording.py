@@ -23,7 +23,9 @@ from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
-from pullback.tree_nodes import LostWrites, register_hint
+from pullback.tree_constants import constant_leaves
+from pullback.tree_nodes import register_hint
+from pullback.tree_writes import LostWrites, refuse_shared
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
@@ -68,13 +70,13 @@ class Recording:
         self.constant = constant = not settings.current().grad_enabled
         selected = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(selected)
-        read = as_recorded_value if name == "trace" else differentiable_leaf
-        found = [read(name, x, i, selected) for i, x in enumerate(leaves)]
-        self.leaves = found
+        refuse_shared(name, leaves, selected)
+        self.leaves = found = _recorded_leaves(name, leaves, selected)
         self.tensors = [t for t in found if t is not None]
         tokens = (self.derivative.token,)
         self.inputs = [alias_argument(node_of(t), tokens) for t in self.tensors]
-        handles = self.arguments([wrap(n) for n in self.inputs], leaves)
+        others = [x if t is not None else _handle_copy(x) for x, t in zip(leaves, found)]
+        handles = self.arguments([wrap(n) for n in self.inputs], others)
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
@@ -82,7 +84,7 @@ class Recording:
         try:
             with settings.Scope(grad_enabled=True) if constant else nullcontext():
                 self.result = f(*new, **kwargs)
-            writes.refuse(name)
+            writes.refuse(name, self.result)
         except BaseException:
             self.derivative.close()  # a traceback may keep this object alive
             raise
@@ -107,6 +109,18 @@ class Recording:
         return self.arguments(
             [deliver_recorded(zeros_like(x.type) if g is None else g) for x, g in pairs]
         )
+
+
+def _recorded_leaves(name: str, leaves: Sequence[Any], selected: Sequence[Any]) -> list[Any]:
+    """The leaves of the selected arguments as tensors, `None` where there is no derivative."""
+    if name == "trace":
+        return [as_recorded_value(name, x, i, selected) for i, x in enumerate(leaves)]
+    return differentiable_leaves(name, leaves, selected)
+
+
+def _handle_copy(x: Any) -> Any:
+    """A handle of its own for a constant among the arguments, so that a write is noticed."""
+    return deliver_recorded(node_of(x)) if type(x) is Tensor else x
 
 
 def alias_argument(node: Node, tokens: tuple) -> Node:
@@ -141,6 +155,17 @@ def is_recorded_value(x: object) -> bool:
     return isinstance(x, (Tensor, TracedNumber, bool, int, float, complex)) or hasattr(
         x, "__array__"
     )
+
+
+def differentiable_leaves(
+    name: str, leaves: Sequence[Any], selected: Sequence[Any]
+) -> list[Tensor | None]:
+    """The leaves of the selected arguments as tensors; `None` for those without a derivative."""
+    constant = constant_leaves(selected)
+    return [
+        None if constant[i] else differentiable_leaf(name, x, i, selected)
+        for i, x in enumerate(leaves)
+    ]
 
 
 def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:

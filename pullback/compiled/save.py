@@ -73,6 +73,10 @@ def save(
     key: PrivateKey | None = None,
 ) -> None:  # fmt: skip
     """Write a specialization's program to a file, completely or not at all."""
+    if specialization.states:
+        what = "the function writes to state from outside, which a file does not have"
+        hint = "Pass the module as an argument and return it."
+        raise ArgumentError(f"save: {what}", hint=hint)
     program = specialization.program.ready()
     if program.engine.name != "xla":
         raise EngineError("save: only programs of the xla engine can be saved")

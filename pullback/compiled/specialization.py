@@ -22,6 +22,7 @@ from pullback.lazy.launch import state
 from pullback.lazy.operators import node_of, number, scalar_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.settings import Settings, current
+from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.wrap.call import Call
@@ -50,14 +51,15 @@ class Specialization(Executor):
         # Numbers of captured tensors in the snapshot: another may be there at the next call.
         known = {t: i for i, t in enumerate(call.snapshot.tensors)}
         self.numbers = [known.get(t) for t in traced.captured]
+        self.state_numbers = [known.get(t) for t in traced.states]
         self.trust(call.snapshot)
         self._call: Call | None = None
         self.key, self.paths, self.axes = call.key, call.paths, call.key[1]
 
     def trust(self, snapshot: Snapshot) -> None:
         """Use the captured tensors of a snapshot with an equal key from now on."""
-        found = zip(self.traced.captured, self.numbers, strict=True)
-        self.captured = [h if i is None else snapshot.tensors[i] for h, i in found]
+        self.captured = _trusted_tensors(self.traced.captured, self.numbers, snapshot)
+        self.states = _trusted_tensors(self.traced.states, self.state_numbers, snapshot)
         self.snapshot, self.same = snapshot, snapshot.same
 
     def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
@@ -128,6 +130,23 @@ class Specialization(Executor):
                 self._call = Call(self.program.name, self.program.graph)
             results = record_several(self._call, tuple(nodes))
         return self.arrange(leaves, results)
+
+    def arrange(self, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        result = super().arrange(leaves, tensors)
+        if not self.states:
+            return result
+        result, new = result
+        for written, value in zip(self.states, new, strict=True):
+            write_state(written, value)
+        return result
+
+
+def _trusted_tensors(
+    tensors: list[Tensor], numbers: list[int | None], snapshot: Snapshot
+) -> list[Tensor]:
+    """Return the tensors of a snapshot by their numbers, or those of the trace."""
+    found = zip(tensors, numbers, strict=True)
+    return [h if i is None else snapshot.tensors[i] for h, i in found]
 
 
 class ExpectedStatic:

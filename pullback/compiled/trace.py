@@ -22,11 +22,12 @@ from pullback.graph.node import Node, constant, next_number
 from pullback.lazy.operators import node_of
 from pullback.lazy.precision import follow_numpy_default
 from pullback.lazy.record import alias_of, leaf_of
+from pullback.lazy.state_writes import collect_state_writes
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown_traced_number
 from pullback.lazy.values import checked_value, to_host
 from pullback.ops.sources import Input
-from pullback.tree_nodes import LostWrites
+from pullback.tree_writes import LostWrites, refuse_shared
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -41,12 +42,14 @@ class CompileTrace:
     """The result of running a function on placeholders.
 
     The inputs of `graph` are the leaves that are inputs, then `captured`: tensors from outside,
-    whose values are read when the program runs.
+    whose values are read when the program runs. If the function wrote to state from outside, its
+    results are a pair: the result, and the new values of `states`.
     """
 
     graph: Graph
     structure: Any
     captured: list[Tensor]
+    states: list[Tensor]
 
 
 def trace(call: Invocation, before: Snapshot) -> CompileTrace:
@@ -55,7 +58,7 @@ def trace(call: Invocation, before: Snapshot) -> CompileTrace:
     while True:
         first = next_number()
         held = walk(call.f, call.roots, call.own)
-        staged = _staged_for_trace(call)
+        staged, states = _staged_for_trace(call)
         _exclude_changed_from_trace(call, held, first)
         handles = _CapturedHandles(before, first)
         shared = [h for c in staged.captured if len(h := handles.candidates(c)) > 1]
@@ -68,10 +71,15 @@ def trace(call: Invocation, before: Snapshot) -> CompileTrace:
     labels = [n for n, k in zip(call.paths, call.kinds) if k is not STATIC]
     labels += [handles.label(c) for c in captured]
     graph = canonicalise(Graph(graph.inputs, graph.outputs, labels), keep_stop_gradient=True)
-    return CompileTrace(graph, staged.structure, [handles.candidates(c)[0] for c in captured])
+    tensors = [handles.candidates(c)[0] for c in captured]
+    return CompileTrace(graph, staged.structure, tensors, states)
 
 
-def _staged_for_trace(call: Invocation) -> Staged:
+def _staged_for_trace(call: Invocation) -> tuple[Staged, list[Tensor]]:
+    """Run the function of a call on placeholders; return also the state that it wrote."""
+    states: list[Tensor] = []
+    refuse_shared(call.name, call.leaves, (call.args, call.kwargs))
+
     def run(*tensors: Tensor) -> Any:
         values = iter(tensors)
         leaves = zip(call.leaves, call.kinds, strict=True)
@@ -79,13 +87,16 @@ def _staged_for_trace(call: Invocation) -> Staged:
         inputs, named = tree.unflatten(call.in_tree, given)
         writes = LostWrites((inputs, named))
         args, kwargs = call.options.merge(inputs, named, call.static)
-        result = call.f(*args, **kwargs)
-        writes.refuse(call.name)
-        return result
+        with collect_state_writes() as to_state:
+            result = call.f(*args, **kwargs)
+            writes.refuse(call.name, result)
+            written = to_state.take_back()
+        states[:] = [state for state, _ in written]
+        return (result, [wrap(node) for _, node in written]) if states else result
 
     types = argument_types(call.kinds)
     flat = tree.flatten((tuple(range(len(types))), {}))[1]
-    return stage(call.name, run, types, flat)
+    return stage(call.name, run, types, flat), states
 
 
 def _trace_placeholder(kind: Any, argument: Any, placeholder: Tensor) -> Any:

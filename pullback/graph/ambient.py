@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pullback.errors import Location
     from pullback.graph.node import Node
     from pullback.graph.where import SourceLine
+    from pullback.lazy.state_writes import StateWrites
     from pullback.ops.watch import Watch
     from pullback.sharding.mesh import DeviceMesh
 
@@ -43,9 +44,11 @@ class ThreadState(threading.local):
     handles_limit = PENDING_LIMIT  # how many handles there may be before they are looked through
     settle_above = PENDING_LIMIT  # the same, or -1 if each new tensor must be looked at
     tracing_from = 0  # the first node number of the innermost function run on placeholders
-    frozen = False  # whether values read now would be constants of a program that runs again
+    # The same of the innermost one that is to run again: values read now would be constants of it
+    frozen = 0
     root_from = 0  # the first node number of the outermost derivative, while work is outside
     user_line: SourceLine | None = None  # where it is known already (see `at_one_line`)
+    state_writes: StateWrites | None = None  # of the compiled function being traced
 
     # api
     transform_depth = 0
@@ -68,7 +71,8 @@ thread = ThreadState()
 def on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
     """Run a function on placeholders; nodes with a number below `first` are from outside."""
     saved = thread.tracing_from, thread.frozen, thread.handles, thread.prints
-    thread.tracing_from, thread.frozen, thread.handles = max(first, 1), frozen or saved[1], []
+    start = max(first, 1)
+    thread.tracing_from, thread.frozen, thread.handles = start, start if frozen else saved[1], []
     thread.prints = None
     try:
         yield

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.errors import ArgumentError, DTypeError, InPlaceError, NonDifferentiableInput
 from pullback.graph.arguments import flag
 from pullback.graph.boundary import boundary, public_methods
 from pullback.graph.dtypes import DType
@@ -18,6 +18,7 @@ from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
 from pullback.lazy.foreign_names import ForeignNames
+from pullback.lazy.frozen import note_requires_grad
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
 from pullback.lazy.in_place_methods import InPlaceMethods
@@ -25,6 +26,7 @@ from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute_pending
+from pullback.lazy.protocol_methods import ProtocolMethods
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
 from pullback.lazy.torch_methods import TorchMethods
 from pullback.lazy.torch_names import TorchNames
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 
 @public_methods
 class Tensor(
-    Operators, Methods, TorchMethods, TorchNames, CastMethods, InPlaceMethods, ForeignNames
-):
+    Operators, Methods, TorchMethods, TorchNames, CastMethods, InPlaceMethods, ProtocolMethods,
+    ForeignNames,
+):  # fmt: skip
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb
@@ -214,6 +217,9 @@ class Tensor(
                 f"{what}: needs one element, got {self._node.type}",
                 hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
             )  # fmt: skip
+        if what in ("int", "float") and self.dtype.is_complex:
+            hint = f"Write {what}(x.real), or complex(x)."
+            raise DTypeError(f"{what}: needs a real number, got {self._node.type}", hint=hint)
         require_values(what, [self._node])
         return read(self).reshape(())[()]
 
@@ -236,43 +242,6 @@ class Tensor(
         if not self.dtype.is_integer or self.shape:
             raise ArgumentError(f"index: needs an integer tensor of rank 0, got {self._node.type}")
         return int(self._scalar("index"))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        refuse_cut(self, "conversion to a NumPy array")
-        warn_of_cut(self, "conversion to a NumPy array")
-        value = read(self)
-        if dtype is not None and value.dtype != dtype:
-            return value.astype(dtype)
-        return value.copy() if copy else value
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        """The memory of the value, for libraries that read no other protocol."""
-        value = self.__array__()
-        if value.dtype.isbuiltin != 1:
-            raise AttributeError(f"{self.dtype} has no array interface")  # NumPy calls __array__
-        # NumPy keeps the buffer, not the tensor, whose value may be replaced
-        described = {"data": value.data, "strides": value.strides, "version": 3}
-        return {"shape": value.shape, "typestr": value.dtype.str, **described}
-
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return hooks.call_ufunc(function, method, inputs, options)
-
-    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        return hooks.call_function(function, args, kwargs)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        return hooks.dlpack.to_dlpack(self, stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return hooks.dlpack.dlpack_device(self)
 
     def __repr__(self) -> str:
         layout = "" if self.sharding is None else f", {self.sharding.spec}"
@@ -334,6 +303,7 @@ class Tensor(
         token = LeafToken(self) if on else None
         self._node = leaf_of(self._node, (token,) if on else ())
         self._token = token
+        note_requires_grad(self, on)
 
     @property
     def is_leaf(self) -> bool:
@@ -459,7 +429,8 @@ def _unpickled_tensor(
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)
-    made.requires_grad = requires_grad
+    if requires_grad:
+        made.requires_grad = True
     return made
 
 

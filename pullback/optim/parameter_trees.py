@@ -18,6 +18,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.record import cut, register, wrap
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P, Sharding
+from pullback.tree_constants import constant_leaves
 from pullback.tree_nodes import register_hint
 
 # A tree of booleans, or of one for each subtree of the parameters; or a function of a path
@@ -47,19 +48,24 @@ def is_parameter(leaf: Any, path: str = "") -> bool:
     raise ArgumentError(message, hint=register_hint(leaf))
 
 
-def parameters_of(params: object, rule: str = "optim") -> list[bool]:
-    """Return for each leaf of a tree whether it is a parameter; refuse a tree without any."""
+def parameters_of(params: object) -> list[bool]:
+    """Return for each leaf of a tree whether it is a parameter."""
     leaves = tree.leaves(params)
     if all(isinstance(x, Tensor) for x in leaves):
         found = [x.dtype.is_inexact for x in leaves]
     else:
         found = [is_parameter(x, path) for x, path in zip(leaves, tree.paths(params), strict=True)]
-    if leaves and not any(found):
+    return [f and not c for f, c in zip(found, constant_leaves(params), strict=True)]
+
+
+def require_parameters(params: object, rule: str) -> None:
+    """Refuse a tree whose leaves no optimizer would change."""
+    found = parameters_of(params)
+    if found and not any(found):
         raise ArgumentError(
             f"{rule}: params must hold at least one float or complex tensor, got "
             f"{leaf_types(params)}"
         )
-    return found
 
 
 def parts_like(structure: Any, other: object, name: str) -> list[Any]:

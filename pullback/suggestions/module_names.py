@@ -106,8 +106,8 @@ _WRITTEN = {
     "range": "pb.arange(start, stop, step)", "nditer": "for row in x",
     "printoptions": "np.printoptions(...)", "set_printoptions": "np.set_printoptions(...)",
     "seterr": "pb.config(check_nan=True)", "errstate": "pb.config(check_nan=True)",
-    "to_dlpack": "x.__dlpack__()", "save": "np.save(path, x.numpy())",
-    "savez": "np.savez(path, x.numpy())", "load": "pb.asarray(np.load(path))",
+    "to_dlpack": "x.__dlpack__()", "savez": "pb.save(path, {name: x})",
+    "save_file": "pb.save(path, tree)", "load_file": "pb.load(path)",
     "loadtxt": "pb.asarray(np.loadtxt(path))", "genfromtxt": "pb.asarray(np.genfromtxt(path))",
     "is_grad_enabled": "x.requires_grad", "stop_grad": "pb.stop_gradient(x)",
     # neural networks

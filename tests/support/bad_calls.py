@@ -434,7 +434,7 @@ LEFT_OUT = {
     "pb.clear_cache", "pb.distributed.launch", "pb.distributed.initialize",
     "pb.distributed.shutdown", "pb.backward_on_trace", "pb.apply", "pb.op", "pb.config",
     "pb.tree.register", "pb.Tensor", "pb.Trace", "Tensor.backward", "Tensor.item", "Tensor.shards",
-    "pb.load_compiled", "Tensor.searchsorted", "Tensor.outer",  # of vectors
+    "pb.load_compiled", "pb.load", "pb.save", "Tensor.searchsorted", "Tensor.outer",  # of vectors
     "Tensor.choose",  # of indices
     "Tensor.split", "Tensor.cuda",  # always an error, or one without a GPU
     "pb.logcumsumexp", *[f"pb.{name}" for name in pb.functions.numpy_names.__all__],  # other names

@@ -1,0 +1,56 @@
+"""Functions for neural networks, under PyTorch's names.
+
+Layouts are said explicitly: images are [N, spatial..., C] (`layout="NHWC"`, the default) or
+[N, C, spatial...] (`layout="NCHW"`), filters [spatial..., C / groups, F].
+"""
+
+from pullback.graph.boundary import publish
+from pullback.nn.functional import (
+    activations,
+    adaptive_pooling,
+    attention,
+    classification_losses,
+    convolution,
+    ctc,
+    dropouts,
+    grid_sampling,
+    interpolation,
+    linear_maps,
+    margin_losses,
+    normalization,
+    pooling,
+    rearranging,
+    regression_losses,
+    rotary,
+)
+from pullback.nn.functional.activations import *  # noqa: F403
+from pullback.nn.functional.adaptive_pooling import *  # noqa: F403
+from pullback.nn.functional.attention import *  # noqa: F403
+from pullback.nn.functional.classification_losses import *  # noqa: F403
+from pullback.nn.functional.convolution import *  # noqa: F403
+from pullback.nn.functional.ctc import *  # noqa: F403
+from pullback.nn.functional.dropouts import *  # noqa: F403
+from pullback.nn.functional.grid_sampling import *  # noqa: F403
+from pullback.nn.functional.interpolation import *  # noqa: F403
+from pullback.nn.functional.linear_maps import *  # noqa: F403
+from pullback.nn.functional.margin_losses import *  # noqa: F403
+from pullback.nn.functional.normalization import *  # noqa: F403
+from pullback.nn.functional.pooling import *  # noqa: F403
+from pullback.nn.functional.rearranging import *  # noqa: F403
+from pullback.nn.functional.regression_losses import *  # noqa: F403
+from pullback.nn.functional.rotary import *  # noqa: F403
+
+__all__ = [
+    *activations.__all__, *adaptive_pooling.__all__, *attention.__all__, *convolution.__all__,
+    *dropouts.__all__, *linear_maps.__all__, *normalization.__all__, *pooling.__all__,
+    *rotary.__all__, *classification_losses.__all__, *ctc.__all__, *margin_losses.__all__,
+    *regression_losses.__all__, *grid_sampling.__all__, *interpolation.__all__,
+    *rearranging.__all__,
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+publish(__name__)

@@ -1,0 +1,85 @@
+"""Changes of all tensors of a module, and the choice of those that are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pullback import tree
+from pullback.graph.dtypes import DType
+from pullback.graph.dtypes import dtype as as_dtype
+from pullback.lazy.frozen import is_frozen
+from pullback.lazy.settings import no_grad
+from pullback.lazy.tensor import Tensor
+from pullback.nn.module_tree import STATE, child_names, frozen_names
+from pullback.nn.module_walk import is_module, named_submodules, named_values
+
+if TYPE_CHECKING:
+    from pullback.nn.module import Module
+
+
+def map_module_tensors(x: Module, f: Callable[[Tensor], Tensor]) -> None:
+    """Replace each tensor of a module, and of those in it, by `f` of it; one that is shared stays
+    shared."""
+    made: dict[int, Tensor] = {}
+    kept: list[Tensor] = []  # so that an id stays that of one tensor
+
+    def replaced(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        if id(leaf) not in made:
+            kept.append(leaf)
+            made[id(leaf)] = _replaced_tensor(f, leaf)
+        return made[id(leaf)]
+
+    for _, module in named_submodules(x):
+        own = module.__dict__
+        for name in child_names(module):
+            own[name] = _mapped_outside_modules(replaced, own[name])
+
+
+def _mapped_outside_modules(f: Callable[[Any], Any], value: Any) -> Any:
+    """Map the leaves of a value, but not those of modules in it."""
+    if is_module(value):
+        return value
+    if isinstance(value, dict):
+        return type(value)({k: _mapped_outside_modules(f, v) for k, v in value.items()})
+    if type(value) in (list, tuple):
+        return type(value)([_mapped_outside_modules(f, v) for v in value])
+    return tree.map(f, value)
+
+
+def _replaced_tensor(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return `f(x)`; a leaf that requires a gradient, or is frozen, stays one."""
+    with no_grad():
+        new = f(x)
+    if new is not x and is_frozen(x):
+        new.requires_grad = False
+    elif new is not x and x.requires_grad:
+        new.requires_grad = True
+    return new
+
+
+def converted_tensor(x: Tensor, dtype: DType | str | None, device: str | None) -> Tensor:
+    """Return a tensor of another dtype, if it holds floats, on another device."""
+    if dtype is not None and x.dtype.is_float:
+        x = x.astype(as_dtype(dtype))
+    return x if device is None else x.to_device(device)
+
+
+def trainable(x: Module) -> dict[str, Tensor]:
+    """Return the parameters of a module that are not frozen, by their dotted names.
+
+    >>> model = pb.nn.Linear(2, 3)
+    >>> model.bias.requires_grad = False
+    >>> list(pb.nn.trainable(model))
+    ['weight']
+    """
+    found: dict[str, Tensor] = {}
+    for prefix, module in named_submodules(x):
+        left_out = frozen_names(module, child_names(module)) | vars(module).get(STATE, frozenset())
+        for name, value in named_values(module):
+            kept = isinstance(value, Tensor) and value.dtype.is_inexact
+            if kept and name.partition(".")[0] not in left_out:
+                found[f"{prefix}.{name}" if prefix else name] = value
+    return found

@@ -1,0 +1,74 @@
+"""The walk over a module: its parameters, state and submodules with their dotted names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pullback import tree
+from pullback.lazy.tensor import Tensor
+from pullback.nn.module_tree import STATE, child_names
+from pullback.tree_nodes import is_node
+
+if TYPE_CHECKING:
+    from pullback.nn.module import Module
+
+
+class NamedTensor(NamedTuple):
+    """A tensor of a module: its dotted name, and whether it is state instead of a parameter."""
+
+    name: str
+    tensor: Tensor
+    is_state: bool
+
+
+def named_submodules(x: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:
+    """Return a module and all modules in it, each once, with their dotted names."""
+    seen: set[int] = set()
+    queue = [(prefix, x)]
+    while queue:
+        name, module = queue.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield name, module
+        found = [pair for pair in named_values(module) if is_module(pair[1])]
+        queue += [(f"{name}.{n}" if name else n, child) for n, child in reversed(found)]
+
+
+def named_tensors(x: Module) -> list[NamedTensor]:
+    """Return the tensors of a module and of those in it, each once."""
+    found: dict[int, NamedTensor] = {}
+    for prefix, module in named_submodules(x):
+        state = vars(module).get(STATE, ())
+        for name, value in named_values(module):
+            if isinstance(value, Tensor) and id(value) not in found:
+                whole = f"{prefix}.{name}" if prefix else name
+                is_state = name in state or not value.dtype.is_inexact
+                found[id(value)] = NamedTensor(whole, value, is_state)
+    return list(found.values())
+
+
+def named_values(x: Module) -> list[tuple[str, Any]]:
+    """Return the tensors and modules directly in a module, also those in its containers."""
+    own, unnamed = vars(x), type(x).unnamed
+    found = [(n, pair) for n in child_names(x) for pair in _named_values_in(own[n], n)]
+    return [(name.removeprefix(f"{n}.") if n == unnamed else name, v) for n, (name, v) in found]
+
+
+def _named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
+    if isinstance(value, Tensor) or is_module(value):
+        return [(name, value)]
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        items = list(enumerate(value))
+    elif is_node(type(value)):
+        items = [(p.lstrip("."), leaf) for p, leaf in zip(tree.paths(value), tree.leaves(value))]
+    else:
+        items = []
+    return [pair for key, item in items for pair in _named_values_in(item, f"{name}.{key}")]
+
+
+def is_module(value: Any) -> bool:
+    return hasattr(type(value), "named_parameters")

@@ -1,0 +1,63 @@
+"""State dicts: the tensors of a module by their dotted names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pullback.errors import ArgumentError
+from pullback.lazy.host_data import asarray
+from pullback.lazy.settings import no_grad
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.nn.module_walk import named_tensors
+from pullback.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from pullback.nn.module import Module
+
+
+def state_dict_of(x: Module) -> dict[str, Tensor]:
+    """Return handles of their own on the tensors of a module: later steps do not change them."""
+    return {name: wrap(tensor.detach()._node) for name, tensor, _ in named_tensors(x)}
+
+
+def load_into(x: Module, values: Mapping[str, ArrayLike], strict: bool) -> None:
+    """Set the tensors of a module to values by name, after checking all of them."""
+    if not isinstance(values, Mapping):
+        got = type(values).__name__
+        raise ArgumentError(f"load_state_dict: values must be a dict of names, got {got}")
+    mine = {name: tensor for name, tensor, _ in named_tensors(x)}
+    if strict:
+        _require_same_names(mine, values)
+    pairs = [(name, mine[name], asarray(values[name])) for name in mine if name in values]
+    for name, tensor, value in pairs:
+        _require_loadable(name, tensor, value)
+    with no_grad():
+        for _, tensor, value in pairs:
+            tensor.assign(value.astype(tensor.dtype))
+
+
+def _require_same_names(mine: Mapping[str, object], values: Mapping[str, object]) -> None:
+    missing = [name for name in mine if name not in values]
+    unknown = [name for name in values if name not in mine]
+    if missing or unknown:
+        parts = [f"missing {_names(missing)}"] if missing else []
+        parts += [f"unknown {_names(unknown)}"] if unknown else []
+        raise ArgumentError(
+            f"load_state_dict: names must agree, {'; '.join(parts)}",
+            hint="With strict=False the names that agree are loaded.",
+        )
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(map(str, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _require_loadable(name: str, tensor: Tensor, value: Tensor) -> None:
+    if value.shape != tensor.shape:
+        what = f"{name} must be {tensor._node.type}, got {value._node.type}"
+        raise ArgumentError(f"load_state_dict: {what}")
+    if value.dtype.is_complex and not tensor.dtype.is_complex:
+        what = f"{name} is real, {tensor._node.type}, got {value._node.type}"
+        raise ArgumentError(f"load_state_dict: {what}")

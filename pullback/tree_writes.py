@@ -1,0 +1,76 @@
+"""Writes to the arguments of a function that has copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_not
+from typing import Any
+
+from pullback import tree
+from pullback.errors import ArgumentError, InPlaceError
+from pullback.tree_nodes import fields_of, nodes_within, watched_nodes
+
+
+class LostWrites:
+    """Refuses writes to dataclasses and modules among the arguments of a function.
+
+    The function gets copies of them, so a write has no effect outside unless the function returns
+    the copy, or the tensor that was changed.
+    """
+
+    def __init__(self, arguments: Any) -> None:
+        self.before = [(x, _node_attributes(x)) for x in watched_nodes(arguments)]
+
+    def refuse(self, name: str, result: Any) -> None:
+        """Raise if an attribute was set since, or a tensor among them was changed in place."""
+        changed = [(x, n) for x, before in self.before if (n := _changed_attribute(x, before))]
+        if not changed:
+            return
+        # The node that was written to, or the tensor that was changed in place
+        returned = set(map(id, [*nodes_within(result), *tree.leaves(result)]))
+        for x, n in changed:
+            if id(x) not in returned and id(getattr(x, n, None)) not in returned:
+                what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
+                hint = getattr(type(x), "lost_write_hint", _HINT)
+                raise InPlaceError(what, hint=hint)
+
+
+def refuse_shared(name: str, leaves: Sequence[Any], arguments: Any) -> None:
+    """Raise if a module among the arguments holds a tensor twice.
+
+    In the copy that a function gets they would be two tensors, each with its own gradient.
+    """
+    if len(set(map(id, leaves))) == len(leaves):
+        return
+    for module in watched_nodes(arguments):
+        if fields_of(type(module)) is None:
+            seen: dict[int, str] = {}
+            for x, path in zip(tree.leaves(module), tree.paths(module), strict=True):
+                first = seen.setdefault(id(x), path)
+                if first != path and hasattr(x, "_node"):
+                    what = f"{type(module).__name__} holds one tensor twice, at {first} and {path}"
+                    hint = "A copy would have two. Hold it once, and use it twice in `forward`."
+                    raise ArgumentError(f"{name}: {what}", hint=hint)
+
+
+_HINT = "It has a copy, so the write would be lost. Return the new value."
+_ABSENT = (None, LostWrites)
+
+
+def _changed_attribute(x: Any, before: dict[str, Any]) -> str | None:
+    now = _node_attributes(x)
+    for n in dict.fromkeys([*before, *now]):
+        if any(map(is_not, now.get(n, _ABSENT), before.get(n, _ABSENT))):
+            return n
+    return None
+
+
+def _node_attributes(x: Any) -> dict[str, Any]:
+    """Return the attributes of a node, with the nodes of tensors."""
+    fields = fields_of(type(x))
+    if fields is None:
+        own = {n: v for n, v in vars(x).items() if n not in type(x).unwatched}
+    else:
+        names = [n for n in (*fields.children, *fields.static) if hasattr(x, n)]
+        own = {n: getattr(x, n) for n in names} | dict(fields.more(x))
+    return {n: (v, getattr(v, "_node", None)) for n, v in own.items()}
