@@ -144,7 +144,7 @@ def opened_file(path: str | os.PathLike) -> Iterator[SavedFile]:
         name = os.path.basename(path)
         try:
             found = _read_saved_file(path, stack)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             if isinstance(error, DamagedFile):
                 raise
             raise DamagedFile(f"load: {name} is damaged: its manifest is invalid") from None

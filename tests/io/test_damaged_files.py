@@ -150,6 +150,7 @@ CHANGES = [
     ("tree", ["registered", [0, 1, 2], "x.Y", ["int", "1"], [0]]),
     ("tree", [7]),
     ("tree", True),
+    ("tree", ["deque", [0, 1, 2, 3], 2**64]),
     ("tree", ["dict", [[["list"], 0]]]),
     ("tree", ["namedtuple", [0], "1+1", ["a"], "x"]),
     ("leaves", []),
