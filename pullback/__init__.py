@@ -7,6 +7,7 @@ The functions on tensors are listed in `pullback.functions`, all other public na
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 import pullback.interop.dlpack
@@ -92,6 +93,8 @@ if TYPE_CHECKING:
     from pullback.io import load, save
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
+if "einops" in sys.modules:
+    importlib.import_module("pullback.interop.einops_backend")
 
 # the constants of the array API standard
 __array_api_version__ = _API_VERSIONS[-1]

@@ -55,6 +55,11 @@ class BatchSource(ABC):
         if self._count and self.pool is None:
             self.pool = WorkerPool(WorkerJob(self.maker, str(current().default_dtype)), self._count)
 
+    def close_if_broken(self) -> None:
+        """End the worker processes if one of them has ended; the next loop starts others."""
+        if self.pool is not None and self.pool.is_broken:
+            self.close()
+
     def close(self) -> None:
         """End the worker processes."""
         with self.in_use:

@@ -49,6 +49,11 @@ class Dataset(ABC):
         """Return a batch of examples; define it where that is faster than one by one."""
         return collate([self[int(i)] for i in indices])
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whether `take` is more than one example after the other."""
+        return type(self).take is not Dataset.take
+
     def map(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the dataset of `f(example)`, computed when an example is read."""
         return MappedDataset(self, function("Dataset.map", f, "f"))
@@ -149,6 +154,10 @@ class SubsetDataset(Dataset):
     def take(self, indices: np.ndarray) -> Any:
         return self._base.take(self._positions[indices])
 
+    @property
+    def takes_batches(self) -> bool:
+        return self._base.takes_batches
+
 
 class FilteredDataset(SubsetDataset):
     """The examples for which a function is true; which they are is found at the first use."""
@@ -217,3 +226,7 @@ class ZippedDataset(Dataset):
 
     def take(self, indices: np.ndarray) -> Any:
         return tuple(part.take(indices) for part in self._parts)
+
+    @property
+    def takes_batches(self) -> bool:
+        return all(part.takes_batches for part in self._parts)

@@ -84,21 +84,11 @@ class ByteTokenizer:
         text(op, text_, "text")
         if batch_size_argument(op, size) < 256:
             raise ArgumentError(f"size must be at least 256, one for each byte, got {size}", op=op)
-        words = {tuple(word): n for word, n in Counter(_words(text_)).items()}
+        counts = PairCounts(_words(text_))
         merges: list[tuple[int, int]] = []
-        while len(merges) < size - 256:
-            pairs: Counter[tuple[int, int]] = Counter()
-            for word, n in words.items():
-                for pair in pairwise(word):
-                    pairs[pair] += n
-            if not pairs:
-                break
-            best = max(pairs, key=lambda pair: (pairs[pair], -pair[0], -pair[1]))
-            if pairs[best] < 2:
-                break
-            joined = 256 + len(merges)
+        while len(merges) < size - 256 and (best := counts.most_frequent()) is not None:
+            counts.join(best, 256 + len(merges))
             merges.append(best)
-            words = {tuple(_joined(word, best, joined)): n for word, n in words.items()}
         return cls(merges)
 
     def __len__(self) -> int:
@@ -131,6 +121,37 @@ class ByteTokenizer:
         """Return the text of tokens; bytes that are no UTF-8 become the replacement character."""
         numbers = _token_list("ByteTokenizer.decode", tokens, len(self))
         return b"".join(self._bytes[i] for i in numbers).decode("utf-8", errors="replace")
+
+
+class PairCounts:
+    """How often each pair of neighbouring tokens occurs in a text, while pairs are joined."""
+
+    def __init__(self, words: Iterable[bytes]) -> None:
+        counted = Counter(words)
+        self._words: list[list[int]] = [list(word) for word in counted]
+        self._times = list(counted.values())
+        self._pairs: Counter[tuple[int, int]] = Counter()
+        self._holders: dict[tuple[int, int], set[int]] = {}  # the words with a pair, by number
+        for i in range(len(self._words)):
+            self._count(i, 1)
+
+    def _count(self, i: int, sign: int) -> None:
+        for pair in pairwise(self._words[i]):
+            self._pairs[pair] += sign * self._times[i]
+            self._holders.setdefault(pair, set()).add(i)
+
+    def most_frequent(self) -> tuple[int, int] | None:
+        """Return the most frequent pair, the lowest of several; None if all occur only once."""
+        best = max(self._pairs.items(), key=lambda p: (p[1], -p[0][0], -p[0][1]), default=None)
+        return None if best is None or best[1] < 2 else best[0]
+
+    def join(self, pair: tuple[int, int], joined: int) -> None:
+        """Replace a pair by one token everywhere."""
+        for i in self._holders.pop(pair):
+            self._count(i, -1)
+            self._words[i] = _joined(self._words[i], pair, joined)
+            self._count(i, 1)
+        del self._pairs[pair]
 
 
 def _words(text_: str) -> list[bytes]:

@@ -73,7 +73,6 @@ class OptimizerRule:
 
     def init(self, params: object) -> Any:
         """Return the state before the first step."""
-        parameters_of(params, type(self).__name__)
         return self.start(params)
 
     def update(self, grads: object, state: Any, params: Params) -> tuple[Params, Any]:
@@ -92,7 +91,7 @@ class OptimizerRule:
         return tree.unflatten(structure, renewed), state
 
     def start(self, params: object) -> Any:
-        """Return the state before the first step, of parameters that were checked."""
+        """Return the state before the first step."""
         raise UnsupportedOp(f"{type(self).__name__} must define `start`, the state before a step")
 
     def advance(self, grads: object, state: Any, params: Any) -> tuple[Any, Any]:
@@ -161,10 +160,8 @@ class UpdateRule(OptimizerRule):
     def start(self, params: object) -> OptimizerState:
         leaves, structure = tree.flatten(params)
         empty = dict.fromkeys(self.slots)
-        rows = [
-            self.initial_slots(p) if isinstance(p, Tensor) and p.dtype.is_inexact else empty
-            for p in leaves
-        ]
+        changed = zip(leaves, parameters_of(params, type(self).__name__), strict=True)
+        rows = [self.initial_slots(p) if wanted else empty for p, wanted in changed]
         count = count_for(leaves) if self._needs_count else None
         return OptimizerState(count, _slot_trees(structure, self.slots, rows))
 

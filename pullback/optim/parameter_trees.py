@@ -18,6 +18,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.record import cut, register, wrap
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P, Sharding
+from pullback.tree_constants import constant_leaves
 from pullback.tree_nodes import register_hint
 
 # A tree of booleans, or of one for each subtree of the parameters; or a function of a path
@@ -54,6 +55,7 @@ def parameters_of(params: object, rule: str = "optim") -> list[bool]:
         found = [x.dtype.is_inexact for x in leaves]
     else:
         found = [is_parameter(x, path) for x, path in zip(leaves, tree.paths(params), strict=True)]
+    found = [f and not c for f, c in zip(found, constant_leaves(params), strict=True)]
     if leaves and not any(found):
         raise ArgumentError(
             f"{rule}: params must hold at least one float or complex tensor, got "
@@ -143,7 +145,8 @@ def slot_like(p: Tensor, is_real: bool = False, fill: float = 0.0, whole: int | 
     dtype, shape = optimizer_dtype(p.dtype), list(p.shape)
     if whole is not None:
         shape[whole] = 1
-    slot = asarray(np.full(shape, fill, (dtype.real if is_real else dtype).numpy))
+    with np.errstate(over="ignore"):
+        slot = asarray(np.full(shape, fill, (dtype.real if is_real else dtype).numpy))
     if p.sharding is None:
         return slot
     axes = list(p.sharding.spec) + [None] * (len(shape) - len(p.sharding.spec))

@@ -161,12 +161,19 @@ def _listed_names() -> dict[str, list[str]]:
 def _module_chapter(module: ModuleType) -> Chapter:
     name = short(module.__name__)
     names = [n for n in public_names(module) if not isinstance(getattr(module, n), ModuleType)]
-    names.sort(key=lambda n: isinstance(getattr(module, n), type))  # classes come last
+    names.sort(key=lambda n: hasattr(getattr(module, n), "_fields"))  # types of results come last
     section = Section("", names, module.__name__)
-    return Chapter(name.removeprefix("pb.").replace(".", "_"), f"`{name}`", module.__doc__ or "",
-                   [section])  # fmt: skip
+    return Chapter(module_pages()[name], f"`{name}`", module.__doc__ or "", [section])
 
 
+@cache
+def module_pages() -> dict[str, str]:
+    """The page of each module: `nn_functional` for `pb.nn.functional`."""
+    names = [short(module.__name__) for module in modules()]
+    return {name: name.removeprefix("pb.").replace(".", "_") for name in names}
+
+
+@cache
 def public_paths() -> list[str]:
     """Every public name as users write it: `pb.sum`, `pb.linalg.solve`, `pb.Tensor.item`."""
     paths = [f"pb.{name}" for name in pb.__all__]
