@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -239,6 +240,19 @@ def test_a_file_is_replaced_completely_or_not_at_all(path, monkeypatch):
     monkeypatch.setattr(os, "fsync", real)
     pb.save(path, {"w": pb.zeros(30)})
     assert pb.load(path)["w"].shape == (30,)
+
+
+def test_a_file_that_does_not_fit(path):
+    pb.save(path, {"w": pb.ones(3)})
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(FileError, match="cannot be written: File too large"):
+            pb.save(path, {"w": np.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
 
 
 def test_folders_that_cannot_be_written_to(path, tmp_path):
