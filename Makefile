@@ -5,8 +5,10 @@
 #                SEED=1
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
 #                random programs on meshes, 500 in every scenario, 100,000 broken texts, 13,000
-#                bad calls
-#   make docs    regenerate the tables of docs/ir.md
+#                bad calls, 200 kills during saving
+#   make docs    build the documentation site: build/docs/index.html
+#   make docs-tables
+#                regenerate the tables of docs/ir.md and the outputs of docs/tour.ipynb
 #   make docs-accuracy
 #                measure the errors of elementwise functions against mpmath: docs/accuracy.md
 #   make lint    run the linter, the type checker and the import contract
@@ -19,7 +21,7 @@ BIN := .venv/bin
 JOBS ?= 2
 SEED ?= 1
 
-.PHONY: demo test long docs docs-accuracy lint bench clean
+.PHONY: demo test long docs docs-tables docs-accuracy lint bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -41,16 +43,21 @@ long: .venv/ready
 	$(BIN)/python tests/long/bad_inputs.py 5000 1
 	$(BIN)/python tests/long/stablehlo_bits.py
 	$(BIN)/python tests/long/saved_programs.py
+	$(BIN)/python tests/long/kill_during_save.py
 
 docs: .venv/ready
+	$(BIN)/python -m tools.site
+
+docs-tables: .venv/ready
 	$(BIN)/python tools/ir_tables.py docs/ir.md
+	$(BIN)/python -m tools.site.notebook docs/tour.ipynb
 
 docs-accuracy: .venv/ready
 	$(BIN)/python tools/accuracy.py docs/accuracy.md
 
 lint: .venv/ready
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check pullback tests benchmarks examples
+	$(BIN)/ruff format --check pullback tests benchmarks examples tools/site docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -70,5 +77,5 @@ clean:
 .venv/ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
 	touch $@

@@ -25,9 +25,8 @@ EPOCHS, BATCH = 40, 64
 
 def load(seed: int = 0) -> tuple[np.ndarray, ...]:
     """Images in [0, 1] and one-hot labels: four fifths to train, the rest to test."""
-    with np.load(HERE / "data" / "digits.npz") as data:
-        images, labels = data["images"], data["labels"]
-    x = images.reshape(len(images), -1).astype(np.float32) / 16
+    images, labels = pb.data.digits()
+    x = images.reshape(len(images), -1)
     y = np.eye(10, dtype=np.float32)[labels]
     order = np.random.default_rng(seed).permutation(len(x))
     train, test = np.split(order, [len(x) * 4 // 5])

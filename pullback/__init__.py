@@ -7,6 +7,7 @@ The functions on tensors are listed in `pullback.functions`, all other public na
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 import pullback.interop.dlpack
@@ -88,9 +89,12 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import fft, linalg, nn, special, testing, train
+    from pullback import data, fft, io, linalg, nn, special, testing, train
+    from pullback.io import load, save
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
+if "einops" in sys.modules:
+    importlib.import_module("pullback.interop.einops_backend")
 
 # the constants of the array API standard
 __array_api_version__ = _API_VERSIONS[-1]
@@ -121,12 +125,17 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         "psum", "psum_scatter", "pvary", "reduce_scatter", "distributed",
         # new ops
         "Op", "Elementwise", "Composite", "apply", "op",
+        # files
+        "io", "load", "save",
         # modules
-        "debug", "errors", "nn", "optim", "testing", "train", "tree", "typing", "PullbackError",
+        "data", "debug", "errors", "nn", "optim", "testing", "train", "tree", "typing",
+        "PullbackError",
     ]  # fmt: skip
 
     def __getattr__(name: str) -> object:
         """Load a heavy module at its first use."""
+        if name in ("load", "save"):
+            return getattr(importlib.import_module("pullback.io"), name)
         return importlib.import_module(f"pullback.{name}")
 
     publish(__name__)

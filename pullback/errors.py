@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from pullback.lazy.cache import Cause
 
 __all__ = [
-    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "ExportError", "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification",
-    "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis",
-    "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError",
-    "PrecisionWarning", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
-    "TextPosition", "TimeLimit", "TraceError", "UnknownImport", "UnknownName", "UnsupportedOp",
-    "UnsupportedShape", "VerificationError", "WorkerLost",
+    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DamagedFile", "DonatedError",
+    "EngineError", "ExportError", "FileError", "ForkError", "GradientCut", "GradientCutWarning",
+    "GradientVerification", "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange",
+    "InvalidAxis", "InvalidNumber", "MissingFile", "NonDifferentiableInput", "NumericOverflow",
+    "OutOfMemory", "ParseError", "PrecisionWarning", "ProcessMismatch", "PullbackError",
+    "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError", "UnknownImport",
+    "UnknownName", "UnsupportedOp", "UnsupportedShape", "VerificationError", "WorkerError",
+    "WorkerLost",
 ]  # fmt: skip
 
 
@@ -113,18 +114,26 @@ class PullbackError(Exception):
 
 
 class ShapeError(PullbackError, ValueError):
+    """Shapes that do not fit the operation, or each other."""
+
     code = "E3001"
 
 
 class AxisError(ShapeError, IndexError):
+    """An axis that a tensor does not have, or one that is given twice."""
+
     code = "E3004"
 
 
 class DTypeError(PullbackError, TypeError):
+    """A dtype that the operation does not take, or dtypes that do not fit each other."""
+
     code = "E2005"
 
 
 class IndexOutOfRange(PullbackError, IndexError):
+    """An index that is not within the size of its axis."""
+
     code = "E6001"
 
 
@@ -172,6 +181,8 @@ class EngineError(PullbackError, RuntimeError):
 
 
 class OutOfMemory(EngineError, MemoryError):
+    """A program, or one of its values, does not fit into the memory of a device."""
+
     code = "E6004"
 
 
@@ -194,6 +205,8 @@ class InvalidNumber(EngineError, FloatingPointError):
 
 
 class TimeLimit(EngineError, TimeoutError):
+    """A program ran longer than its time limit."""
+
     code = "E6007"
 
 
@@ -201,6 +214,22 @@ class ExportError(PullbackError, BufferError):
     """Memory that cannot be shared with another library as it was asked for."""
 
     code = "export"
+
+
+class FileError(PullbackError, OSError):
+    """A file that cannot be read or written, for example because the disk is full."""
+
+    code = "file"
+
+
+class MissingFile(FileError, FileNotFoundError):
+    """A file that does not exist."""
+
+
+class DamagedFile(PullbackError, ValueError):
+    """A file that is damaged, or was not written as its format demands."""
+
+    code = "damaged-file"
 
 
 class InPlaceError(PullbackError, RuntimeError):
@@ -228,6 +257,8 @@ class AutodiffError(PullbackError):
 
 
 class UnsupportedOp(AutodiffError, TypeError):
+    """An op without a derivative lies between the result and an argument."""
+
     code = "E5001"
 
 
@@ -244,18 +275,26 @@ class PrecisionWarning(UserWarning):
 
 
 class GradientVerification(AutodiffError, ValueError):
+    """A derivative rule that returned something other than its op requires."""
+
     code = "E5002"
 
 
 class InvalidAxis(AutodiffError, IndexError):
+    """An op of the program to be differentiated has an axis that its operand lacks."""
+
     code = "E5003"
 
 
 class UnsupportedShape(AutodiffError, ValueError):
+    """A result or cotangent whose shape cannot be differentiated."""
+
     code = "E5004"
 
 
 class NonDifferentiableInput(AutodiffError, TypeError):
+    """An argument that is not float or complex has no derivative."""
+
     code = "E5005"
 
 
@@ -281,8 +320,16 @@ class RecompileError(PullbackError, RuntimeError):
         return self.values["cause"]
 
 
+class WorkerError(PullbackError, RuntimeError):
+    """An error in a worker process of a data loader; its traceback is in the message, and
+    `__cause__` is the error itself if it could be sent."""
+
+    code = "worker"
+
+
 class WorkerLost(PullbackError, ConnectionError):
-    """A process of the cluster has ended or does not respond; `process` is its number."""
+    """A process of the cluster, or a worker of a data loader, has ended or does not respond;
+    `process` is its number."""
 
     code = "worker-lost"
 

@@ -63,7 +63,7 @@ def register_node(
         _registered[cls] = Registration(flattened, rebuilt, fields, attributes)
         if attributes:
             _watched.add(cls)
-        _named[_node_name(cls)] = cls
+        _named[node_name(cls)] = cls
 
 
 def register_dataclass(cls: type) -> None:
@@ -247,10 +247,11 @@ def fields_of(cls: type) -> FieldNames | None:
 
 def registered_name(cls: type) -> str | None:
     """Return the name of a registered class, which another process can find it by, or None."""
-    return _node_name(cls) if _named.get(_node_name(cls)) is cls else None
+    return node_name(cls) if _named.get(node_name(cls)) is cls else None
 
 
-def _node_name(cls: type) -> str:
+def node_name(cls: type) -> str:
+    """Return the name that a class is found by in another process."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -260,9 +261,21 @@ def one_level(node: Any) -> tuple[list[Any], Any]:
     return list(children), None if data is None else data.value
 
 
+def child_entries(node: Any) -> list[Any]:
+    """Return the names of the children of a node; their numbers if they have none."""
+    children, _, *entries = _registered[type(node)].flattened(node)
+    named = entries and all(type(name) is str for name in entries[0])
+    return list(entries[0]) if named else list(range(len(list(children))))
+
+
+def class_named(name: str) -> type | None:
+    """Return the class that is registered under a name, or a dataclass that is imported."""
+    return _named.get(name) or _imported_dataclass(name)
+
+
 def rebuild(name: str, data: Any, children: Iterable[Any]) -> Any:
     """Return an instance of the class that is registered under a name, or a dataclass."""
-    cls = _named.get(name) or _imported_dataclass(name)
+    cls = class_named(name)
     if cls is None:
         hint = "Import the module that defines it; one that is no dataclass calls pb.tree.register."
         raise ArgumentError(f"tree: the class {name} is not registered here", hint=hint)
@@ -275,8 +288,9 @@ def _imported_dataclass(name: str) -> type | None:
         found: Any = sys.modules[module]
         for part in name.removeprefix(f"{module}.").split("."):
             found = vars(found).get(part) if hasattr(found, "__dict__") else None
-        named = isinstance(found, type) and _node_name(found) == name
-        if named and _is_rebuildable_dataclass(found):
+        named = isinstance(found, type) and node_name(found) == name
+        # A file must not choose the fields of an object that acts when it is dropped
+        if named and _is_rebuildable_dataclass(found) and not hasattr(found, "__del__"):
             register_dataclass(found)
             return found
     return None

@@ -1,4 +1,4 @@
-"""Write the tables of docs/ir.md from the op table and the catalogue of errors: `make docs`."""
+"""Write the tables of docs/ir.md from the op table and the catalogue: `make docs-tables`."""
 
 from __future__ import annotations
 

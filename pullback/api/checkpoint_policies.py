@@ -29,7 +29,11 @@ dots_saved = Policy(dots=True)
 
 
 def names_saved(*names: str) -> Policy:
-    """Keep the values that `pb.checkpoint_name(x, name)` marked with one of `names`."""
+    """Keep the values that `pb.checkpoint_name(x, name)` marked with one of `names`.
+
+    >>> pb.checkpoint_policies.names_saved("mask", "scores").names
+    ('mask', 'scores')
+    """
     for name in names:
         if not isinstance(name, str):
             raise ArgumentError(f"names_saved: names must be strings, got {type(name).__name__}")

@@ -1,17 +1,35 @@
-"""Trees and plain values as JSON data: a saved program holds no Python objects."""
+"""Trees and plain values as JSON data: a saved file holds no Python objects.
+
+Saved programs hold the structure of trees with numbered leaves. Files of `pb.save` hold more: the
+names of children and classes, so that a tree can be rebuilt without the classes.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque, namedtuple
+import sys
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
 from typing import Any
 
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
-from pullback.tree_nodes import one_level, rebuild, registered_name
+from pullback.tree_constants import Constant
+from pullback.tree_nodes import (
+    child_entries,
+    class_named,
+    is_node,
+    node_name,
+    one_level,
+    rebuild,
+    registered_name,
+)
 
 _NAMES = {"OptimizerState": "State"}  # classes that had another name when the format was made
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "deque": deque}
+_OPAQUE = ["opaque"]  # static data that is no plain value
+
+Leaf = Callable[[Any], int]  # remembers a leaf and returns its number
 
 
 def tree_to_data(structure: Any) -> Any:
@@ -24,19 +42,46 @@ def tree_from_data(data: Any) -> Any:
     return tree.flatten(_deserialize_value(data))[1]
 
 
-def _serialize_value(node: Any) -> Any:
+def described_tree(node: Any, leaf: Leaf) -> Any:
+    """Return a tree as data, with the names of children and classes; `leaf` numbers the leaves."""
+    tree.flatten(node)  # registers dataclasses, and refuses a container that holds itself
+    return _serialize_value(node, leaf)
+
+
+def rebuilt_tree(data: Any, leaves: Callable[[int], Any]) -> Any:
+    """Undo `described_tree`. Where a class is not known here, its children are in a dict."""
+    return _deserialize_value(data, leaves)
+
+
+def children_in_data(data: Any) -> dict[Any, Any]:
+    """Return the children of a node in the data of `described_tree`, by key, name or number."""
+    kind, parts, *more = data
+    if kind in ("dict", "OrderedDict"):
+        return {value_from_data(k): x for k, x in parts}
+    if kind in _SEQUENCES:
+        return dict(enumerate(parts))
+    names = more[1] if kind == "namedtuple" else more[2]
+    return dict(zip(names, parts, strict=True))
+
+
+def _serialize_value(node: Any, leaf: Leaf | None = None) -> Any:
     kind = type(node)
-    if kind is int or node is None:
+    if node is None or (kind is int and leaf is None):
         return node
     if kind in (list, tuple):
-        return [kind.__name__, [_serialize_value(x) for x in node]]
+        return [kind.__name__, [_serialize_value(x, leaf) for x in node]]
     if kind is deque:
-        return ["deque", [_serialize_value(x) for x in node], node.maxlen]
-    if kind in (dict, OrderedDict):
-        return [kind.__name__, [[value_to_data(k), _serialize_value(v)] for k, v in node.items()]]
+        return ["deque", [_serialize_value(x, leaf) for x in node], node.maxlen]
+    if kind in (dict, OrderedDict) or (leaf is not None and kind is defaultdict):
+        title = "OrderedDict" if kind is OrderedDict else "dict"
+        return [title, [[value_to_data(k), _serialize_value(v, leaf)] for k, v in node.items()]]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         known_as = _NAMES.get(kind.__name__, kind.__name__)
-        return ["namedtuple", [_serialize_value(x) for x in node], known_as, list(node._fields)]
+        more = [] if leaf is None else [node_name(kind)]
+        items = [_serialize_value(x, leaf) for x in node]
+        return ["namedtuple", items, known_as, list(node._fields), *more]
+    if leaf is not None:
+        return _serialize_instance(node, leaf) if is_node(kind) else leaf(node)
     name = registered_name(kind)
     if name is None:
         raise _cannot_serialize(f"a container of type {kind.__name__}")
@@ -44,20 +89,55 @@ def _serialize_value(node: Any) -> Any:
     return ["registered", [_serialize_value(x) for x in children], name, value_to_data(data)]
 
 
-def _deserialize_value(data: Any) -> Any:
-    if data is None or isinstance(data, int):
-        return data
+def _serialize_instance(node: Any, leaf: Leaf) -> Any:
+    """Return an instance of a class as data, with the names of its children.
+
+    That they are constants, as state and frozen parameters of a module, is none of a file's
+    business.
+    """
+    if type(node) is Constant:
+        return _serialize_value(node.value, leaf)
+    children, static = one_level(node)
+    try:
+        data = value_to_data(static)
+    except ArgumentError:
+        data = _OPAQUE
+    items = [_serialize_value(x, leaf) for x in children]
+    unnamed = getattr(type(node), "unnamed", "")  # an attribute that is left out of names
+    more = [unnamed] if unnamed else []
+    return ["registered", items, node_name(type(node)), data, child_entries(node), *more]
+
+
+def _deserialize_value(data: Any, leaves: Callable[[int], Any] | None = None) -> Any:
+    if data is None:
+        return None
+    if isinstance(data, int):
+        return data if leaves is None else leaves(data)
     kind, parts, *more = data
     if kind in ("dict", "OrderedDict"):
-        pairs = [(value_from_data(k), _deserialize_value(v)) for k, v in parts]
+        pairs = [(value_from_data(k), _deserialize_value(v, leaves)) for k, v in parts]
         return OrderedDict(pairs) if kind == "OrderedDict" else dict(pairs)
-    items = [_deserialize_value(x) for x in parts]
+    items = [_deserialize_value(x, leaves) for x in parts]
     if kind in _SEQUENCES:
         return _SEQUENCES[kind](items, *more)
     if kind == "namedtuple":
-        return namedtuple(*more)(*items)  # type: ignore[misc]
-    name, extra = more
+        name, fields, *known_as = more
+        if len(fields) != len(items):
+            raise ValueError(f"{name} has {len(fields)} fields and {len(items)} values")
+        found = _imported_namedtuple(known_as[0], fields) if known_as else None
+        return tuple.__new__(found or namedtuple(name, fields), items)  # type: ignore[misc]
+    name, extra, *names = more
+    if names and (extra == _OPAQUE or class_named(name) is None):
+        return dict(zip(names[0], items, strict=True))
     return rebuild(name, value_from_data(extra), items)
+
+
+def _imported_namedtuple(name: str, fields: Any) -> type | None:
+    """Return the named tuple of that name and those fields in a module that is imported."""
+    module, _, attribute = name.rpartition(".")
+    found = vars(sys.modules.get(module, object)).get(attribute)
+    named = isinstance(found, type) and issubclass(found, tuple)
+    return found if named and getattr(found, "_fields", None) == tuple(fields) else None
 
 
 def value_to_data(value: Any) -> Any:
@@ -75,6 +155,8 @@ def value_to_data(value: Any) -> Any:
         return ["bytes", value.hex()]
     if kind is tuple:
         return ["tuple", *map(value_to_data, value)]
+    if kind is frozenset:
+        return ["frozenset", *sorted(map(value_to_data, value), key=repr)]
     if isinstance(value, DType):
         return ["dtype", value.name]
     raise _cannot_serialize(f"a value of type {kind.__name__}")
@@ -91,12 +173,14 @@ _READERS: dict[str, Any] = {
     "int": int, "float": float.fromhex, "bytes": bytes.fromhex, "dtype": dtype,
     "complex": lambda *parts: complex(*map(float.fromhex, parts)),
     "tuple": lambda *parts: tuple(map(value_from_data, parts)),
+    "frozenset": lambda *parts: frozenset(map(value_from_data, parts)),
 }  # fmt: skip
 
 
 def _cannot_serialize(what: str) -> ArgumentError:
     return ArgumentError(
         f"save: {what} cannot be written to a file",
-        hint="Save a function of tensors and numbers in lists, tuples, dicts, named tuples,\n"
-        "dataclasses and classes registered with pb.tree.register; static values must be plain.",
+        hint="Save tensors and numbers, or functions of them, in lists, tuples, dicts, named\n"
+        "tuples, dataclasses and classes registered with pb.tree.register; static values must\n"
+        "be plain.",
     )  # fmt: skip

@@ -6,12 +6,14 @@ A child may read what was computed before, and compute with the reference engine
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, NoReturn
 
 from pullback.errors import ForkError
 
 depth = 0  # the number of forks between this process and the one that imported pullback
 lost_xla = False  # whether this process was forked from one that had started XLA
+DATA_WORKER = "pullback data worker"  # how the names of a data loader's processes begin
 
 
 def refuse_after_fork(what: str) -> NoReturn:
@@ -22,6 +24,22 @@ def refuse_after_fork(what: str) -> NoReturn:
         hint='Start workers with multiprocessing.get_context("spawn"), or compute in them inside '
         '`with\npb.config(engine="reference"):`. Values computed before the fork can be read.',
     )
+
+
+def refuse_in_data_worker() -> None:
+    """Raise if this is a worker process of a data loader, which must not start XLA.
+
+    Each worker would take a share of the processor's threads, or a GPU's memory. The name is known
+    from the beginning of the process, also while it imports the user's main module.
+    """
+    running = sys.modules.get("multiprocessing.process")
+    if running is not None and running.current_process().name.startswith(DATA_WORKER):
+        raise ForkError(
+            "a worker process of a DataLoader does not compute with XLA",
+            hint="Return NumPy arrays from the dataset and compute with the batches, or compute in "
+            'the dataset\ninside `with pb.config(engine="reference"):`. In the main module, start '
+            'training under\n`if __name__ == "__main__":`, because workers import it.',
+        )
 
 
 def lose_xla() -> None:

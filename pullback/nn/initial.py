@@ -5,26 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback.graph.ambient import thread
+from pullback.lazy.host_data import asarray
 from pullback.lazy.pending import compute_pending
+from pullback.lazy.settings import config
 from pullback.lazy.tensor import Tensor
-from pullback.nn.default_keys import default_key
+from pullback.nn.keys import next_key
 from pullback.random.keys import split
 from pullback.typing import ArrayLike
 
+_MOST_BY_NUMPY = 2**17  # elements, which take about as long as the compilation of a program
+
 
 def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
-    """Return keys for the parameters of a layer, from its own key or the default stream."""
-    return list(split(default_key() if key is None else key, count))
+    """Return keys for the parameters of a layer, from its own key, the innermost block
+    `with pb.nn.rng(key)`, or the default stream."""
+    return list(split(next_key() if key is None else key, count))
 
 
 def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """Return `draw(*args, **kwargs)`, computed at once.
 
-    Layers of the same shape then share a small program, where the parameters of a whole model
-    would be one large program that is compiled for a single use.
+    NumPy computes small parameters, so that a model with many shapes does not compile a program
+    for each of them; both engines draw the same numbers.
     """
-    made = draw(*args, **kwargs)
-    if made._node.value is None and not thread.tracing_from:
-        compute_pending([made._node])
+    if thread.tracing_from:
+        return draw(*args, **kwargs)
+    compute_pending([x._node for x in args if isinstance(x, Tensor) and x._node.value is None])
+    with config(engine="reference"):
+        made = draw(*args, **kwargs)
+        if made.size <= _MOST_BY_NUMPY:
+            return asarray(np.asarray(made))
+    compute_pending([made._node])
     return made

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextvars import ContextVar, Token
 
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, InPlaceError
 from pullback.graph.ambient import thread
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.nn.default_keys import default_key
 from pullback.random.arguments import key_of
 from pullback.random.keys import fold_in
 from pullback.typing import ArrayLike
@@ -55,6 +56,8 @@ _stream: ContextVar[_Stream | None] = ContextVar("stream", default=None)
 def next_key(op: str = "nn.next_key") -> Tensor:
     """Return the next key of the innermost `with pb.nn.rng(key)` block.
 
+    Outside of such blocks it is the next key of the stream that `pb.nn.seed` starts.
+
     >>> with pb.nn.rng(pb.random.key(0)):
     ...     a, b = pb.nn.next_key(), pb.nn.next_key()
     >>> a.tolist() == b.tolist()
@@ -62,8 +65,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     """
     stream = _stream.get()
     if stream is None:
-        hint = "Write `with pb.nn.rng(key):` around the call of the model, or pass a key."
-        raise ArgumentError("there is no key for random numbers here", op=op, hint=hint)
+        return _key_of_default_stream(op)
     if stream.program != thread.frozen:
         message = "the block `with pb.nn.rng(key)` is outside of a function that is traced once"
         hint = (
@@ -73,3 +75,15 @@ def next_key(op: str = "nn.next_key") -> Tensor:
         raise ArgumentError(message, op=op, hint=hint)
     stream.given += 1
     return fold_in(stream.key, stream.given - 1)
+
+
+def _key_of_default_stream(op: str) -> Tensor:
+    try:
+        return default_key()
+    except InPlaceError:
+        message = "there is no key for random numbers in the body of vmap, checkpoint or a loop"
+        hint = (
+            "The default stream of keys cannot advance there. Pass a key to the function (in vmap "
+            "or a loop, one for each step), and write `with pb.nn.rng(key):` inside it."
+        )
+        raise ArgumentError(message, op=op, hint=hint) from None

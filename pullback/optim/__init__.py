@@ -1,17 +1,50 @@
 """Optimizers in two equivalent forms.
 
 Functional: `opt = adam(...)`, `state = opt.init(params)`, `params, state = opt.update(grads, state,
-params)`. As an object over leaves that require a gradient: `opt = Adam(params, ...)`, `opt.step()`.
+params)`. As an object over tensors: `opt = Adam(params, ...)`, `opt.step()`.
 """
 
 from pullback.graph.boundary import publish
-from pullback.optim.adam import Adam, AdamRule, adam
-from pullback.optim.base import Optimizer, OptimizerState, UpdateRule
+from pullback.optim import schedules
+from pullback.optim.adafactor import Adafactor, AdafactorRule, adafactor
+from pullback.optim.adagrad import (
+    Adadelta,
+    AdadeltaRule,
+    Adagrad,
+    AdagradRule,
+    RMSProp,
+    RMSPropRule,
+    adadelta,
+    adagrad,
+    rmsprop,
+)
+from pullback.optim.adam import Adam, AdamRule, AdamW, adam, adamw
+from pullback.optim.base import OptimizerRule, OptimizerState, StepValues, UpdateRule
+from pullback.optim.clipping import (
+    ChainRule,
+    chain,
+    clip_by_global_norm,
+    clip_by_value,
+    global_norm,
+)
+from pullback.optim.lbfgs import LBFGSRule, Minimum
+from pullback.optim.lbfgs_forms import LBFGS, lbfgs
+from pullback.optim.lion_lamb import LAMB, LAMBRule, Lion, LionRule, lamb, lion
+from pullback.optim.muon import Muon, MuonRule, muon
+from pullback.optim.object_form import Optimizer
+from pullback.optim.parameter_groups import ParameterGroup
+from pullback.optim.partition import PartitionRule, partition
 from pullback.optim.sgd import SGD, SGDRule, sgd
+from pullback.optim.wrappers import accumulate, apply_if_finite, ema
 
 __all__ = [
-    "SGD", "Adam", "AdamRule", "Optimizer", "OptimizerState", "SGDRule", "UpdateRule", "adam",
-    "sgd",
+    "LAMB", "LBFGS", "SGD", "Adadelta", "AdadeltaRule", "Adafactor", "AdafactorRule", "Adagrad",
+    "AdagradRule", "Adam", "AdamRule", "AdamW", "ChainRule", "LAMBRule", "LBFGSRule", "Lion",
+    "LionRule", "Minimum", "Muon", "MuonRule", "Optimizer", "OptimizerRule", "OptimizerState",
+    "ParameterGroup", "PartitionRule", "RMSProp", "RMSPropRule", "SGDRule", "StepValues",
+    "UpdateRule", "accumulate", "adadelta", "adafactor", "adagrad", "adam", "adamw",
+    "apply_if_finite", "chain", "clip_by_global_norm", "clip_by_value", "ema", "global_norm",
+    "lamb", "lbfgs", "lion", "muon", "partition", "rmsprop", "schedules", "sgd",
 ]  # fmt: skip
 
 

@@ -1,43 +1,48 @@
-"""Base classes of optimizers: update rules over trees of parameters, and the object form."""
+"""Base classes of optimizers in functional form: rules over trees of parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
-
-import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
-from pullback.functions.sharding import reshard
+from pullback.graph.arguments import real, shown
 from pullback.graph.boundary import public_methods
-from pullback.graph.dtypes import DType, float32
+from pullback.graph.dtypes import DType
 from pullback.graph.html import html_table
 from pullback.graph.node import Node
-from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import number
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.sharding.spec import P
-from pullback.tree_nodes import register_hint
+from pullback.optim.parameter_trees import (
+    Mask,
+    cast_leaf,
+    count_for,
+    decayed_leaves,
+    gradients_like,
+    leaf_types,
+    optimizer_dtype,
+    parameters_of,
+    parts_like,
+    renewed_leaf,
+    requires_leaves,
+    slot_like,
+)
+from pullback.optim.schedules import LearningRate
 
-Slots = dict[str, Tensor]  # the state of one parameter, by name
+Slots = dict[str, Any]  # the state of one parameter, by name: tensors, or None
 Nodes = tuple[Node, ...]
 Params = TypeVar("Params")  # a tensor, or a tree of tensors
-
-
-def _leaf_types(values: Any) -> str:
-    """The types of the tensors in a tree, those of many in short."""
-    types = [str(x._node.type) if isinstance(x, Tensor) else "?" for x in tree.leaves(values)]
-    return ", ".join(types) if len(types) <= 4 else f"{len(types)} tensors, {types[0]} ..."
 
 
 class OptimizerState(NamedTuple):
     """The state of the functional form between steps: a tree of tensors."""
 
     step: Tensor | None  # number of steps taken, if the rule depends on it
-    slots: dict[str, Any]  # each a tree with the structure of the parameters
+    slots: dict[str, Any]  # each a tree with the structure of the parameters, or None in places
+    missed: dict[int, int] | None = None  # steps in which a leaf had no gradient, if they count
 
     def __repr__(self) -> str:
         """Show types, not values: there may be as many as parameters."""
@@ -48,207 +53,205 @@ class OptimizerState(NamedTuple):
 
     def _rows(self) -> list[tuple[str, Any]]:
         step = "none" if self.step is None else str(self.step)
-        return [("step", step), *[(name, _leaf_types(x)) for name, x in self.slots.items()]]
+        return [("step", step), *[(name, leaf_types(x)) for name, x in self.slots.items()]]
+
+
+class StepValues(NamedTuple):
+    """What is the same for the parameters in one step."""
+
+    rate: Any  # the learning rate: a number, or a tensor in the dtype of the computation
+    step: Tensor | None  # the number of steps with this one, if the rule counts them
+    weight_decay: float  # 0 where the mask says so
+    factors: Any  # what `factors` returned
+
+
+@public_methods
+class OptimizerRule:
+    """An optimizer in functional form: pure functions over trees of tensors."""
+
+    learning_rate: LearningRate
+
+    def init(self, params: object) -> Any:
+        """Return the state before the first step."""
+        return self.start(params)
+
+    def update(self, grads: object, state: Any, params: Params) -> tuple[Params, Any]:
+        """Return new parameters and new state; nothing is changed in place.
+
+        A leaf without derivative, or whose gradient is None, comes back as it is. A parameter that
+        is a leaf that requires a gradient comes back as such a leaf, without history.
+        """
+        leaves, structure = tree.flatten(params)
+        if not requires_leaves(leaves):
+            with at_one_line():
+                return self.advance(grads, state, params)
+        with no_grad(), at_one_line():
+            new, state = self.advance(grads, state, params)
+        renewed = map(renewed_leaf, leaves, parts_like(structure, new, "params"))
+        return tree.unflatten(structure, renewed), state
+
+    def start(self, params: object) -> Any:
+        """Return the state before the first step."""
+        raise UnsupportedOp(f"{type(self).__name__} must define `start`, the state before a step")
+
+    def advance(self, grads: object, state: Any, params: Any) -> tuple[Any, Any]:
+        """Return new parameters and new state."""
+        raise UnsupportedOp(f"{type(self).__name__} must define `advance`, one step")
+
+    def rebuilt(self, change: Any) -> OptimizerRule:
+        """Return this rule with every `UpdateRule` in it replaced by `change` of it."""
+        return change(self)
 
 
 @public_methods
 @dataclass(frozen=True)
-class UpdateRule:
-    """An optimizer in functional form: pure functions over trees of tensors.
+class UpdateRule(OptimizerRule):
+    """A rule that treats each parameter by itself.
 
     A subclass names its `slots` and defines in `change` one step of one parameter.
     """
 
-    learning_rate: float | Tensor
+    learning_rate: LearningRate
+    weight_decay: float = field(default=0.0, kw_only=True)
+    mask: Mask = field(default=None, kw_only=True)
 
+    name: ClassVar[str] = "optim"
     # Whether the rule depends on the number of steps; counting costs a separate computation.
     counts: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        rate = self.learning_rate
+        if not callable(rate):
+            real(self.name, rate, "learning_rate")
+        self.require("weight_decay")
+
+    def require(self, *names: str, below: float | None = None) -> None:
+        """Refuse fields that are numbers below 0, or not below a limit."""
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)):
+                real(self.name, value, name)
+            elif not value >= 0 or (below is not None and not value < below):
+                limit = "" if below is None else f" and below {below:g}"
+                message = f"{name} must be at least 0{limit}, got {shown(value)}"
+                raise ArgumentError(message, op=self.name)
 
     @property
     def slots(self) -> dict[str, bool]:
         """The slot names; True for a slot that is real even for a complex parameter."""
         return {}
 
-    def factors(self, count: Tensor | None, dtype: DType) -> Nodes:
+    def initial_slots(self, p: Tensor) -> Slots:
+        """Return the slots of a parameter before the first step: zeros, sharded like it."""
+        return {name: slot_like(p, is_real) for name, is_real in self.slots.items()}
+
+    def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return values that depend on the step number only, shared by all parameters."""
         return ()
 
-    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Nodes) -> tuple[Tensor, Slots]:
+    def decayed(self, p: Tensor, g: Tensor, at: StepValues) -> tuple[Tensor, Tensor]:
+        """Apply weight decay: it is part of the gradient, unless a rule defines it otherwise."""
+        return p, g + p * at.weight_decay
+
+    def change(self, p: Tensor, g: Tensor, slots: Slots, at: StepValues) -> tuple[Tensor, Slots]:
         """Return the parameter and its slots after one step."""
         raise UnsupportedOp(f"{type(self).__name__} must define `change`, one step of a parameter")
 
-    def init(self, params: object) -> OptimizerState:
-        """Return the state before the first step."""
+    def start(self, params: object) -> OptimizerState:
         leaves, structure = tree.flatten(params)
-        for leaf, path in zip(leaves, tree.paths(params), strict=True):
-            check_optimizer_parameter(leaf, path)
-        slots = [self.initial_slots(p) for p in leaves]
-        return _optimizer_state(self.zero_count(leaves), structure, self.slots, slots)
-
-    def update(
-        self, grads: object, state: OptimizerState, params: Params
-    ) -> tuple[Params, OptimizerState]:
-        """Return new parameters and new state; nothing is changed in place."""
-        leaves, structure = tree.flatten(params)
-        gradients = _optimizer_leaves_like(structure, grads, "grads")
-        columns = [_optimizer_leaves_like(structure, s, "state") for s in state.slots.values()]
-        slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
-        with at_one_line():
-            count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
-        return tree.unflatten(structure, leaves), _optimizer_state(
-            count, structure, state.slots, slots
-        )
-
-    def advance(
-        self, count: Tensor | None, params: list[Tensor], grads: list[Any], slots: list[Slots]
-    ) -> tuple[Tensor | None, list[Tensor], list[Slots]]:
-        """Take one step with parameters that have taken the same number of steps."""
-        count = None if count is None else count + 1
-        factors: dict[DType, Nodes] = {}
-        new_params, new_slots = [], []
-        for param, grad, slot in zip(params, grads, slots, strict=True):
-            dtype = optimizer_dtype(param.dtype)
-            p, g = _cast_optimizer_leaves(param, dtype), _cast_optimizer_leaves(grad, dtype)
-            if dtype.real not in factors:
-                factors[dtype.real] = self.factors(count, dtype.real)
-            p, new = self.change(p, g, slot, factors[dtype.real])
-            new_params.append(_cast_optimizer_leaves(p, param.dtype))
-            new_slots.append(new)
-        return count, new_params, new_slots
-
-    def initial_slots(self, p: Tensor) -> Slots:
-        """Return slots of zeros, sharded like the parameter.
-
-        They are computed values, not pending ones, so that steps 1 and 2 run the same program.
-        """
-        dtype, slots = optimizer_dtype(p.dtype), {}
-        for name, is_real in self.slots.items():
-            slot = asarray(np.zeros(p.shape, (dtype.real if is_real else dtype).numpy))
-            slots[name] = slot if p.sharding is None else reshard(slot, p.sharding)
-        return slots
-
-    def zero_count(self, params: list[Tensor]) -> Tensor | None:
-        """Return a step count of 0 on the parameters' mesh, so that a step is one program."""
-        if not self.counts:
-            return None
-        meshes = {p.sharding.mesh for p in params if p.sharding is not None}
-        count = asarray(np.int32(0))
-        return reshard(count, meshes.pop(), P()) if len(meshes) == 1 else count
-
-
-def _optimizer_state(
-    count: Tensor | None, structure: Any, names: Iterable[str], slots: Sequence[Slots]
-) -> OptimizerState:
-    trees = {name: tree.unflatten(structure, [s[name] for s in slots]) for name in names}
-    return OptimizerState(count, trees)
-
-
-def _cast_optimizer_leaves(x: Tensor, dtype: DType) -> Tensor:
-    return x if x.dtype is dtype else x.astype(dtype)
-
-
-@public_methods
-class Optimizer:
-    """An optimizer that updates leaves in place, by their `.grad`."""
-
-    _name: ClassVar[str] = "optimizer"
-
-    def __init__(self, params: object, rule: UpdateRule) -> None:
-        self.rule = rule
-        self.params = _checked_optimizer_leaves(params, self._name)
-        self.slots = [rule.initial_slots(p) for p in self.params]
-        self._counts = [rule.zero_count(self.params)] * len(self.params)
-
-    def __repr__(self) -> str:
-        return f"<{self._name} of {_leaf_types(self.params)}: {self.rule}>"
-
-    def _repr_html_(self) -> str:
-        rows = [("rule", self.rule), ("parameters", _leaf_types(self.params))]
-        return html_table(self._name, rows)
+        empty = dict.fromkeys(self.slots)
+        changed = zip(leaves, parameters_of(params, type(self).__name__), strict=True)
+        rows = [self.initial_slots(p) if wanted else empty for p, wanted in changed]
+        count = count_for(leaves) if self._needs_count else None
+        return OptimizerState(count, _slot_trees(structure, self.slots, rows))
 
     @property
-    def learning_rate(self) -> float | Tensor:
-        """The learning rate. Setting it never recompiles: it is an input of the program."""
-        return self.rule.learning_rate
+    def _needs_count(self) -> bool:
+        rate = self.learning_rate
+        return self.counts or (callable(rate) and not isinstance(rate, Tensor))
 
-    @learning_rate.setter
-    def learning_rate(self, value: float | Tensor) -> None:
-        self.rule = replace(self.rule, learning_rate=value)
+    def advance(self, grads: object, state: OptimizerState, params: Any) -> tuple[Any, Any]:
+        leaves, structure = tree.flatten(params)
+        gradients = gradients_like(structure, grads, leaves)
+        columns = [parts_like(structure, s, "state") for s in state.slots.values()]
+        rows = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
+        count = state.step
+        if count is None and self._needs_count:
+            count = count_for(leaves)
+        before, count = count, None if count is None else count + 1
+        missed = None if state.missed is None else dict(state.missed)
+        values = _ValuesOfStep(self, before, count)
+        decays = decayed_leaves(self.mask if self.weight_decay else None, params, len(leaves))
+        for i, (p, g) in enumerate(zip(leaves, gradients, strict=True)):
+            if g is not None:
+                late = missed.get(i, 0) if missed else 0
+                leaves[i], rows[i] = self._changed(p, g, rows[i], values, late, decays[i])
+            elif missed is not None:
+                missed[i] = missed.get(i, 0) + 1
+        slots = _slot_trees(structure, state.slots, rows)
+        return tree.unflatten(structure, leaves), OptimizerState(count, slots, missed)
 
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
-        with no_grad(), at_one_line():
-            for group in self._groups():
-                count, params, slots = self.rule.advance(
-                    self._counts[group[0]],
-                    [self.params[i] for i in group],
-                    [self.params[i].grad for i in group],
-                    [self.slots[i] for i in group],
-                )
-                for i, param, slot in zip(group, params, slots, strict=True):
-                    self.params[i].assign(param)
-                    self.slots[i], self._counts[i] = slot, count
-
-    def zero_grad(self) -> None:
-        """Clear the gradients, which `backward()` would otherwise add to."""
-        for p in self.params:
-            p.zero_grad()
-
-    def _groups(self) -> list[list[int]]:
-        """Group the parameters with a gradient by the number of steps that they have taken."""
-        groups: dict[int, list[int]] = {}
-        for i, p in enumerate(self.params):
-            if p.grad is not None:
-                groups.setdefault(id(self._counts[i]), []).append(i)
-        return list(groups.values())
-
-
-def optimizer_dtype(dtype: DType) -> DType:
-    """Return the dtype of a step's computation and slots: f32 for half precision."""
-    return float32 if dtype.is_float and dtype.bits < 32 else dtype
+    def _changed(
+        self, param: Tensor, g: Tensor, slots: Slots, values: _ValuesOfStep, late: int, decays: bool
+    ) -> tuple[Tensor, Slots]:
+        """Take one step of one parameter, in the dtype of the computation."""
+        dtype = optimizer_dtype(param.dtype)
+        p, g = cast_leaf(param, dtype), cast_leaf(g, dtype)
+        at = values.of(dtype.real, late, self.weight_decay if decays else 0.0)
+        if at.weight_decay:
+            p, g = self.decayed(p, g, at)
+        p, slots = self.change(p, g, slots, at)
+        return cast_leaf(p, param.dtype), slots
 
 
-def check_optimizer_parameter(p: Any, path: str) -> None:
-    place = path or "the root"
-    if not isinstance(p, Tensor):
-        message = f"optim: a parameter must be a tensor, got {type(p).__name__} at {place}"
-        raise ArgumentError(message, hint=register_hint(p))
-    if not p.dtype.is_inexact:
-        raise ArgumentError(
-            f"optim: a parameter must be float or complex, got {p.dtype}{list(p.shape)} at {place}"
-        )
+class _ValuesOfStep:
+    """The values of one step, computed once for all parameters of a dtype."""
+
+    def __init__(self, rule: UpdateRule, before: Tensor | None, count: Tensor | None) -> None:
+        self.rule, self.before, self.count = rule, before, count
+        self.found: dict[Any, Any] = {}
+
+    def of(self, dtype: DType, late: int, weight_decay: float) -> StepValues:
+        key = dtype, late
+        if key not in self.found:
+            count = self.count
+            if count is not None and late:
+                count = count - late
+            rate = self._rate(dtype)
+            self.found[key] = rate, count, self.rule.factors(count, rate, dtype)
+        rate, count, factors = self.found[key]
+        return StepValues(rate, count, weight_decay, factors)
+
+    def _rate(self, dtype: DType) -> Any:
+        rate = number(self.rule.learning_rate)
+        if not isinstance(rate, Tensor) and callable(rate):
+            assert self.before is not None
+            rate = rate(self.before.astype(dtype))
+        return cast_leaf(rate, dtype) if isinstance(rate, Tensor) else rate
 
 
-def _optimizer_leaves_like(structure: Any, other: object, name: str) -> list[Any]:
-    """Return the leaves of a tree that must have the structure of the parameters."""
-    leaves, found = tree.flatten(other)
-    if found != structure:
-        wanted, got = tree.show(structure), tree.show(found)
-        message = f"update: {name} must have the tree structure of params, {wanted}, got {got}"
-        raise ArgumentError(message)
-    return leaves
+def _slot_trees(structure: Any, names: Any, rows: list[Slots]) -> dict[str, Any]:
+    return {name: tree.unflatten(structure, [row[name] for row in rows]) for name in names}
 
 
-def _checked_optimizer_leaves(params: object, name: str) -> list[Tensor]:
-    """Return the distinct parameters of the object form, after checking them."""
-    if isinstance(params, Iterator):
-        params = list(params)
-    found: dict[int, Tensor] = {}
-    for p, path in zip(tree.leaves(params), tree.paths(params), strict=True):
-        check_optimizer_parameter(p, path)
-        if not p.is_leaf:
-            raise ArgumentError(
-                f"{name}: a parameter must be a leaf, but the tensor at {path} was computed",
-                hint="Only leaves keep a gradient. Make one from its value with\n"
-                "`pb.tensor(x.numpy(), requires_grad=True)`.",
-            )
-        if not p.requires_grad:
-            raise ArgumentError(
-                f"{name}: a parameter must require a gradient, but the tensor at {path} does not",
-                hint="Otherwise backward() gives it no gradient and step() never changes it.\n"
-                "Create it with `pb.tensor(data, requires_grad=True)`.",
-            )
-        found[id(p)] = p
-    if not found:
-        raise ArgumentError(f"{name}: params must hold at least one tensor, got none")
-    return list(found.values())
+def with_learning_rate(rule: OptimizerRule, rate: LearningRate) -> OptimizerRule:
+    """Return a rule with another learning rate."""
+    return rule.rebuilt(lambda base: replace(base, learning_rate=rate))
+
+
+def rate_of(
+    op: str, learning_rate: LearningRate, lr: LearningRate | None, default: float
+) -> LearningRate:
+    """Return the learning rate of an optimizer, which `lr` is another name for."""
+    if lr is None:
+        return learning_rate
+    if not isinstance(learning_rate, float) or learning_rate != default:
+        raise ArgumentError("learning_rate and lr are the same, give one of them", op=op)
+    return lr
+
+
+def require_rule(op: str, value: object) -> None:
+    """Refuse what is no rule in functional form."""
+    if not isinstance(value, OptimizerRule):
+        hint = "Write for example pb.optim.adam(1e-3)."
+        raise ArgumentError(f"rule must be an update rule, got {shown(value)}", op=op, hint=hint)

@@ -5,43 +5,66 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
+from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Nodes, Optimizer, Slots, UpdateRule
+from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
+from pullback.optim.object_form import Optimizer
+from pullback.optim.parameter_trees import Mask
+from pullback.optim.schedules import LearningRate
 
 
 @dataclass(frozen=True)
 class SGDRule(UpdateRule):
-    """velocity = momentum * velocity + g; p = p - learning_rate * velocity."""
+    """velocity = momentum * velocity + (1 - dampening) * g; p = p - learning_rate * velocity."""
 
     momentum: float = 0.0
     nesterov: bool = False
-    weight_decay: float = 0.0
+    dampening: float = 0.0
+
+    name = "sgd"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require("momentum", "dampening")
         if self.nesterov and not self.momentum:
             raise ArgumentError("sgd: nesterov=True needs a momentum that is not 0")
+        if self.nesterov and self.dampening:
+            raise ArgumentError("sgd: nesterov=True needs a dampening of 0")
+
+    @property
+    def counts(self) -> bool:  # type: ignore[override]
+        return bool(self.momentum and self.dampening)  # the first gradient is not dampened
 
     @property
     def slots(self) -> dict[str, bool]:
         return {"velocity": False} if self.momentum else {}
 
-    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Nodes) -> tuple[Tensor, Slots]:
-        if self.weight_decay:
-            g = g + p * self.weight_decay
+    def change(self, p: Tensor, g: Tensor, slots: Slots, at: StepValues) -> tuple[Tensor, Slots]:
         if not self.momentum:
-            return p - g * self.learning_rate, slots
-        velocity = slots["velocity"] * self.momentum + g
+            return p - g * at.rate, slots
+        taken = g
+        if self.dampening:
+            assert at.step is not None
+            taken = where(at.step == 1, g, g * (1.0 - self.dampening))
+        velocity = slots["velocity"] * self.momentum + taken
         direction = velocity * self.momentum + g if self.nesterov else velocity
-        return p - direction * self.learning_rate, {"velocity": velocity}
+        return p - direction * at.rate, {"velocity": velocity}
 
 
 @validated
 def sgd(
-    learning_rate: float | Tensor = 1e-2, momentum: float = 0.0, nesterov: bool = False,
-    weight_decay: float = 0.0,
+    learning_rate: LearningRate = 1e-2, momentum: float = 0.0, nesterov: bool = False,
+    weight_decay: float = 0.0, dampening: float = 0.0, mask: Mask = None, *,
+    lr: LearningRate | None = None,
 ) -> SGDRule:  # fmt: skip
     """Return stochastic gradient descent in functional form.
+
+    With the gradient g, where g = g + weight_decay * p first:
+
+    - v = momentum * v + (1 - dampening) * g (v = g in the first step)
+    - d = g + momentum * v if `nesterov`, else v
+    - p = p - learning_rate * d
 
     >>> opt = pb.optim.sgd(learning_rate=0.5)
     >>> params = {"w": pb.tensor([4.0, 8.0])}
@@ -51,13 +74,14 @@ def sgd(
     >>> params["w"].tolist()
     [2.0, 4.0]
     """
-    return SGDRule(learning_rate, momentum, nesterov, weight_decay)
+    rate = rate_of("sgd", learning_rate, lr, 1e-2)
+    return SGDRule(rate, momentum, nesterov, dampening, weight_decay=weight_decay, mask=mask)
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent over leaves that require a gradient.
+    """Stochastic gradient descent as an object: see `sgd` for the formula.
 
-    >>> w = pb.tensor([4.0, 8.0], requires_grad=True)
+    >>> w = pb.tensor([4.0, 8.0])
     >>> opt = pb.optim.SGD([w], learning_rate=0.5)
     >>> ((w * w).sum() / 2).backward()
     >>> opt.step()
@@ -69,7 +93,9 @@ class SGD(Optimizer):
 
     @validated
     def __init__(
-        self, params: object, learning_rate: float | Tensor = 1e-2, momentum: float = 0.0,
-        nesterov: bool = False, weight_decay: float = 0.0,
+        self, params: object, learning_rate: LearningRate = 1e-2, momentum: float = 0.0,
+        nesterov: bool = False, weight_decay: float = 0.0, dampening: float = 0.0,
+        mask: Mask = None, *, lr: LearningRate | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, sgd(learning_rate, momentum, nesterov, weight_decay))
+        rule = sgd(learning_rate, momentum, nesterov, weight_decay, dampening, mask, lr=lr)
+        super().__init__(params, rule)

@@ -76,6 +76,7 @@ _ENTRIES = (
     ErrorEntry("E6008", "Device error", "device error"),
 )
 CATALOGUE = {entry.code: entry for entry in _ENTRIES}
+"""The errors of the static IR by their code, with title and meaning."""
 
 
 def catalogued(f: Callable[Params, Result]) -> Callable[Params, Result]:

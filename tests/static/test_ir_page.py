@@ -60,7 +60,7 @@ def test_commands_print_what_the_page_says(
 
 
 def test_tables_are_up_to_date() -> None:
-    """`make docs` writes them."""
+    """`make docs-tables` writes them."""
     assert ir_tables.updated(PAGE) == PAGE
 
 

@@ -16,7 +16,7 @@ from pullback.graph.types import Type
 
 _PREFIXES = {"f32": "s", "f64": "d", "complex64": "c", "complex128": "z"}
 # LAPACK's names of the same routine for complex matrices
-_COMPLEX = {"orgqr": "ungqr", "syevd": "heevd"}
+_COMPLEX = {"orgqr": "ungqr", "syevd": "heevd", "sytrd": "hetrd"}
 
 
 class KernelCalls(OpBuilder):
@@ -43,19 +43,23 @@ class KernelCalls(OpBuilder):
 
     def ffi_call(
         self, target: str, *xs: HloValue, out: tuple[Type, ...],
-        by_rows: bool | tuple[int, ...] = False, **options: Any,
+        by_rows: bool | tuple[int, ...] = False, in_place: bool = False, **options: Any,
     ) -> Any:  # fmt: skip
         """Call a target of XLA's typed interface. With `by_rows`, it is given the memory of all
-        matrices, or of these operands, as it is, and so takes them for their transposes."""
+        matrices, or of these operands, as it is, and so takes them for their transposes. With
+        `in_place`, the first result takes the memory of the last operand, of the same type and
+        layout: XLA copies only an operand that is still needed."""
         batch = len(xs[0].shape) - 2
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
         ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
         outs = [_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
+        aliases = _alias(len(xs) - 1, len(out)) if in_place else "[]"
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
             operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
+            output_operand_aliases=aliases,
         )  # fmt: skip
 
 
@@ -63,6 +67,14 @@ def _option(value: Any) -> str:
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
+
+
+def _alias(operand: int, results: int) -> str:
+    result = "[0]" if results > 1 else "[]"
+    return (
+        f"[#stablehlo.output_operand_alias<output_tuple_indices = {result}, "
+        f"operand_index = {operand}, operand_tuple_indices = []>]"
+    )
 
 
 def _layout(rank: int, batch: int, by_rows: bool) -> str:

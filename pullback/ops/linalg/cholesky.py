@@ -39,7 +39,8 @@ class Cholesky(MatrixKernel):
 
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
         types = (out, Type(out.shape[:-2], int32))
-        return self._finished(b, *b.lapack("potrf", x, out=types, by_rows=True, uplo="U"))
+        found = b.lapack("potrf", x, out=types, by_rows=True, in_place=True, uplo="U")
+        return self._finished(b, *found)
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
         types = (out, Type(out.shape[:-2], int32))

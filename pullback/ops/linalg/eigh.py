@@ -96,6 +96,8 @@ class EigvalsH(MatrixKernel):
         return each_matrix(np.linalg.eigvalsh, np.tril(x), finite=True)
 
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
+        if x.shape[-1] > 32:  # LAPACK's blocks are not smaller
+            return _eigenvalues(b, x, out)
         return _syevd(b, x, out, "N")[0]
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
@@ -125,12 +127,48 @@ def hermitian_sample(x: np.ndarray) -> np.ndarray:
 
 def _syevd(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
     """Write the call of the eigenvalue routine: eigenvalues, and eigenvectors if mode is V."""
-    x, bad = or_zero(b, lower_part(b, x))
+    x, bad = or_zero(b, x, lower_part(b, x))
     out = (x.type, values, Type(x.shape[:-2], int32))
     if b.platform == "cpu":
-        vectors, found, info = b.lapack("syevd", x, out=out, mode=mode, uplo="L")
+        # The other triangle would need no transpose of x, but give vectors of other signs.
+        vectors, found, info = b.lapack("syevd", x, out=out, in_place=True, mode=mode, uplo="L")
     else:
         vectors, found, info = b.cusolver(
             "cusolver_syevd", x, out=out, lower=True, algorithm=chr(0)
         )
     return or_nan(b, either_failed(b, info, bad), found, vectors)
+
+
+def _eigenvalues(b: Any, x: Any, values: Type) -> Any:
+    """Write the eigenvalues of large matrices, through tridiagonal ones.
+
+    The kernel for eigenvalues alone gives LAPACK so little memory that it reduces matrices to
+    tridiagonal ones column by column. The kernel for this reduction does it in blocks, and the
+    other one leaves a matrix alone that is tridiagonal.
+    """
+    x, bad = or_zero(b, x, lower_part(b, x))
+    # By columns, the memory of x is its conjugate: its upper triangle is the lower one of x.
+    (*batch, n), info = values.shape, Type(values.shape[:-1], int32)
+    beside = values.with_shape((*batch, n - 1))
+    out = (x.type, values, beside, beside.with_dtype(x.dtype), info)
+    _, main, off, _, _ = b.lapack("sytrd", x, out=out, by_rows=True, in_place=True, uplo="U")
+    x = _tridiagonal(b, main, off)
+    _, found, failed = b.lapack(
+        "syevd", x, out=(x.type, values, info), in_place=True, mode="N", uplo="L"
+    )
+    return or_nan(b, either_failed(b, failed, bad), found)
+
+
+def _tridiagonal(b: Any, main: Any, below: Any) -> Any:
+    """Write matrices with these diagonals, and zeros above."""
+    *batch, n = main.shape
+    last = b.full(below.type.with_shape((*batch, 1)), 0)
+    below = b.op("stablehlo.concatenate", below, last, out=main.type, dimension=len(batch))
+    rows, columns = (b.iota((n, n), int32, d) for d in (0, 1))
+    distance = b.op("stablehlo.subtract", rows, columns, out=rows.type)
+    made = b.full(main.type.with_shape((*batch, n, n)), 0)
+    for k, x in ((1, below), (0, main)):
+        there = b.broadcast(b.compare("EQ", distance, b.full(distance.type, k)), made.shape)
+        spread = b.broadcast_in_dim(x, made.shape, (*range(len(batch)), len(batch) + 1))
+        made = b.select(there, spread, made)
+    return made

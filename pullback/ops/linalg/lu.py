@@ -21,7 +21,7 @@ from pullback.ops.linalg.triangular_solve import TriangularSolve, diagonally_dom
 from pullback.ops.prelude import Composite, Node, Type, constant, results
 from pullback.ops.reduce.reductions import Any_
 from pullback.ops.samples import complexes, real
-from pullback.ops.shape.concat_pad import Pad
+from pullback.ops.shape.concat_pad import Concat, Pad
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice
 
@@ -59,8 +59,10 @@ class LU(MatrixKernel):
     def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         types = (*out, Type(x.shape[:-2], int32))
         if not self.columns or x.shape[-2] == x.shape[-1]:
-            return self._counted_from_0(b, *b.lapack("getrf", x, out=types, by_rows=self.columns))
-        found = b.lapack("getrf", swapped(b, x), out=(swapped_type(x.type), *types[1:]))
+            found = b.lapack("getrf", x, out=types, by_rows=self.columns, in_place=True)
+            return self._counted_from_0(b, *found)
+        types = (swapped_type(x.type), *types[1:])
+        found = b.lapack("getrf", swapped(b, x), out=types, in_place=True)
         return self._counted_from_0(b, swapped(b, found[0]), *found[1:])
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
@@ -134,9 +136,7 @@ class Solve(LinearSolve, Composite):
             found = ReorderRows()(b, PivotPermutation(n)(pivots))
             found = TriangularSolve(False, self.trans, True)(factors, found)
             found = TriangularSolve(True, self.trans)(factors, found)
-        pivot = diagonal(factors)
-        singular = Any_((pivot.type.rank - 1,), True)(equal(pivot, 0))
-        return where(Reshape((*singular.type.shape, 1))(singular), np.nan, found)
+        return _or_singular(found, factors)
 
     @classmethod
     def samples(cls) -> Any:
@@ -157,8 +157,14 @@ class Inverse(Composite):
         return x
 
     def expand(self, x: Node) -> Node:
-        # Rows of the identity are reordered before the systems are solved, not the solution after.
-        return swap(Solve("T")(x, Broadcast(x.type.shape)(eye_like(x.type))))
+        n = x.type.shape[-1]
+        if n < 64:
+            # The identity's rows are reordered before the systems are solved, not the result's.
+            return swap(Solve("T")(x, _identities(x.type.shape[:-1], x.type)))
+        factors, pivots = results(LU(columns=True)(x))
+        found = TriangularSolve(False, "N", True)(factors, _lower_inverse(factors))
+        found = ReorderRows()(found, PivotPermutation(n, inverse=True)(pivots))
+        return _or_singular(found, factors)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = adjoint(out)
@@ -171,6 +177,37 @@ class Inverse(Composite):
     def samples(cls) -> Any:
         for x in (real(3, 3), complexes(2, 2, 2), real(0, 2, 2)):
             yield cls(), (diagonally_dominant(x),)
+
+
+def _or_singular(found: Node, factors: Node) -> Node:
+    """Return what was found, or NaN for matrices whose factors have a zero on the diagonal."""
+    pivot = diagonal(factors)
+    singular = Any_((pivot.type.rank - 1,), True)(equal(pivot, 0))
+    return where(Reshape((*singular.type.shape, 1))(singular), np.nan, found)
+
+
+def _identities(shape: Sequence[int], x: Type) -> Node:
+    """Return identity matrices of the dtype of x; the shape has one of their two dimensions."""
+    return Broadcast((*shape, shape[-1]))(eye_like(x.with_shape(tuple(shape))))
+
+
+def _lower_inverse(x: Node) -> Node:
+    """Return the inverse of the lower triangle of large matrices.
+
+    In blocks [[a, 0], [b, c]] it is [[1/a, 0], [-1/c b 1/a, 1/c]], for which LAPACK solves systems
+    of half the size: it does not know that half of the identity is 0.
+    """
+    *batch, n, _ = x.type.shape
+    rank, zero, half = len(batch) + 2, (0,) * len(batch), n // 2
+    a, b, c = (
+        Slice((*zero, *start), (*batch, *stop), (1,) * rank)(x)
+        for start, stop in (((0, 0), (half, half)), ((half, 0), (n, half)), ((half, half), (n, n)))
+    )
+    first = TriangularSolve(True)(a, _identities((*batch, half), x.type))
+    rest = _identities((*batch, n - half), x.type)
+    below = Concat(rank - 1)(-MatMul()(b, first), rest)
+    above = Pad((*zero, 0, 0), (*zero, 0, n - half), (0,) * rank)(first, constant(0, x.type.dtype))
+    return Concat(rank - 2)(above, TriangularSolve(True)(c, below))
 
 
 def _lu_parts(factors: Node) -> tuple[Node, Node]:

@@ -37,11 +37,20 @@ class TriangularSolve(LinearSolve, MatrixKernel):
         return made
 
     def on_cpu(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
-        # Both operands as they are in memory: by columns, they are the transposes.
+        # The kernel takes matrices by columns, so the memory of a for its transpose.
+        uplo, diag = "U" if self.lower else "L", "U" if self.unit_diagonal else "N"
+        n, k = rhs.shape[-2:]
+        conjugate = self.trans == "C" and a.dtype.is_complex
+        if (k == 1 or 16 * k <= n) and not conjugate:
+            trans = "T" if self.trans == "N" else "N"
+            return b.lapack(
+                "trsm", a, rhs, out=(out,), by_rows=(0,), in_place=True, side="L", uplo=uplo,
+                trans_x=trans, diag=diag,
+            )[0]  # fmt: skip
+        # Also that of many right-hand sides, so that they need no transposes: x.T op(a).T is b.T.
         (made,) = b.lapack(
-            "trsm", a, swapped(b, rhs), out=(swapped_type(out),), by_rows=(0,), side="R",
-            uplo="U" if self.lower else "L", trans_x=self.trans,
-            diag="U" if self.unit_diagonal else "N",
+            "trsm", a, swapped(b, rhs), out=(swapped_type(out),), by_rows=(0,), in_place=True,
+            side="R", uplo=uplo, trans_x=self.trans, diag=diag,
         )  # fmt: skip
         return swapped(b, made)
 

@@ -1,0 +1,190 @@
+"""Tables in CSV files: columns with a dtype each."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.data.npy_files import refused_file
+from pullback.errors import ArgumentError, DamagedFile, PullbackError
+from pullback.graph.arguments import flag, path_text, shown
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.typing import DTypeLike
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_BOOLS = {"true": True, "false": False}
+_OP = "data.read_csv"
+_TEXT = np.dtype(str)
+
+
+def read_csv(
+    path: StrPath, *, columns: Sequence[str] | None = None,
+    dtypes: Mapping[str, DTypeLike | type[str]] | DTypeLike | type[str] | None = None,
+    header: bool = True, delimiter: str = ",", missing: Sequence[str] = MISSING,
+    fill: Mapping[str, Any] | None = None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Return the columns of a CSV file as arrays, by name.
+
+    Columns are i64, f64, bool or strings, whichever all their values fit, unless `dtypes` tells the
+    dtype of all columns or of some by name. Without a `header`, names are "0", "1" and so on.
+    `columns` selects some. A field in `missing` becomes the column's value in `fill`; without one
+    it is NaN among numbers, which makes integers f64, and "" among strings. Errors name the file
+    and the line.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "people.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("name,age,size\\nAda,36,1.65\\nAlan,NA,1.80\\n")
+    >>> table = pb.data.read_csv(path, dtypes={"size": "float32"})
+    >>> table["age"], table["size"].dtype, table["name"].tolist()
+    (array([36., nan]), dtype('float32'), ['Ada', 'Alan'])
+    """
+    path_text(_OP, path, "path")
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return parse_csv(
+                _OP, os.fspath(path), file, columns, dtypes, flag(_OP, header, "header"), delimiter,
+                missing, fill,
+            )  # fmt: skip
+    except (OSError, UnicodeDecodeError) as error:
+        raise refused_file(_OP, path, "a text file in UTF-8", error) from None
+
+
+def parse_csv(
+    op: str, name: str, lines: Iterable[str], columns: Sequence[str] | None = None,
+    dtypes: Any = None, header: bool = True, delimiter: str = ",",
+    missing: Sequence[str] = MISSING, fill: Mapping[str, Any] | None = None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Like `read_csv`, from lines of text of the file called `name`."""
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ArgumentError(f"delimiter must be one character, got {shown(delimiter)}", op=op)
+    names, rows, numbers = _records(op, name, lines, header, delimiter)
+    wanted = names if columns is None else list(columns)
+    for given in (wanted, dtypes if isinstance(dtypes, Mapping) else (), fill or ()):
+        for column in given:
+            if column not in names:
+                known = ", ".join(map(repr, names))
+                raise ArgumentError(f"{name} has no column {column!r}: it has {known}", op=op)
+    found = {}
+    for column in wanted:
+        i = names.index(column)
+        source = CsvColumn(op, name, column, [row[i].strip() for row in rows], numbers)
+        kind = dtypes.get(column) if isinstance(dtypes, Mapping) else dtypes
+        found[column] = source.array(kind, frozenset(missing), fill or {})
+    return found
+
+
+def _records(
+    op: str, name: str, lines: Iterable[str], header: bool, delimiter: str
+) -> tuple[list[str], list[list[str]], list[int]]:
+    """Return the names of the columns, the rows, and the line of each row."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows, numbers = [], []
+    try:
+        for row in reader:
+            if row:  # not an empty line
+                rows.append(row)
+                numbers.append(reader.line_num)
+    except csv.Error as error:
+        raise DamagedFile(f"{name}:{reader.line_num}: {error}", op=op) from None
+    if not rows:
+        raise DamagedFile(f"{name} has no rows", op=op)
+    names = (
+        [field.strip() for field in rows[0]] if header else [str(i) for i in range(len(rows[0]))]
+    )
+    for i, column in enumerate(names):
+        if column in names[:i]:
+            raise DamagedFile(f"{name}:{numbers[0]}: two columns are named {column!r}", op=op)
+    for row, number in zip(rows, numbers):
+        if len(row) != len(names):
+            message = f"{name}:{number}: expected {len(names)} fields, got {len(row)}"
+            raise DamagedFile(message, op=op)
+    return (names, rows[1:], numbers[1:]) if header else (names, rows, numbers)
+
+
+class CsvColumn:
+    """The fields of a column, with what is needed to name one of them in a message."""
+
+    def __init__(self, op: str, file: str, name: str, fields: list[str], lines: list[int]) -> None:
+        self._op, self._file, self._name = op, file, name
+        self._fields, self._lines = fields, lines
+
+    def array(self, kind: Any, missing: frozenset[str], fill: Mapping[str, Any]) -> np.ndarray:
+        """Return the column as an array of a dtype, or of the first one that fits."""
+        absent = [field in missing for field in self._fields]
+        filled = fill.get(self._name)
+        if kind is None:
+            kind = self._inferred([f for f, a in zip(self._fields, absent) if not a])
+            if kind == np.int64 and any(absent) and filled is None:
+                kind = np.dtype(np.float64)
+            elif kind == np.bool_ and any(absent) and filled is None:
+                kind = _TEXT
+        else:
+            kind = _TEXT if kind is str or kind == "str" else dtype_of(kind).numpy
+        convert = _converter(kind)
+        values = []
+        for i, (field, gone) in enumerate(zip(self._fields, absent)):
+            if gone:
+                values.append(self._missing(i, kind) if filled is None else filled)
+                continue
+            try:
+                values.append(convert(field))
+            except ValueError:
+                raise self._wrong(i, f"{field!r} is not {_described(kind)}") from None
+        try:
+            return np.array(values, kind)
+        except (ValueError, TypeError, OverflowError) as error:
+            message = f"{self._file}: column {self._name!r} does not fit into {kind}: {error}"
+            raise DamagedFile(message, op=self._op) from None
+
+    def _inferred(self, fields: list[str]) -> np.dtype:
+        """Return the narrowest dtype that all fields fit: i64, f64, bool or strings."""
+        for kind in (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)):
+            try:
+                np.array([*map(_converter(kind), fields)], kind)
+            except (ValueError, OverflowError):
+                continue
+            return kind if fields else np.dtype(np.float64)
+        return _TEXT
+
+    def _missing(self, i: int, kind: np.dtype) -> Any:
+        if kind.kind in "fcV":
+            return float("nan")
+        if kind.kind == "U":
+            return ""
+        hint = f"Pass fill={{{self._name!r}: value}}, or let the column be a float dtype."
+        error = self._wrong(i, f"a value is missing, for which {kind} has none")
+        error.hint = hint
+        raise error
+
+    def _wrong(self, i: int, what: str) -> PullbackError:
+        message = f"{self._file}:{self._lines[i]}: column {self._name!r}: {what}"
+        return DamagedFile(message, op=self._op)
+
+
+def _converter(kind: np.dtype) -> Callable[[str], Any]:
+    if kind.kind == "U":
+        return str
+    if kind.kind == "b":
+        return _bool
+    if kind.kind in "iu":
+        return int
+    return complex if kind.kind == "c" else float
+
+
+def _bool(field: str) -> bool:
+    if field.lower() not in _BOOLS:
+        raise ValueError(field)
+    return _BOOLS[field.lower()]
+
+
+def _described(kind: np.dtype) -> str:
+    names = {"b": "true or false", "i": "an integer", "u": "an integer", "c": "a complex number"}
+    return names.get(kind.kind, "a number")

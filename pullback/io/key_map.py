@@ -1,0 +1,130 @@
+"""Loading by names: from files of other libraries, or of models that were written differently."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import tree
+from pullback.errors import ArgumentError
+from pullback.functions import asarray
+from pullback.functions.sharding import shard
+from pullback.graph.arguments import shown
+from pullback.io.leaf_names import LeafPath
+from pullback.io.like import (
+    is_leaf,
+    mismatch,
+    named_children,
+    remade,
+    type_of,
+    value_like,
+    with_gradient_of,
+)
+from pullback.io.placing import read_value
+from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf
+from pullback.tree_constants import Constant
+
+Key: TypeAlias = "str | tuple[str | tuple[str, ...], Callable[..., Any]] | None"
+KeyMap: TypeAlias = "Mapping[str, Key] | Callable[[str], Key]"
+
+
+def load_by_name(file: SavedFile, like: Any, keys: KeyMap | None) -> Any:
+    """Return `like` with the values that a file has under the names of its leaves."""
+    if keys is not None and not (isinstance(keys, Mapping) or callable(keys)):
+        raise ArgumentError(f"load: keys must be a dict or a function, got {shown(keys)}")
+    tree.flatten(like)  # registers dataclasses
+    names = NamedValues(file, keys)
+    made = names.load(like, LeafPath())
+    if keys is None:
+        names.refuse_unused()
+    elif isinstance(keys, Mapping):
+        names.refuse_unknown(keys)
+    return made
+
+
+class NamedValues:
+    """The tensors of a file by name, and which of them were used."""
+
+    def __init__(self, file: SavedFile, keys: KeyMap | None) -> None:
+        self._file, self._found = file, file.by_name()
+        self._keys = keys
+        self._used: set[str] = set()
+        self._ours: set[str] = set()
+        self._made: dict[tuple[str, int], Any] = {}
+
+    def load(self, like: Any, path: LeafPath) -> Any:
+        if type(like) is Constant:
+            return Constant(self.load(like.value, path), like.state)
+        if not is_leaf(like):
+            children = named_children(like, path)
+            return remade(like, {k: self.load(x, at) for k, (x, at) in children.items()})
+        return self._leaf(like, path)
+
+    def _leaf(self, like: Any, path: LeafPath) -> Any:
+        ours = path.dotted
+        self._ours.add(ours)
+        key: Any = ours
+        if isinstance(self._keys, Mapping):
+            key = self._keys.get(ours, ours)
+        elif self._keys is not None:
+            key = self._keys(ours)
+        if key is None or (type_of(like) is None and key not in self._found):
+            return like
+        if isinstance(key, str):
+            if (key, id(like)) not in self._made:  # a tensor that occurs twice is loaded once
+                self._made[key, id(like)] = value_like(self._saved(key, path), like, path)
+            return self._made[key, id(like)]
+        if not (isinstance(key, tuple) and len(key) == 2 and callable(key[1])):
+            what = f"keys must give a name, a name with a function, or None, got {shown(key)}"
+            raise ArgumentError(f"load: {path.title}: {what}")
+        given = key[0] if isinstance(key[0], tuple) else (key[0],)
+        values = [_plain_or_tensor(self._saved(name, path)) for name in given]
+        return _like_result(key[1](*values), like, path)
+
+    def _saved(self, name: str, path: LeafPath) -> SavedLeaf:
+        if name not in self._found:
+            close = difflib.get_close_matches(str(name), self._found, 3)
+            hint = f"Close to it: {', '.join(close)}." if close else None
+            what = f"{path.title}: the file has no tensor {name!r}"
+            raise ArgumentError(f"load: {what}", hint=hint)
+        self._used.add(name)
+        return self._found[name]
+
+    def refuse_unused(self) -> None:
+        """Raise if the file has tensors that belong nowhere."""
+        unused = [name for name in self._found if name not in self._used]
+        if unused:
+            more = f" and {len(unused) - 6} more" if len(unused) > 6 else ""
+            hint = "Pass keys={} to leave out tensors that like does not have."
+            what = f"like has no place for {', '.join(unused[:6])}{more} of the file"
+            raise ArgumentError(f"load: {what}", hint=hint)
+
+    def refuse_unknown(self, keys: Mapping[str, Key]) -> None:
+        """Raise if a key map has a name that no leaf has: it is probably misspelt."""
+        for name in keys:
+            if name not in self._ours:
+                close = difflib.get_close_matches(str(name), self._ours, 3)
+                hint = f"Close to it: {', '.join(close)}." if close else None
+                raise ArgumentError(f"load: keys has {name!r}, which like does not have", hint=hint)
+
+
+def _plain_or_tensor(saved: SavedLeaf) -> Any:
+    return saved.value if isinstance(saved, PlainValue) else read_value(saved)
+
+
+def _like_result(value: Any, like: Any, path: LeafPath) -> Any:
+    """Return what a function made of tensors of the file, with the sharding of `like`."""
+    wanted = type_of(like)
+    if wanted is None:
+        return value
+    made = asarray(value)
+    if made._node.type.plain is not wanted.plain:
+        raise mismatch(path, f"{made._node.type} after the function of keys", wanted)
+    if isinstance(like, (np.ndarray, np.generic)):
+        return made.numpy()
+    if wanted.sharding is not None:
+        return with_gradient_of(shard(made, wanted.sharding.mesh, wanted.sharding.spec), like)
+    return with_gradient_of(made.detach(), like)

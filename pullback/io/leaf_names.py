@@ -1,0 +1,77 @@
+"""The leaves of a saved tree: their paths as Python writes them, and their names in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pullback.compiled.serialize import children_in_data
+from pullback.errors import ArgumentError
+from pullback.io.container import METADATA
+
+DEEPEST = 200  # containers inside each other: JSON is read recursively
+_ROOT = "tensor"  # the name of a tree that is a single leaf
+
+
+class LeafPath(NamedTuple):
+    """The way from the root of a tree to a leaf."""
+
+    written: str = ""  # as in Python: ['layers'][0].w
+    dotted: str = ""  # as in state dicts: layers.0.w
+
+    def child(self, entry: Any, attribute: bool, unnamed: str = "") -> LeafPath:
+        """Return the path of a child; an `unnamed` attribute is left out of dotted names."""
+        written = self.written + (f".{entry}" if attribute else f"[{entry!r}]")
+        if unnamed and entry == unnamed:
+            return LeafPath(written, self.dotted)
+        return LeafPath(written, f"{self.dotted}.{entry}" if self.dotted else f"{entry}")
+
+    @property
+    def title(self) -> str:
+        """The path in messages."""
+        return self.written or "the tree"
+
+
+def holds_attributes(data: Any) -> bool:
+    """Whether the children of a node are attributes, in data of `described_tree`."""
+    return data[0] == "namedtuple" or (data[0] == "registered" and _has_names(data[4]))
+
+
+def _has_names(entries: Any) -> bool:
+    return all(isinstance(e, str) for e in entries)
+
+
+def leaf_paths(data: Any) -> dict[int, LeafPath]:
+    """Return the paths of the numbered leaves in data of `described_tree`."""
+    found: dict[int, LeafPath] = {}
+    for number, path in _leaf_paths_below(data, LeafPath(), 0):
+        found.setdefault(number, path)
+    return found
+
+
+def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[int, LeafPath]]:
+    if isinstance(data, int):
+        yield data, path
+    elif data is not None:
+        if depth >= DEEPEST:
+            raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep")
+        attribute = holds_attributes(data)
+        unnamed = data[5] if data[0] == "registered" and len(data) > 5 else ""
+        for entry, child in children_in_data(data).items():
+            yield from _leaf_paths_below(child, path.child(entry, attribute, unnamed), depth + 1)
+
+
+class UniqueNames:
+    """Names of tensors in a file, each of them once."""
+
+    def __init__(self) -> None:
+        self._taken = {METADATA}
+
+    def unique(self, wanted: str) -> str:
+        """Return a name, with a number if it is taken: {"a": {"b": x}, "a.b": y} is a tree."""
+        wanted = wanted.encode(errors="replace").decode() or _ROOT
+        name, number = wanted, 2
+        while name in self._taken:
+            name, number = f"{wanted}#{number}", number + 1
+        self._taken.add(name)
+        return name

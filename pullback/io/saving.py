@@ -1,0 +1,47 @@
+"""`pb.save`: trees as safetensors files, written completely or not at all."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pullback.engines.processes import current_processes
+from pullback.graph.arguments import validated
+from pullback.io.atomic import replacing
+from pullback.io.container import Layout
+from pullback.io.manifest import manifest_text
+from pullback.io.several_processes import SharedSave, finish_together
+from pullback.io.snapshot import Snapshot, take_snapshot
+
+
+@validated
+def save(path: str | os.PathLike, tree: Any) -> None:
+    """Write a tree of tensors, arrays, numbers and strings to a file in the safetensors format.
+
+    The file is replaced completely or not at all, also if the process is killed. It holds no
+    pickles; its header has the structure of the tree and a checksum of every tensor, which has a
+    name such as `layers.0.w`. Among several processes all call this: each writes the shards that
+    it has, to a file of its own beside `path`.
+
+    >>> import pullback as pb, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> pb.save(path, {"layers": [{"w": pb.ones((2, 3)), "b": pb.zeros(3)}], "step": 7})
+    >>> pb.load(path)["step"]
+    7
+    """
+    snapshot = take_snapshot("save", tree)
+    name = os.path.realpath(os.fspath(path))
+    if current_processes().count == 1:
+        write_snapshot(name, snapshot)
+        return
+    shared = SharedSave.begin(name, snapshot, {})
+    finish_together("save", name, shared.write, shared)
+
+
+def write_snapshot(path: str, snapshot: Snapshot, info: dict[str, Any] | None = None) -> None:
+    """Write a snapshot of a single process; `info` are plain values for the manifest."""
+    layout = Layout.of(snapshot.arrays)
+    body = {"tree": snapshot.tree, "leaves": snapshot.leaves, "info": info or {}}
+    text = manifest_text(body, layout, snapshot.arrays)
+    with replacing(path) as file:
+        layout.write(file, snapshot.arrays, text)

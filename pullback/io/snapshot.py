@@ -1,0 +1,125 @@
+"""What is saved of a tree: its structure, its plain values, and its tensors on the host.
+
+A snapshot shares nothing with the tree that can change: it may be written later, by a thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pullback import tree
+from pullback.compiled.serialize import described_tree, value_to_data
+from pullback.engines.processes import current_processes
+from pullback.engines.registry import engine_for, spans_processes
+from pullback.errors import ArgumentError, DTypeError
+from pullback.functions import asarray
+from pullback.graph.arguments import shown
+from pullback.graph.dtypes import BY_NUMPY, dtype
+from pullback.io.boxes import Box, shard_boxes
+from pullback.io.container import as_pairs
+from pullback.io.leaf_names import LeafPath, UniqueNames, leaf_paths
+from pullback.lazy.evaluate import evaluate
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor
+
+TENSOR, ARRAY, SCALAR, VALUE = "tensor", "array", "scalar", "value"  # kinds of leaves
+
+
+@dataclass
+class Snapshot:
+    """A tree to be saved; of a tensor that spans processes, only the shards of this one."""
+
+    tree: Any  # the structure, as data
+    leaves: list[list[Any]]  # each a kind and what belongs to it, as data
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)  # that this process writes
+    # For a tensor in shards: which process writes each of them, under which name
+    shards: dict[str, list[tuple[int, str, Box]]] = field(default_factory=dict)
+
+
+def take_snapshot(op: str, value: Any, copy: bool = False) -> Snapshot:
+    """Return what is to be saved of a tree; with `copy`, nothing may change it any more."""
+    evaluate([x for x in tree.leaves(value) if isinstance(x, Tensor)])
+    leaves: list[Any] = []
+    numbers: dict[int, int] = {}  # of tensors, each of which is saved once
+
+    def leaf(x: Any) -> int:
+        number = numbers.setdefault(id(x), len(leaves)) if isinstance(x, Tensor) else len(leaves)
+        if number == len(leaves):
+            leaves.append(x)
+        return number
+
+    try:
+        made = Snapshot(described_tree(value, leaf), [])
+    except RecursionError:
+        raise ArgumentError(f"{op}: containers are nested too deeply") from None
+    paths: dict[int, LeafPath] = leaf_paths(made.tree)
+    names = UniqueNames()
+    for number, x in enumerate(leaves):
+        made.leaves.append(_saved_leaf(op, x, paths[number], names, made, copy))
+    return made
+
+
+def _saved_leaf(
+    op: str, x: Any, path: LeafPath, names: UniqueNames, made: Snapshot, copy: bool
+) -> list[Any]:
+    """Return a leaf as data, and put its values into the snapshot."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        kind, array = (ARRAY if isinstance(x, np.ndarray) else SCALAR), np.asarray(x)
+        if array.dtype.newbyteorder("=") not in BY_NUMPY:
+            what = f"an array of dtype {array.dtype} cannot be written to a file"
+            raise DTypeError(f"{op}: {path.title}: {what}")
+        array = array.astype(array.dtype.newbyteorder("="), copy=copy)
+    elif isinstance(x, Tensor) or hasattr(x, "__dlpack__"):
+        kind, x = TENSOR, asarray(x)
+        if x.sharding is not None and spans_processes(current(), x.sharding.mesh):
+            return _saved_shards(x, names.unique(path.dotted), names, made, copy)
+        array = _kept(x.numpy(), x) if copy else x.numpy()
+    else:
+        return [VALUE, _plain_leaf(op, x, path)]
+    name = names.unique(path.dotted)
+    if current_processes().index == 0:
+        _put_array(made, name, array)
+    return [kind, name, dtype(array.dtype).name, list(array.shape)]
+
+
+def _kept(array: np.ndarray, x: Tensor) -> np.ndarray:
+    """Return values of a tensor that stay if its buffer is donated: a CPU's memory is shared."""
+    on_host = isinstance(x._node.value, np.ndarray)
+    mesh = None if x.sharding is None else x.sharding.mesh
+    shared = not on_host and engine_for(current(), mesh).platform == "cpu"
+    return np.array(array) if shared else array
+
+
+def _put_array(made: Snapshot, name: str, array: np.ndarray) -> None:
+    made.arrays[name] = as_pairs(array) if array.dtype.kind == "c" else array
+
+
+def _saved_shards(
+    x: Tensor, name: str, names: UniqueNames, made: Snapshot, copy: bool
+) -> list[Any]:
+    """Put the shards that this process writes into the snapshot."""
+    turn = len(made.shards)
+    me, held = current_processes().index, {s.position: s.data for s in x.shards()}
+    rows = made.shards[name] = []
+    for process, position, box in shard_boxes(x, turn):
+        stored = names.unique(f"{name}@{len(rows)}")
+        rows.append((process, stored, box))
+        if process == me:
+            data = held[position]
+            _put_array(made, stored, _kept(data, x) if copy else data)
+    return [TENSOR, name, x.dtype.name, list(x.shape)]
+
+
+def _plain_leaf(op: str, x: Any, path: LeafPath) -> Any:
+    try:
+        return value_to_data(x)
+    except ArgumentError:
+        raise ArgumentError(
+            f"{op}: {path.title}: {shown(x)} cannot be written to a file",
+            hint="Save tensors, arrays, numbers, strings, booleans and None in lists, tuples, "
+            "dicts,\nnamed tuples, dataclasses, modules and classes registered with "
+            "pb.tree.register.",
+        ) from None

@@ -1,0 +1,44 @@
+"""Arguments that layers share: layouts and numbers for spatial dimensions."""
+
+from __future__ import annotations
+
+from pullback.errors import ArgumentError, PullbackError, ShapeError
+from pullback.graph.arguments import integer, shown
+from pullback.lazy.tensor import Tensor
+from pullback.nn.functional.arguments import Layout, is_channels_first, spatial_numbers
+from pullback.typing import Shape
+
+
+def checked_layout(layer: str, layout: Layout) -> Layout:
+    """Return the layout of images, which must be a known one."""
+    try:
+        is_channels_first(layout)
+    except PullbackError as error:
+        error.op = layer
+        raise
+    return layout
+
+
+def layer_numbers(
+    layer: str, value: Shape, rank: int, what: str, least: int = 0
+) -> tuple[int, ...]:
+    """Return one int for each spatial dimension, from an int for all of them or a sequence."""
+    try:
+        return spatial_numbers(value, rank, what, least)
+    except PullbackError as error:
+        error.op = layer
+        raise
+
+
+def positive(layer: str, value: int, what: str) -> int:
+    """Return an int, which must be at least 1."""
+    found = integer(layer, value, what)
+    if found < 1:
+        raise ArgumentError(f"{what} must be at least 1, got {shown(value)}", op=layer)
+    return found
+
+
+def check_rank(layer: str, x: Tensor, ranks: tuple[int, ...], wanted: str) -> None:
+    """Refuse a tensor of another rank than those that a layer takes."""
+    if x.ndim not in ranks:
+        raise ShapeError(f"needs {wanted}, got {x._node.type}", op=layer)

@@ -1,0 +1,219 @@
+"""L-BFGS: Newton steps with curvature from the last changes of parameters and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback import tree
+from pullback.api.grad import value_and_grad
+from pullback.errors import ArgumentError
+from pullback.functions.sharding import reshard
+from pullback.graph.arguments import function, integer, shown
+from pullback.graph.boundary import public_methods
+from pullback.lazy.evaluate import evaluate
+from pullback.lazy.host_data import asarray
+from pullback.lazy.tensor import Tensor
+from pullback.optim.base import OptimizerRule, UpdateRule
+from pullback.optim.curvature import curvature_direction, pushed_pair, slope_along
+from pullback.optim.line_search import Trial, strong_wolfe
+from pullback.optim.parameter_trees import cast_leaf, optimizer_dtype, parameters_of
+from pullback.optim.schedules import LearningRate
+from pullback.sharding.spec import P, Sharding
+
+_MOST_TRIALS = 25  # in one line search
+Evaluate = Callable[[list[Tensor]], tuple[Any, list[Tensor]]]  # from a point to value and gradient
+
+
+class CurvatureState(NamedTuple):
+    """The state of L-BFGS: the last changes of parameters and gradients, the newest at the end."""
+
+    steps: list[Tensor]  # for each parameter, with an axis of changes in front
+    turns: list[Tensor]
+    weights: Tensor  # one over the products of both; 0 for changes that were not made yet
+    scale: Tensor  # the curvature that directions without changes are given
+    iterations: Tensor
+
+
+class Minimum(NamedTuple):
+    """What a minimisation found."""
+
+    params: Any
+    value: Any  # of the function there
+    gradient: Any
+    iterations: int
+    evaluations: int
+    converged: bool  # whether the gradient is as small as was asked for
+
+
+@public_methods
+@dataclass(frozen=True)
+class LBFGSRule(OptimizerRule):
+    """L-BFGS in functional form: `minimize`, or `init` and `update` with a function."""
+
+    learning_rate: LearningRate
+    history_size: int = 10
+    tolerance_grad: float = 1e-7
+    tolerance_change: float = 1e-9
+    line_search_fn: str | None = "strong_wolfe"
+
+    def __post_init__(self) -> None:
+        UpdateRule(self.learning_rate)  # checks it
+        if integer("lbfgs", self.history_size, "history_size") < 1:
+            message = f"history_size must be at least 1, got {shown(self.history_size)}"
+            raise ArgumentError(message, op="lbfgs")
+        if self.line_search_fn not in (None, "strong_wolfe"):
+            message = f"must be 'strong_wolfe' or None, got {shown(self.line_search_fn)}"
+            raise ArgumentError(f"line_search_fn {message}", op="lbfgs")
+
+    def rebuilt(self, change: Any) -> OptimizerRule:
+        return change(self)
+
+    def start(self, params: object) -> CurvatureState:
+        point = _point_of(params)
+        real = _scalar_dtype(point)
+        steps, turns = ([_rows_like(p, self.history_size) for p in point] for _ in range(2))
+        scale = asarray(np.ones((), real.numpy))
+        weights = asarray(np.zeros(self.history_size, real.numpy))
+        return CurvatureState(steps, turns, weights, scale, asarray(np.int32(0)))
+
+    def update(self, f: object, state: CurvatureState, params: Any) -> tuple[Any, Any]:
+        """Take one step for a function of the parameters; return them and the new state."""
+        found, state = self._minimized(function("update", f, "f"), state, params, 1, None)
+        return found.params, state
+
+    def minimize(
+        self, f: Callable[..., Any], params: Any, max_iter: int = 500, max_eval: int | None = None
+    ) -> Minimum:
+        """Return the minimum of a function that is found from `params` on.
+
+        >>> f = lambda x: ((x - 2) ** 4 / 2).sum() + (x ** 2).sum()
+        >>> found = pb.optim.lbfgs().minimize(f, pb.tensor([5.0, -5.0], dtype="float64"))
+        >>> found.converged, found.params.numpy().round(6).tolist()
+        (True, [1.0, 1.0])
+        """
+        function("minimize", f, "f")
+        return self._minimized(f, self.init(params), params, max_iter, max_eval)[0]
+
+    def _minimized(
+        self, f: Callable, state: CurvatureState, params: Any, max_iter: int, max_eval: int | None
+    ) -> tuple[Minimum, CurvatureState]:
+        leaves, structure = tree.flatten(params)
+        mine = parameters_of(params, "lbfgs")
+        dtypes = [p.dtype for p, own in zip(leaves, mine, strict=True) if own]
+
+        def tree_at(point: list[Tensor]) -> Any:
+            values = iter([cast_leaf(x, dtype) for x, dtype in zip(point, dtypes, strict=True)])
+            return tree.unflatten(
+                structure, [next(values) if m else p for p, m in zip(leaves, mine)]
+            )
+
+        def evaluated(point: list[Tensor]) -> tuple[Any, list[Tensor]]:
+            value, gradient = value_and_grad(f)(tree_at(point))
+            parts = structure.flatten_up_to(gradient)
+            return value, [g for g, own in zip(parts, mine, strict=True) if own]
+
+        search = Descent(self, evaluated, state)
+        search.run([x.detach() for x in _point_of(params)], max_iter, max_eval)
+        now = search.now
+        found = Minimum(
+            tree_at(now.point), now.loss, tree_at(now.gradient), search.iterations,
+            search.evaluations, search.converged,
+        )  # fmt: skip
+        return found, search.state
+
+
+class Descent:
+    """Iterations of L-BFGS, with the decisions on the host and the vectors on the device."""
+
+    now: Trial
+    first_loss: Any
+
+    def __init__(self, rule: LBFGSRule, evaluated: Evaluate, state: CurvatureState) -> None:
+        self.rule, self.evaluated, self.state = rule, evaluated, state
+        self.iterations = self.evaluations = 0
+
+    @property
+    def converged(self) -> bool:
+        return self.now.largest <= self.rule.tolerance_grad
+
+    def run(self, point: list[Tensor], max_iter: int, max_eval: int | None) -> None:
+        """Take at most `max_iter` steps; `now` is then the last point."""
+        taken = int(self.state.iterations.item())
+        self.now = self.trial(point, None, 0.0)
+        self.first_loss = self.now.loss
+        while not self.converged and self.iterations < max_iter:
+            if max_eval is not None and self.evaluations >= max_eval:
+                break
+            self.iterations += 1
+            if not self.step(taken + self.iterations):
+                break
+        count = asarray(np.int32(taken + self.iterations))
+        self.state = self.state._replace(iterations=count)
+
+    def trial(self, point: list[Tensor], direction: list[Tensor] | None, t: float) -> Trial:
+        """Evaluate the function at a point; the slope is that along the direction."""
+        self.evaluations += 1
+        loss, gradient = self.evaluated(point)
+        gradient = [
+            _zeros(p) if g is None else cast_leaf(g, p.dtype) for p, g in zip(point, gradient)
+        ]
+        slope, largest = slope_along(gradient, gradient if direction is None else direction)
+        evaluate(loss, slope, largest, gradient)
+        numbers = float(loss.item()), slope.item()
+        return Trial(t, *numbers, point, gradient, largest.item(), loss)
+
+    def step(self, number: int) -> bool:
+        """Take step `number`; return whether more may follow."""
+        before, rule, state = self.now, self.rule, self.state
+        direction, slope, total, reach = curvature_direction(before.gradient, *state[:4])
+        start = before._replace(t=0.0, slope=slope.item())
+        if not start.slope < 0:
+            return False
+        t = _rate_at(rule.learning_rate, number - 1)
+        if number == 1:
+            t *= min(1.0, 1.0 / total.item())
+
+        def along(t: float) -> Trial:
+            return self.trial([x + d * t for x, d in zip(start.point, direction)], direction, t)
+
+        if rule.line_search_fn is None:
+            self.now = along(t)
+        else:
+            closest = rule.tolerance_change / reach.item()
+            self.now = strong_wolfe(along, start, t, _MOST_TRIALS, closest)
+            if self.now.t == 0.0:  # nothing lower was found
+                return False
+        moved = [d * self.now.t for d in direction]
+        turned = [a - b for a, b in zip(self.now.gradient, before.gradient)]
+        self.state = CurvatureState(*pushed_pair(moved, turned, *state[:4]), state.iterations)
+        return self.now.t * reach.item() > rule.tolerance_change
+
+
+def _rate_at(rate: Any, steps: int) -> float:
+    return float(rate(steps) if callable(rate) and not isinstance(rate, Tensor) else rate)
+
+
+def _point_of(params: Any) -> list[Tensor]:
+    """Return the parameters of a tree in the dtypes that they are computed in."""
+    pairs = zip(tree.leaves(params), parameters_of(params, "lbfgs"), strict=True)
+    return [cast_leaf(p, optimizer_dtype(p.dtype)) for p, own in pairs if own]
+
+
+def _scalar_dtype(point: list[Tensor]) -> Any:
+    return max((p.dtype.real for p in point), key=lambda dtype: dtype.bits)
+
+
+def _zeros(p: Tensor) -> Tensor:
+    return asarray(np.zeros(p.shape, p.dtype.numpy))
+
+
+def _rows_like(p: Tensor, rows: int) -> Tensor:
+    """Return zeros with an axis in front, sharded like the parameter."""
+    made = asarray(np.zeros((rows, *p.shape), p.dtype.numpy))
+    if p.sharding is None:
+        return made
+    return reshard(made, Sharding(p.sharding.mesh, P(None, *p.sharding.spec)))

@@ -1,0 +1,206 @@
+"""Rules around rules: gradient accumulation, averages of parameters, steps that are skipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+from pullback import tree
+from pullback.errors import ArgumentError
+from pullback.functions.creation import zeros_like
+from pullback.functions.where_take import where
+from pullback.graph.arguments import shown, validated
+from pullback.lazy.tensor import Tensor
+from pullback.optim.base import OptimizerRule, require_rule
+from pullback.optim.parameter_trees import (
+    cast_leaf,
+    count_for,
+    gradients_like,
+    optimizer_dtype,
+    parts_like,
+    select_tree,
+    slot_like,
+)
+from pullback.optim.schedules import LearningRate
+
+
+class AccumulationState(NamedTuple):
+    """The state of a rule that accumulates gradients."""
+
+    inner: Any
+    gathered: Tensor  # gradients since the last step
+    total: Any  # their sum
+
+
+class AverageState(NamedTuple):
+    """The state of a rule that averages parameters."""
+
+    inner: Any
+    average: Any  # a tree like the parameters
+
+
+class FiniteState(NamedTuple):
+    """The state of a rule that skips steps with gradients that are not finite."""
+
+    inner: Any
+    skipped: Tensor  # number of skipped steps
+    in_a_row: Tensor  # how many of them came last, one after the other
+
+
+@dataclass(frozen=True)
+class WrappedRule(OptimizerRule):
+    """A rule around another one."""
+
+    rule: OptimizerRule
+
+    @property
+    def learning_rate(self) -> LearningRate:  # type: ignore[override]
+        return self.rule.learning_rate
+
+    def rebuilt(self, change: Any) -> OptimizerRule:
+        return replace(self, rule=self.rule.rebuilt(change))
+
+
+@dataclass(frozen=True)
+class AccumulationRule(WrappedRule):
+    """A step of the rule with the mean of every `every` gradients."""
+
+    every: int
+
+    def start(self, params: object) -> AccumulationState:
+        leaves, structure = tree.flatten(params)
+        total = [slot_like(p) if _is_parameter(p) else None for p in leaves]
+        inner = self.rule.start(params)
+        return AccumulationState(inner, count_for(leaves), tree.unflatten(structure, total))
+
+    def advance(self, grads: object, state: AccumulationState, params: Any) -> tuple[Any, Any]:
+        leaves, structure = tree.flatten(params)
+        gradients = gradients_like(structure, grads, leaves)
+        total = parts_like(structure, state.total, "state")
+        total = [t if g is None else t + cast_leaf(g, t.dtype) for t, g in zip(total, gradients)]
+        mean = [None if g is None else t / self.every for t, g in zip(total, gradients)]
+        count = state.gathered + 1
+        full = count == self.every
+        new, inner = self.rule.advance(tree.unflatten(structure, mean), state.inner, params)
+        rest = [t if g is None else where(full, zeros_like(t), t) for t, g in zip(total, gradients)]
+        return select_tree(full, new, params), AccumulationState(
+            select_tree(full, inner, state.inner),
+            where(full, zeros_like(count), count),
+            tree.unflatten(structure, rest),
+        )
+
+
+@dataclass(frozen=True)
+class AverageRule(WrappedRule):
+    """The steps of the rule, with a running average of the parameters beside them."""
+
+    decay: float
+
+    def start(self, params: object) -> AverageState:
+        average = tree.map(lambda p: _started(p) if _is_parameter(p) else p, params)
+        return AverageState(self.rule.start(params), average)
+
+    def advance(self, grads: object, state: AverageState, params: Any) -> tuple[Any, Any]:
+        new, inner = self.rule.advance(grads, state.inner, params)
+        average = tree.map(
+            lambda a, p: (
+                a * self.decay + cast_leaf(p, a.dtype) * (1.0 - self.decay)
+                if _is_parameter(p)
+                else p
+            ),
+            state.average,
+            new,
+        )
+        return new, AverageState(inner, average)
+
+
+@dataclass(frozen=True)
+class FiniteRule(WrappedRule):
+    """The steps of the rule, except those with gradients that are not finite."""
+
+    max_in_a_row: int | None
+
+    def start(self, params: object) -> FiniteState:
+        leaves = tree.leaves(params)
+        return FiniteState(self.rule.start(params), count_for(leaves), count_for(leaves))
+
+    def advance(self, grads: object, state: FiniteState, params: Any) -> tuple[Any, Any]:
+        found = [g.isfinite().all() for g in tree.leaves(grads) if _is_parameter(g)]
+        new, inner = self.rule.advance(grads, state.inner, params)
+        if not found:
+            return new, state._replace(inner=inner)
+        finite = reduce(lambda a, b: a & b, found)
+        bad = (~finite).astype(state.skipped.dtype)
+        in_a_row = (state.in_a_row + bad) * bad
+        taken = finite if self.max_in_a_row is None else finite | (in_a_row > self.max_in_a_row)
+        skipped = state.skipped + (~taken).astype(state.skipped.dtype)
+        chosen = select_tree(taken, inner, state.inner)
+        return select_tree(taken, new, params), FiniteState(chosen, skipped, in_a_row)
+
+
+def _is_parameter(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype.is_inexact
+
+
+def _started(p: Tensor) -> Tensor:
+    """Return the first value of an average, as a constant."""
+    return cast_leaf(p.detach(), optimizer_dtype(p.dtype))
+
+
+@validated
+def accumulate(rule: OptimizerRule, every: int) -> AccumulationRule:
+    """Return the rule that takes a step with the mean of every `every` gradients.
+
+    The other updates return the parameters as they are. All are the same program.
+
+    >>> opt = pb.optim.accumulate(pb.optim.sgd(1.0), every=2)
+    >>> w = pb.tensor(10.0)
+    >>> state = opt.init(w)
+    >>> for g in (1.0, 3.0):
+    ...     w, state = opt.update(pb.tensor(g), state, w)
+    ...     print(w.item())
+    10.0
+    8.0
+    """
+    require_rule("accumulate", rule)
+    if every < 1:
+        raise ArgumentError(f"every must be at least 1, got {shown(every)}", op="accumulate")
+    return AccumulationRule(rule, every)
+
+
+@validated
+def ema(rule: OptimizerRule, decay: float = 0.999) -> AverageRule:
+    """Return the rule that also keeps an exponential moving average of the parameters.
+
+    average = decay * average + (1 - decay) * p after each step, beginning with the initial
+    parameters. `state.average` is a tree like the parameters, in f32 for half precision.
+
+    >>> opt = pb.optim.ema(pb.optim.sgd(1.0), decay=0.5)
+    >>> w = pb.tensor(4.0)
+    >>> w, state = opt.update(pb.tensor(2.0), opt.init(w), w)
+    >>> w.item(), state.average.item()
+    (2.0, 3.0)
+    """
+    require_rule("ema", rule)
+    if isinstance(decay, (int, float)) and not 0.0 <= decay < 1.0:
+        message = f"decay must be at least 0 and below 1, got {shown(decay)}"
+        raise ArgumentError(message, op="ema")
+    return AverageRule(rule, decay)
+
+
+@validated
+def apply_if_finite(rule: OptimizerRule, max_in_a_row: int | None = None) -> FiniteRule:
+    """Return the rule that skips steps in which a gradient is infinite or NaN.
+
+    Parameters and state stay as they are in such a step. `state.skipped` counts them. After
+    `max_in_a_row` of them, one after the other, steps are taken as they come.
+
+    >>> opt = pb.optim.apply_if_finite(pb.optim.sgd(1.0))
+    >>> w = pb.tensor(4.0)
+    >>> w, state = opt.update(pb.tensor(float("nan")), opt.init(w), w)
+    >>> w.item(), state.skipped.item()
+    (4.0, 1)
+    """
+    require_rule("apply_if_finite", rule)
+    return FiniteRule(rule, max_in_a_row)

@@ -1,0 +1,12 @@
+"""Build the site into build/docs: `python -m tools.site`."""
+
+from __future__ import annotations
+
+import time
+
+from tools.site.build import OUT, ROOT, built_site
+
+if __name__ == "__main__":
+    start = time.perf_counter()
+    built_site()
+    print(f"{(OUT / 'index.html').relative_to(ROOT)} ({time.perf_counter() - start:.0f} s)")
