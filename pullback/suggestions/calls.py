@@ -22,7 +22,7 @@ _SYNONYMS = {
     "b": ("x2", "y"), "arr": ("x",), "array": ("x",), "A": ("x", "a"), "y": ("x2",),
     "x": ("x1", "a", "arrays"), "x1": ("x",), "tensor": ("x",), "tensors": ("arrays",),
     "size": ("shape",), "sizes": ("shape",), "newshape": ("shape",), "num_samples": ("shape",),
-    "type": ("dtype",), "lr": ("learning_rate",), "epsilon": ("eps",), "beta1": ("betas",),
+    "type": ("dtype",), "epsilon": ("eps",), "beta1": ("betas",),
     "beta2": ("betas",), "wd": ("weight_decay",), "seed": ("key", "data"), "key": ("seed",),
     "in_dims": ("in_axes",), "out_dims": ("out_axes",), "fun": ("f",), "func": ("f",),
     "fn": ("f",), "function": ("f",), "body_fun": ("body",), "cond_fun": ("cond",),
