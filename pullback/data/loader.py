@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pullback.data.batches import BatchSource, IndexedSource, StreamSource
+from pullback.data.combining import dataset_argument
 from pullback.data.dataset import Dataset, batch_size_argument
 from pullback.data.order import BatchPlan, key_argument, shard_argument
 from pullback.data.placement import BatchPlacement
 from pullback.data.prefetch import Prefetcher
-from pullback.data.sources import dataset_argument
 from pullback.distributed.membership import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.arguments import flag, function, integer
