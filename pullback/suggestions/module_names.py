@@ -46,7 +46,6 @@ _WRITTEN = {
     "func": "Its functions are in pb itself: pb.grad(f).", "autodiff": "pb.grad(f)",
     "experimental": "Its functions are in pb itself: pb.shard_map(f, ...).",
     "optimizers": "pb.optim",
-    "nn": "Its functions are in pb itself: pb.relu(x), pb.softmax(x), pb.conv2d(x, w).",
     "cuda": "Set PULLBACK_PLATFORM=cuda in the environment; pb.engine_info() says what runs.",
     "backends": "pb.engine_info()", "device": "pb.default_device('cpu:0')",
     "profiler": "pb.compile(f).lower(x).cost()", "export": "pb.compile(f).lower(x).save(path)",
@@ -175,6 +174,14 @@ _OPTIM = {
     "warmup_cosine_decay_schedule": "pb.optim.schedules.warmup(peak, steps, then=...)",
     "AveragedModel": "ema",
 }  # fmt: skip
+_NN = {
+    "MultiheadAttention": "MultiHeadAttention", "Dense": "Linear", "Embed": "Embedding",
+    "Conv": "pb.nn.Conv2d(in_channels, out_channels, kernel_size)",
+    "BatchNorm": "pb.nn.BatchNorm2d(channels)", "Buffer": "State", "Variable": "State",
+    "compact": "Set the layers as attributes in __init__, and call them in forward.",
+    "Rngs": "pb.nn.rng(key)", "manual_seed": "seed", "filter_grad": "pb.grad(f)",
+    "filter_jit": "pb.compile(f)", "utils": "pb.optim.clip_by_global_norm(grads, max_norm)",
+}  # fmt: skip
 _SPECIAL = {
     "loggamma": "lgamma", "sigmoid": "pb.sigmoid(x)", "exp2": "pb.exp2(x)", "log1p": "pb.log1p(x)",
     "expm1": "pb.expm1(x)", "modified_bessel_i0": "i0", "modified_bessel_i1": "i1",
@@ -191,5 +198,5 @@ TABLES = {
     "pullback": {name: f"pb.{ours}" for name, ours in _RENAMED.items()} | _WRITTEN,
     "pullback.linalg": _LINALG, "pullback.random": _RANDOM, "pullback.tree": _TREE,
     "pullback.optim": _OPTIM, "pullback.special": _SPECIAL, "pullback.fft": _FFT,
-    "pullback.debug": _DEBUG,
+    "pullback.debug": _DEBUG, "pullback.nn": _NN,
 }  # fmt: skip
