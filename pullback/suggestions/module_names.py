@@ -172,7 +172,8 @@ _FFT = {
 _FUNCTIONAL = {
     **{f"dropout{n}d": "feature_dropout" for n in (1, 2, 3)}, "swish": "silu",
     "bce": "binary_cross_entropy", "log_sigmoid": "logsigmoid",
-    "hard_tanh": "hardtanh", "hard_sigmoid": "hardsigmoid", "hard_swish": "hardswish", "hard_silu": "hardswish", "upsample": "interpolate",
+    "hard_tanh": "hardtanh", "hard_sigmoid": "hardsigmoid", "hard_swish": "hardswish",
+    "hard_silu": "hardswish", "upsample": "interpolate",
     "dot_product_attention": "scaled_dot_product_attention",
     "bce_with_logits": "binary_cross_entropy_with_logits",
     "sigmoid_binary_cross_entropy": "binary_cross_entropy_with_logits", "mse": "mse_loss",
