@@ -19,6 +19,7 @@ _MODULES = (
     "pullback.optim", "pullback.tree", "pullback.debug", "pullback.testing", "pullback.ir",
     "pullback.errors", "pullback.typing", "pullback.data", "pullback.nn", "pullback.nn.functional",
     "pullback.io", "pullback.train",
+    "pullback.nn.init",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z]\w*")
 
