@@ -333,7 +333,6 @@ def _linspace_interpolated(
     return result.astype(kind)
 
 
-@validated
 def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None,
     device: str | None = None,
@@ -346,7 +345,7 @@ def eye(
     (rows,) = shape_of("eye", n_rows)
     (columns,) = (rows,) if n_cols is None else shape_of("eye", n_cols)
     wanted = dtype_or("eye", dtype, current().default_dtype)
-    shape, offset = (rows, columns), min(max(integer("eye", k, "k"), -rows), columns)
+    shape, offset = (rows, columns), min(max(integer("eye", k, "k", False), -rows), columns)
 
     def recorded() -> Tensor:
         row, column = (record(Iota(shape, axis, int64), ()) for axis in (0, 1))

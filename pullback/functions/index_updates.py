@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from pullback.functions.data_types import astype
 from pullback.functions.masking import as_elements_of
 from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.where_take import scatter, take
+from pullback.lazy.index_plan import known_index
 from pullback.typing import ArrayLike, Index
 
 Reduce = Literal["set", "sum", "prod", "mean", "amax", "amin"]
@@ -121,16 +122,16 @@ def scatter_reduce(
     """
     given, places = as_tensor(x), _indices(index)
     values = as_elements_of(given, src, "src")
-    tensor, places = (t if t.ndim else shaped(t, (1,)) for t in (given, places))
+    tensor = given if given.ndim else shaped(given, (1,))
     place = axis_of("scatter_reduce", axis, tensor.ndim)
     if not places.size:
         return shaped(tensor, given.shape)
     if places.ndim != tensor.ndim:
-        ranks = f"got {tensor._node.type} and {places._node.type}"
+        ranks = f"got {tensor._node.type} and shape {list(places.shape)}"
         raise ShapeError(f"x and index must have the same rank, {ranks}")
     if values.ndim:
         values = values[tuple(slice(n) for n in places.shape)]
-    grid = [_along(arange(n), i, places.ndim) for i, n in enumerate(places.shape)]
+    grid: list[Any] = [_along(arange(n), i, places.ndim) for i, n in enumerate(places.shape)]
     grid[place] = places
     values = spread(values, places.shape)
     made = _reduced(tensor, tuple(grid), values, reduce, include_self)
@@ -219,18 +220,22 @@ def _along(x: Tensor, axis: int, rank: int) -> Tensor:
     return shaped(x, tuple([x.size if i == axis else 1 for i in range(rank)]))
 
 
-def _indices(index: ArrayLike) -> Tensor:
+def _indices(index: ArrayLike) -> Tensor | np.ndarray:
+    """The indices; on the host if they are known, so that they are checked at once."""
+    known = known_index(index)
+    if known is not None:
+        return known if known.ndim else known.reshape(1)
     found = as_tensor(index)
     if not found.dtype.is_integer and found.size:
         raise DTypeError(f"index must hold integers, got {found._node.type}")
-    return found
+    return found if found.ndim else shaped(found, (1,))
 
 
-def _vector_of_indices(index: ArrayLike) -> Tensor:
+def _vector_of_indices(index: ArrayLike) -> Tensor | np.ndarray:
     found = _indices(index)
     if found.ndim > 1:
-        raise ShapeError(f"index must be a vector, got {found._node.type}")
-    return found if found.ndim else shaped(found, (1,))
+        raise ShapeError(f"index must be a vector, got shape {list(found.shape)}")
+    return found
 
 
 __all__ = [

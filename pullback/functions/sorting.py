@@ -15,6 +15,7 @@ from pullback.functions.arguments import (
     literal,
     node,
     operands,
+    placed,
 )
 from pullback.functions.arithmetic import minimum
 from pullback.functions.comparisons import isnan
@@ -63,16 +64,27 @@ class TopKResult(NamedTuple):
 
 
 @validated
-def top_k(x: ArrayLike, k: int, axis: int = -1) -> TopKResult:
-    """Return the `k` largest elements along an axis, largest first, and their indices.
+def top_k(
+    x: ArrayLike, k: int, axis: int = -1, *, mode: Literal["largest", "smallest"] = "largest"
+) -> TopKResult:
+    """Return the `k` largest elements along an axis, largest first, and their indices; or, if
+    `mode` is "smallest", the smallest ones, smallest first.
 
     >>> values, indices = pb.top_k([3, 1, 2], 2)
     >>> values.tolist(), indices.tolist()
     ([3, 2], [0, 2])
+    >>> pb.top_k([3, 1, 2], 2, mode="smallest").values.tolist()
+    [1, 2]
     """
+    if mode not in ("largest", "smallest"):
+        raise ArgumentError(f'mode must be "largest" or "smallest", got {mode!r}', op="top_k")
     a = node(x)
     op = TopK(integer("top_k", k, "k"), axis_of("top_k", axis, a.type.rank))
-    return TopKResult(*record_several(op, (a,)))
+    if mode == "largest":
+        return TopKResult(*record_several(op, (a,)))
+    placed("top_k", op.infer, a.type)  # k fits
+    indices = argsort(x, op.axis)[(*(slice(None),) * op.axis, slice(op.k))]
+    return TopKResult(take_along_axis(x, indices, op.axis), indices)
 
 
 def searchsorted(

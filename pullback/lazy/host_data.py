@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array as BufferArray
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,7 +161,8 @@ def _refused_host_data(data: Any, dtype: np.dtype) -> DTypeError:
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     length_of_host_data(data)  # NumPy reads objects with a length element by element
-    has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
+    buffers = (np.ndarray, np.generic, memoryview, bytearray, BufferArray)
+    has_dtype = isinstance(data, buffers) or hasattr(data, "__array__")
     try:
         array = np.array(data, order="C", copy=True)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.errors import ArgumentError, DTypeError, InPlaceError, NonDifferentiableInput
 from pullback.graph.arguments import flag
 from pullback.graph.boundary import boundary, public_methods
 from pullback.graph.dtypes import DType
@@ -217,6 +217,9 @@ class Tensor(
                 f"{what}: needs one element, got {self._node.type}",
                 hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
             )  # fmt: skip
+        if what in ("int", "float") and self.dtype.is_complex:
+            hint = f"Write {what}(x.real), or complex(x)."
+            raise DTypeError(f"{what}: needs a real number, got {self._node.type}", hint=hint)
         require_values(what, [self._node])
         return read(self).reshape(())[()]
 

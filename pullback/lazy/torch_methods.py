@@ -14,6 +14,7 @@ from pullback.graph.arguments import flag, integer
 from pullback.graph.boundary import public_methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.methods import one_or_many_for_method
+from pullback.lazy.settings import user_dtype
 
 if TYPE_CHECKING:
     from pullback.functions.sorting import TopKResult
@@ -105,7 +106,8 @@ class TorchMethods:
     def view(self, *shape: Any) -> Tensor:
         """Return the elements in another shape, or their bits as another dtype of the same width.
 
-        Tensors do not share memory: writing to the result leaves this tensor as it is.
+        Complex numbers can also be viewed as numbers twice as many: their parts. Tensors do not
+        share memory: writing to the result leaves this tensor as it is.
 
         >>> pb.arange(6).view(2, -1).shape, pb.tensor(1.0).view(pb.int32).item()
         ((2, 3), 1065353216)
@@ -114,7 +116,7 @@ class TorchMethods:
         if isinstance(first, type) or not (
             isinstance(first, (tuple, list)) or hasattr(first, "__index__")
         ):
-            return hooks.functions.bitcast(self, first)
+            return _with_dtype_of_parts(self, first)
         return hooks.functions.reshape(self, one_or_many_for_method(shape))
 
     def view_as(self, other: Tensor) -> Tensor:
@@ -314,16 +316,8 @@ class TorchMethods:
         [1, 2]
         """
         flag("topk", sorted, "sorted")  # they always are
-        if flag("topk", largest, "largest"):
-            return hooks.functions.top_k(self, k, dim)
-        axis, size = _axis_and_size("topk", self, dim)
-        count = integer("topk", k, "k")
-        if not 0 <= count <= size:
-            raise ShapeError(f"k must be at least 0 and at most {size}, got {count}", op="topk")
-        order = hooks.functions.argsort(self, axis)
-        indices = order[(*(slice(None),) * axis, slice(count))]
-        values = hooks.functions.take_along_axis(self, indices, axis)
-        return hooks.functions.sorting.TopKResult(values, indices)
+        mode = "largest" if flag("topk", largest, "largest") else "smallest"
+        return hooks.functions.top_k(self, k, dim, mode=mode)
 
     # new tensors
 
@@ -367,6 +361,19 @@ def _bound_to_clamp(op: str, value: ArrayLike) -> ArrayLike:
     if value is None:
         raise ArgumentError("needs a bound, got None", op=op)
     return value
+
+
+def _with_dtype_of_parts(x: Any, dtype: Any) -> Tensor:
+    """The bits of a tensor as another dtype; `float` is one of the width of `x` or of its parts."""
+    own = x._node.type.dtype
+    part = own.real if own.is_complex else None
+    if dtype is float and own.bits > 8:
+        dtype = part or f"float{own.bits}"
+    if part is None or not x.ndim or user_dtype("view", dtype) is not part:
+        return hooks.functions.bitcast(x, dtype)
+    return hooks.functions.reshape(
+        hooks.functions.view_as_real(x), (*x.shape[:-1], 2 * x.shape[-1])
+    )
 
 
 def _times(value: ArrayLike, alpha: Any) -> ArrayLike:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, float_node, integer
+from pullback.functions.arguments import Tensor, float_node
 from pullback.functions.exponentials import exp
-from pullback.graph.arguments import validated
+from pullback.functions.shape import broadcast_shapes, spread
+from pullback.functions.where_take import where
+from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.exponential_integral import ExpIntegral
-from pullback.special.operands import special
+from pullback.special.operands import known_orders, special
 from pullback.typing import ArrayLike
 
 _LARGEST_ORDER = 20
@@ -23,23 +24,27 @@ def exp1(z: ArrayLike) -> Tensor:
     return special("exp1", ExpIntegral(1), z)
 
 
-@validated
-def expn(n: int, x: ArrayLike) -> Tensor:
+def expn(n: ArrayLike, x: ArrayLike) -> Tensor:
     """Return the integral of exp(-x * t) / t**n over t from 1 to infinity, for x >= 0.
 
-    The order n is an integer from 0 to 20.
+    Orders n are integers from 0 to 20, and known numbers: the values of a tensor are read.
 
-    >>> round(pb.special.expn(2, 1.0).item(), 4)
-    0.1485
+    >>> pb.special.expn([1, 2], 1.0).numpy().round(4)
+    array([0.2194, 0.1485], dtype=float32)
     """
-    order = integer("special.expn", n, "n")
-    if not 0 <= order <= _LARGEST_ORDER:
-        what = f"n must be between 0 and {_LARGEST_ORDER}, got {order}"
-        raise ArgumentError(what, op="special.expn")
-    if order:
-        return special("expn", ExpIntegral(order), x)
-    a = wrap(float_node(x))
-    return exp(-a) / a
+    orders = known_orders("special.expn", n, "n", _LARGEST_ORDER)
+    with at_one_line():
+        x = wrap(float_node(x))
+        x = spread(x, broadcast_shapes(orders.shape, x.shape))
+        wanted = sorted(set(orders.ravel().tolist()))
+        made = [_expn_of_order(order, x) for order in wanted] or [x]
+        for order, value in zip(wanted[1:], made[1:], strict=True):
+            made[0] = where(orders == order, value, made[0])
+        return made[0]
+
+
+def _expn_of_order(n: int, x: Tensor) -> Tensor:
+    return special("expn", ExpIntegral(n), x) if n else exp(-x) / x
 
 
 __all__ = ["exp1", "expn"]

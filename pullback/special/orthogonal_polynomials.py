@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import Tensor, as_tensor, float_node
+from pullback.functions.arguments import Tensor, float_node
 from pullback.functions.creation import ones_like
 from pullback.functions.shape import broadcast_shapes, spread
 from pullback.functions.where_take import where
-from pullback.lazy.host_reads import read
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import wrap
+from pullback.special.operands import known_orders
 from pullback.typing import ArrayLike
 
 # The polynomial of degree k + 1, from k, x and the polynomials of degrees k and k - 1.
@@ -156,7 +153,7 @@ def _polynomial(
     name: str, n: ArrayLike, x: ArrayLike, first: Callable[[Tensor], Tensor], following: Following
 ) -> Tensor:
     """Return polynomials of known degrees; degrees and x broadcast."""
-    degrees = _degrees(f"special.{name}", n)
+    degrees = known_orders(f"special.{name}", n, "degrees", MOST)
     with at_one_line():
         x = wrap(float_node(x))
         x = spread(x, broadcast_shapes(degrees.shape, x.shape))
@@ -168,16 +165,6 @@ def _polynomial(
                 made = here if len(wanted) == 1 else where(degrees == k, here, made)
             before, here = here, following(k, x, here, before)
         return made
-
-
-def _degrees(op: str, n: ArrayLike) -> np.ndarray:
-    found = as_tensor(n)
-    if not found.dtype.is_integer:
-        raise DTypeError(f"degrees must be integers, got {found._node.type}", op=op)
-    degrees = read(found)
-    if degrees.size and not 0 <= degrees.min() <= degrees.max() <= MOST:
-        raise ArgumentError(f"degrees must be from 0 to {MOST}, got {degrees.tolist()}", op=op)
-    return degrees
 
 
 __all__ = [

@@ -367,7 +367,7 @@ def tanh_cases():
     yield (0.0, 0.0), (0.0, 0.0)
     yield from [((x, y), (NAN, NAN)) for x in SOME for y in (INF, NAN)]
     yield from [((0.0, INF), (0.0, NAN)), ((0.0, NAN), (0.0, NAN))]
-    yield from [((INF, y), (1, math.copysign(0.0, math.sin(2 * y)))) for y in ANGLES]
+    yield from [((INF, y), (1, 0.0)) for y in ANGLES]
     yield from [((INF, INF), (1, Either(0.0))), ((INF, NAN), (1, Either(0.0)))]
     yield from [((NAN, 0.0), (NAN, 0.0)), ((NAN, 1.0), (NAN, NAN)), ((NAN, NAN), (NAN, NAN))]
 

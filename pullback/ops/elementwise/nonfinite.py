@@ -58,6 +58,18 @@ def nonfinite_table(op: Unary, kind: np.dtype) -> np.ndarray:
         return op.numpy(operands)
 
 
+def with_limit(value: np.ndarray, x: np.ndarray, part: str) -> np.ndarray:
+    """Return a `value` of tan or tanh whose limit, where the other part of `x` is infinite, has the
+    sign of `part`: the array API standard says so, C99 has the sign of the sine of twice the part.
+    """
+    if x.dtype.kind != "c":
+        return value
+    value, kept = value.copy(), getattr(x, part)
+    far = np.isinf(x.imag if part == "real" else x.real) & np.isfinite(kept)
+    setattr(value, part, np.where(far, np.copysign(0, kept), getattr(value, part)))
+    return value
+
+
 def classify_nonfinite(b: Any, x: Any, turns: bool) -> Any:
     """Return each element's index into `CLASSES`."""
     out = x.type.with_dtype(int32)

@@ -16,6 +16,7 @@ from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
+from pullback.ops.elementwise.nonfinite import with_limit
 from pullback.ops.prelude import Node, Type, constant, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
@@ -69,8 +70,11 @@ class Tan(Analytic):
     """The tangent."""
 
     ufunc, stablehlo = np.tan, "tan"
-    turns = keeps = "real"
+    keeps = "real"
     domain = (-1.2, 1.2)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return with_limit(super().numpy(x), x, "real")
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * out + 1,)
@@ -169,7 +173,10 @@ class Tanh(Analytic):
     """The hyperbolic tangent."""
 
     ufunc, stablehlo = np.tanh, "tanh"
-    turns = keeps = "imag"
+    keeps = "imag"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return with_limit(super().numpy(x), x, "imag")
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         own = out.dtype is float64 and not b.literal  # more precise than XLA's
