@@ -528,8 +528,8 @@ def test_every_error_derives_from_one_class_and_has_a_code():
     for error in found:
         assert issubclass(error, PullbackError) and isinstance(error.code, str)
     builtins = (
-        BufferError, ValueError, TypeError, IndexError, RuntimeError, MemoryError, ConnectionError,
-        AttributeError, ImportError,
+        BufferError, ValueError, TypeError, IndexError, RuntimeError, MemoryError, OSError,
+        AttributeError, ImportError, ConnectionError,
     )  # fmt: skip
     for error in found:
         if error not in (PullbackError, errors.AutodiffError):

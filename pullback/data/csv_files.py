@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.data.npy_files import refused_file
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
-from pullback.graph.arguments import flag, path_text, shown
+from pullback.graph.arguments import flag, path_text, shown, text
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.typing import DTypeLike
 
@@ -65,6 +65,14 @@ def parse_csv(
     """Like `read_csv`, from lines of text of the file called `name`."""
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise ArgumentError(f"delimiter must be one character, got {shown(delimiter)}", op=op)
+    for what, given in (("columns", columns), ("missing", missing)):
+        if (given is not None or what == "missing") and not isinstance(given, (list, tuple)):
+            raise ArgumentError(f"{what} must be a list of strings, got {shown(given)}", op=op)
+        for item in given or ():
+            text(op, item, f"an element of {what}")
+    if fill is not None and not isinstance(fill, Mapping):
+        message = f"fill must be a dict of values by column, got {shown(fill)}"
+        raise ArgumentError(message, op=op)
     names, rows, numbers = _records(op, name, lines, header, delimiter)
     wanted = names if columns is None else list(columns)
     for given in (wanted, dtypes if isinstance(dtypes, Mapping) else (), fill or ()):
@@ -127,7 +135,7 @@ class CsvColumn:
             elif kind == np.bool_ and any(absent) and filled is None:
                 kind = _TEXT
         else:
-            kind = _TEXT if kind is str or kind == "str" else dtype_of(kind).numpy
+            kind = _TEXT if kind is str or str(kind) == "str" else dtype_of(kind).numpy
         convert = _converter(kind)
         values = []
         for i, (field, gone) in enumerate(zip(self._fields, absent)):

@@ -122,12 +122,17 @@ class DataLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue at a position that `state_dict` returned, in the order of its key."""
+        op = "DataLoader.load_state_dict"
         if not isinstance(state, Mapping) or not {"epoch", "batch"} <= set(state):
             message = f"state must be what state_dict() returned, got {type(state).__name__}"
-            raise ArgumentError(message, op="DataLoader.load_state_dict")
+            raise ArgumentError(message, op=op)
+        epoch, batch = integer(op, state["epoch"], "epoch"), integer(op, state["batch"], "batch")
+        if epoch < 0 or batch < 0:
+            message = f"epoch and batch must not be negative, got {epoch} and {batch}"
+            raise ArgumentError(message, op=op)
         self._end_pass()
         self._source.load(state)
-        self._epoch, self._batch = int(state["epoch"]), int(state["batch"])
+        self._epoch, self._batch = epoch, batch
         self._resumed = True
 
     def close(self) -> None:
@@ -162,7 +167,8 @@ class LoaderPass:
     def __init__(self, loader: DataLoader, epoch: int, first: int) -> None:
         self._loader = loader
         self._items = loader._batches(epoch, first)
-        self._ended: BaseException | None = None
+        self._ended: BaseException | None = None  # what it ended with
+        self._cancelled = False
 
     def __iter__(self) -> LoaderPass:
         return self
@@ -178,6 +184,10 @@ class LoaderPass:
     def _next_batch(self) -> Any:
         if self._ended is not None:
             raise self._ended
+        if self._cancelled:
+            message = "this loop was ended: another one began, or the loader was closed"
+            hint = "Use a loader for each of two loops that run at the same time."
+            raise ArgumentError(message, op=_OP, hint=hint)
         loader = self._loader
         try:
             batch = next(self._items)
@@ -194,19 +204,14 @@ class LoaderPass:
             self._ended = error
             if isinstance(error, PullbackError):
                 error.at(None, user_line())  # it was made in a thread, which has no user line
-            loader._source.close()
+            loader._source.close_if_broken()
             raise
         loader._batch += 1
         return batch
 
     def end(self) -> None:
         """End this loop: a loader has one position, so it is in one loop at a time."""
-        if self._ended is None:
-            self._ended = ArgumentError(
-                "this loop over the loader was ended: another one began, or the loader was closed",
-                op=_OP,
-                hint="Use a loader for each of two loops that run at the same time.",
-            )
+        self._cancelled = True
         if isinstance(self._items, Prefetcher):
             self._items.cancel()
         else:

@@ -30,7 +30,7 @@ class IndexedBatches:
         self.index = None
         if self._single:
             return self._example(int(indices[0]))
-        if self._collated is None and type(self._dataset).take is not Dataset.take:
+        if self._collated is None and self._dataset.takes_batches:
             return self._dataset.take(indices)
         examples = [self._example(int(i)) for i in indices]
         self.index = None

@@ -28,6 +28,7 @@ def read_npy(path: str | os.PathLike[str], mmap: bool = False) -> np.ndarray:
     >>> pb.data.read_npy(path)
     array([0, 1, 2])
     """
+    path_text("data.read_npy", path, "path")  # also if it is a tensor
     if mmap:
         return mapped_npy(path, "data.read_npy")
     return _load_npy("data.read_npy", path, None)
@@ -45,12 +46,14 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     {'x': array([0, 1, 2]), 'y': array([ True, False])}
     """
     op = "data.read_npz"
+    path_text(op, path, "path")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+        with open(path, "rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
                 hint = "It holds a single array: use pb.data.read_npy(path)."
                 raise DamagedFile(f"{os.fspath(path)} is not an NPZ file", op=op, hint=hint)
-            return {name: _member(op, path, archive, name) for name in archive.files}
+            return {name: _member(op, path, found, name) for name in found.files}
     except _DAMAGES as error:
         raise refused_file(op, path, "an NPZ file", error) from None
 
@@ -70,14 +73,15 @@ def mapped_npy(path: StrPath, op: str = "FileDataset") -> np.ndarray:
 
 def _load_npy(op: str, path: StrPath, mode: Any) -> np.ndarray:
     try:
-        found = np.load(path, mmap_mode=mode, allow_pickle=False)
+        with open(path, "rb") as file:
+            found = np.load(path if mode else file, mmap_mode=mode, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
+            found.close()
     except _DAMAGES as error:
         raise refused_file(op, path, "an NPY file", error) from None
-    if not isinstance(found, np.ndarray):
-        found.close()
-        hint = "It holds several arrays: use pb.data.read_npz(path)."
-        raise DamagedFile(f"{os.fspath(path)} is not an NPY file", op=op, hint=hint)
-    return found
+    hint = "It holds several arrays: use pb.data.read_npz(path)."
+    raise DamagedFile(f"{os.fspath(path)} is not an NPY file", op=op, hint=hint)
 
 
 _DAMAGES = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
@@ -92,6 +96,6 @@ def refused_file(op: str, path: StrPath, what: str, error: Exception) -> Pullbac
         return MissingFile(f"there is no file {name}", op=op)
     if isinstance(error, OSError) and error.strerror:
         return FileError(f"cannot read {name}: {error.strerror}", op=op)
-    if "allow_pickle" in str(error) or "bject array" in str(error):
+    if any(words in str(error) for words in ("allow_pickle", "bject array", "Python objects")):
         return DamagedFile(f"{name} holds Python objects or is not {what}", op=op, hint=_PICKLE)
     return DamagedFile(f"{name} is damaged or not {what}: {error}", op=op)

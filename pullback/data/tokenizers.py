@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset, batch_size_argument, position
+from pullback.data.dataset import Dataset, batch_size_argument, host_vector, position
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.arguments import shown, text
+from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.boundary import public_methods
-from pullback.lazy.tensor import Tensor
 
 
 @public_methods
@@ -68,7 +67,8 @@ class ByteTokenizer:
     """
 
     def __init__(self, merges: Iterable[tuple[int, int]] = ()) -> None:
-        self.merges = [(int(a), int(b)) for a, b in merges]
+        given = merges.tolist() if isinstance(merges, np.ndarray) else merges
+        self.merges = [_merge(pair) for pair in sequence("ByteTokenizer", given, "merges")]
         self._ranks = {pair: i for i, pair in enumerate(self.merges)}
         self._bytes = [bytes([i]) for i in range(256)]
         for i, (a, b) in enumerate(self.merges):
@@ -84,21 +84,11 @@ class ByteTokenizer:
         text(op, text_, "text")
         if batch_size_argument(op, size) < 256:
             raise ArgumentError(f"size must be at least 256, one for each byte, got {size}", op=op)
-        words = {tuple(word): n for word, n in Counter(_words(text_)).items()}
+        counts = PairCounts(_words(text_))
         merges: list[tuple[int, int]] = []
-        while len(merges) < size - 256:
-            pairs: Counter[tuple[int, int]] = Counter()
-            for word, n in words.items():
-                for pair in pairwise(word):
-                    pairs[pair] += n
-            if not pairs:
-                break
-            best = max(pairs, key=lambda pair: (pairs[pair], -pair[0], -pair[1]))
-            if pairs[best] < 2:
-                break
-            joined = 256 + len(merges)
+        while len(merges) < size - 256 and (best := counts.most_frequent()) is not None:
+            counts.join(best, 256 + len(merges))
             merges.append(best)
-            words = {tuple(_joined(word, best, joined)): n for word, n in words.items()}
         return cls(merges)
 
     def __len__(self) -> int:
@@ -133,6 +123,44 @@ class ByteTokenizer:
         return b"".join(self._bytes[i] for i in numbers).decode("utf-8", errors="replace")
 
 
+def _merge(pair: Any) -> tuple[int, int]:
+    numbers = _token_list("ByteTokenizer", pair, 2**31)
+    if len(numbers) != 2:
+        raise ArgumentError(f"merges must be pairs of tokens, got {pair!r}", op="ByteTokenizer")
+    return numbers[0], numbers[1]
+
+
+class PairCounts:
+    """How often each pair of neighbouring tokens occurs in a text, while pairs are joined."""
+
+    def __init__(self, words: Iterable[bytes]) -> None:
+        counted = Counter(words)
+        self._words: list[list[int]] = [list(word) for word in counted]
+        self._times = list(counted.values())
+        self._pairs: Counter[tuple[int, int]] = Counter()
+        self._holders: dict[tuple[int, int], set[int]] = {}  # the words with a pair, by number
+        for i in range(len(self._words)):
+            self._count(i, 1)
+
+    def _count(self, i: int, sign: int) -> None:
+        for pair in pairwise(self._words[i]):
+            self._pairs[pair] += sign * self._times[i]
+            self._holders.setdefault(pair, set()).add(i)
+
+    def most_frequent(self) -> tuple[int, int] | None:
+        """Return the most frequent pair, the lowest of several; None if all occur only once."""
+        best = max(self._pairs.items(), key=lambda p: (p[1], -p[0][0], -p[0][1]), default=None)
+        return None if best is None or best[1] < 2 else best[0]
+
+    def join(self, pair: tuple[int, int], joined: int) -> None:
+        """Replace a pair by one token everywhere."""
+        for i in self._holders.pop(pair):
+            self._count(i, -1)
+            self._words[i] = _joined(self._words[i], pair, joined)
+            self._count(i, 1)
+        del self._pairs[pair]
+
+
 def _words(text_: str) -> list[bytes]:
     """Return the words of a text, each with the space before it: pairs do not cross words."""
     data = text_.encode("utf-8", errors="surrogatepass")
@@ -154,9 +182,9 @@ def _joined(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[i
 
 
 def _token_list(op: str, tokens: Any, count: int) -> list[int]:
-    array = np.asarray(tokens.numpy() if isinstance(tokens, Tensor) else tokens)
-    if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise ArgumentError(f"tokens must be a sequence of integers, got {shown(tokens)}", op=op)
+    array = host_vector(op, tokens, "tokens")
+    if array.size and array.dtype.kind not in "iu":
+        raise ArgumentError(f"tokens must be integers, got {shown(tokens)}", op=op)
     for bad in array[(array < 0) | (array >= count)][:1]:
         raise IndexOutOfRange(f"token {bad} is not one of the {count} tokens", op=op)
     return array.astype(np.int64).tolist()
@@ -177,13 +205,13 @@ class TokenWindows(Dataset):
 
     def __init__(self, tokens: Any, length: int, stride: int | None = None) -> None:
         op = "TokenWindows"
-        self._tokens = np.asarray(tokens.numpy() if isinstance(tokens, Tensor) else tokens)
+        self._tokens = host_vector(op, tokens, "tokens")
         self._length = batch_size_argument(op, length, "length")
         self._stride = self._length if stride is None else batch_size_argument(op, stride, "stride")
-        if self._tokens.ndim != 1 or len(self._tokens) <= self._length:
+        if len(self._tokens) <= self._length:
             message = (
-                f"tokens must be a vector of more than {self._length}, the length of a window, got "
-                f"shape {list(self._tokens.shape)}"
+                f"there must be more than {self._length} tokens, the length of a window, got "
+                f"{len(self._tokens)}"
             )
             raise ArgumentError(message, op=op)
 

@@ -24,6 +24,7 @@ from pullback.data.making import Maker
 from pullback.graph.boundary import leave
 from pullback.lazy.settings import default_dtype
 
+NO_PASS = -1  # the serial of an error before the first pass
 _WRITEV = 512  # buffers that are written by one call of the system
 
 
@@ -58,19 +59,20 @@ def run_worker(connection: Connection) -> None:
     """Answer tasks until the loader closes the connection or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    answers: queue.SimpleQueue[WorkerAnswer] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[WorkerAnswer | None] = queue.SimpleQueue()
     with contextlib.suppress(EOFError, OSError):
         payload = connection.recv_bytes()
         try:
             job: WorkerJob = pickle.loads(payload)
         except Exception as error:
             what = "the dataset, when it was sent to a worker,"
-            send_answer(connection, failed_answer(-1, what, error))
+            send_answer(connection, failed_answer(NO_PASS, what, error))
             return
         threading.Thread(target=_send_answers, args=(connection, answers), daemon=True).start()
         with default_dtype(job.dtype):
             while True:
                 answers.put(_answer(job.maker, connection.recv()))
+    answers.put(None)
 
 
 def _answer(maker: Maker, task: WorkerTask) -> WorkerAnswer:
@@ -94,10 +96,9 @@ def failed_answer(serial: int, place: str, error: Exception) -> WorkerAnswer:
     return WorkerAnswer(serial, None, place, shown, text, sent)
 
 
-def _send_answers(connection: Connection, answers: queue.SimpleQueue[WorkerAnswer]) -> None:
+def _send_answers(connection: Connection, answers: queue.SimpleQueue[WorkerAnswer | None]) -> None:
     """Send answers while the next batch is made; a loader that is gone ends the process."""
-    while True:
-        answer = answers.get()
+    while (answer := answers.get()) is not None:
         try:
             send_answer(connection, answer)
         except OSError:

@@ -16,6 +16,7 @@ from typing import Any
 
 from pullback.data.making import EndOfStream
 from pullback.data.worker import (
+    NO_PASS,
     WorkerAnswer,
     WorkerJob,
     WorkerTask,
@@ -24,7 +25,7 @@ from pullback.data.worker import (
     run_worker,
 )
 from pullback.engines.fork import DATA_WORKER
-from pullback.errors import ArgumentError, WorkerError, WorkerLost
+from pullback.errors import ArgumentError, EngineError, WorkerError, WorkerLost
 
 _OP = "DataLoader"
 _POLL = 0.1  # seconds between looks at whether the loop was left
@@ -43,11 +44,24 @@ class WorkerPool:
         if is_starting():
             message = "worker processes must not be started while the main module is imported"
             raise ArgumentError(message, op=_OP, hint=_GUARD)
+        if multiprocessing.current_process().daemon:
+            message = "a daemonic process, such as a worker, cannot start worker processes"
+            raise ArgumentError(message, op=_OP, hint="Use workers=0 there.")
         self._workers: list[PoolWorker] = []
         self.close = weakref.finalize(self, _end_workers, self._workers, os.getpid())
         self._serial = 0
-        for number in range(count):
-            self._workers.append(PoolWorker(number, payload))
+        try:
+            for number in range(count):
+                self._workers.append(PoolWorker(number, payload))
+        except OSError as error:
+            self.close()
+            message = f"worker process {number} cannot be started: {error.strerror}"
+            raise EngineError(message, op=_OP) from None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a process has ended, so that the others are of no use."""
+        return any(worker.ended for worker in self._workers)
 
     def batches(
         self, tasks: Iterator[WorkerTask], ahead: int, stopped: Callable[[], bool]
@@ -115,6 +129,7 @@ class PoolWorker:
     def __init__(self, number: int, payload: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.number = number
+        self.ended = False
         self._mine, theirs = spawn.Pipe()
         self._process = spawn.Process(
             target=run_worker, args=(theirs,), name=f"{DATA_WORKER} {number}", daemon=True
@@ -146,13 +161,15 @@ class PoolWorker:
                 answer = None
             if answer is None:
                 raise self._lost()
-            if answer.failed and answer.serial in (serial, -1):
+            if answer.failed and answer.serial in (serial, NO_PASS):
+                self.ended = answer.serial == NO_PASS
                 raise _worker_error(self.number, answer)
             if answer.serial == serial:
                 return answer
         return None
 
     def _lost(self) -> WorkerLost:
+        self.ended = True
         self._process.join(1)
         code = self._process.exitcode
         how = f"exit status {code}"

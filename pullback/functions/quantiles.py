@@ -1,6 +1,6 @@
 """Medians, quantiles and percentiles.
 
-Elements are sorted with NaN last. A quantile lies at a position among the numbers of a slice,
+In the sorted order, NaN is last. A quantile lies at a position among the numbers of a slice,
 usually between two of them, which `quantile_positions` computes in f64.
 """
 
@@ -31,6 +31,7 @@ from pullback.lazy.hooks import hooks
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 from pullback.ops.index.along_axis import TakeAlongAxis
+from pullback.ops.sort.order_statistics import OrderStatistics
 from pullback.typing import ArrayLike, Axis
 
 Method: TypeAlias = Literal[
@@ -121,10 +122,11 @@ def _median(op: str, x: ArrayLike, axis: Axis, keepdims: bool, skip: bool) -> Te
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         return _placed(_slices(x, axes).sum(-1, keepdims=True) * math.nan, (), x, axes, keepdims)
-    values = sort(_slices(x, axes))
+    values = _slices(x, axes)
     xp, n = _numbers(values, skip)
     low, high = (xp.maximum(xp.floor((n - i) * 0.5), 0.0) for i in (1, 0))
-    middle = (_taken(values, low) + _taken(values, high)) * 0.5
+    below, above = _in_order(values, low, high)
+    middle = (below + above) * 0.5
     return _placed(_or_nan(middle, values, skip), (), x, axes, keepdims)
 
 
@@ -147,7 +149,7 @@ def _quantile(
     if weights is not None:
         made = _weighted(op, x, as_tensor(flat), axes, axis, method, weights, skip)
     else:
-        made = _at_positions(sort(_slices(x, axes)), flat, method, skip)
+        made = _at_positions(_slices(x, axes), flat, method, skip)
     if isinstance(flat, Tensor) and made.dtype.is_inexact:
         made = where((flat >= 0) & (flat <= 1), made, literal(math.nan, made.dtype))
     return _placed(made, part.shape, x, axes, keepdims)
@@ -180,6 +182,19 @@ def _numbers(values: Tensor, skip: bool) -> tuple[Any, Any]:
     return hooks.functions, astype(count, float64)
 
 
+def _in_order(values: Tensor, *indices: Tensor | np.ndarray) -> list[Tensor]:
+    """The elements of sorted slices at indices, which are those of each slice or, if they are not
+    tensors, the same for all: then nothing needs to be sorted."""
+    if any(isinstance(i, Tensor) for i in indices):
+        order = sort(values)
+        return [_taken(order, i) for i in indices]
+    places = [np.atleast_1d(i).astype(np.int64) for i in indices]
+    ranks = np.unique(np.concatenate(places))
+    op = OrderStatistics(values.ndim - 1, tuple(ranks.tolist()))
+    found = record(op, (node(values),))
+    return [take(found, np.searchsorted(ranks, p), axis=-1) for p in places]
+
+
 def _taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
     """The elements of each slice at indices, which are those of each slice or the same for all."""
     if not isinstance(index, Tensor):
@@ -189,21 +204,23 @@ def _taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
 
 
 def _or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
-    """NaN for slices with a NaN, which is the last element, unless those are skipped."""
+    """NaN for slices with a NaN, unless those are skipped."""
     if skip or not values.dtype.is_inexact:
         return made
-    return where(isnan(values[..., -1:]), literal(math.nan, made.dtype), made)
+    undefined = reductions.any(isnan(values), axis=-1, keepdims=True)
+    return where(undefined, literal(math.nan, made.dtype), made)
 
 
 def _at_positions(values: Tensor, q: Tensor | np.ndarray, method: str, skip: bool) -> Tensor:
-    """The quantiles of sorted slices along the last axis, where those of the result are `q`'s."""
+    """The quantiles of slices along the last axis, where those of the result are `q`'s."""
     xp, n = _numbers(values, skip)
     xp = hooks.functions if isinstance(q, Tensor) else xp
     if method in INDEX:
-        made = _taken(values, within(xp, INDEX[method](xp, n, q), n))
+        (made,) = _in_order(values, within(xp, INDEX[method](xp, n, q), n))
     else:
         low, high, part = neighbours(xp, method, n, q)
-        made = _interpolated(_taken(values, low), _taken(values, high), astype(part, values.dtype))
+        below, above = _in_order(values, low, high)
+        made = _interpolated(below, above, astype(part, values.dtype))
     return _or_nan(made, values, skip)
 
 

@@ -33,11 +33,11 @@ def device_box(sharding: Sharding, shape: Sequence[int], position: int) -> Box:
     return tuple([(min(s.start, n), min(s.stop, n)) for s, n in sides])
 
 
-def shard_boxes(x: Tensor) -> list[tuple[int, int, Box]]:
+def shard_boxes(x: Tensor, turn: int) -> list[tuple[int, int, Box]]:
     """Return each box of a sharded tensor once, with a process and a position that have it.
 
-    Every process finds the same, so that each shard is written by one of them. Replicas are spread
-    over the processes that have them.
+    Every process finds the same, so that each shard is written by one of them. Those that have
+    replicas take turns.
     """
     sharding = x.sharding
     assert sharding is not None
@@ -49,7 +49,7 @@ def shard_boxes(x: Tensor) -> list[tuple[int, int, Box]]:
     owners, known = sharding.mesh.devices, devices()
     made = []
     for number, (box, positions) in enumerate(holders.items()):
-        position = positions[number % len(positions)]
+        position = positions[(number + turn) % len(positions)]
         made.append((known[owners[position]].process, position, box))
     return made
 

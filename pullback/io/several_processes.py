@@ -14,19 +14,20 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, main_thread
 from typing import Any
 
-from pullback.distributed.membership import agree, exchange
+from pullback.distributed.membership import compare_members, exchange
 from pullback.engines.processes import current_processes, show
 from pullback.errors import FileError, PullbackError
 from pullback.io.atomic import replacing
-from pullback.io.container import Layout, opened_container
+from pullback.io.container import FileLayout, opened_container
 from pullback.io.manifest import manifest_text, read_manifest
-from pullback.io.snapshot import Snapshot
+from pullback.io.snapshot import TreeSnapshot
 
 _POLL = 0.01  # seconds
 PATIENCE = 600.0  # seconds that process 0 waits for the files of the others
+PATIENCE_AT_END = 30.0  # and after the end of the program
 
 
 @dataclass
@@ -34,19 +35,20 @@ class SharedSave:
     """One save by several processes, which each of them takes part in."""
 
     path: str
-    snapshot: Snapshot
+    snapshot: TreeSnapshot
     info: dict[str, Any]
     token: str  # distinguishes the files of this save from those of all others
     abandoned: Event
 
     @staticmethod
-    def begin(path: str, snapshot: Snapshot, info: dict[str, Any]) -> SharedSave:
+    def begin(path: str, snapshot: TreeSnapshot, info: dict[str, Any]) -> SharedSave:
         """Agree with the other processes on what is saved, and under which names."""
-        described = [path, snapshot.tree, snapshot.leaves, snapshot.shards, info]
-        fingerprint = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-        agree("the tree that is saved", fingerprint)
-        token = exchange("save", secrets.token_hex(4))[0]
-        return SharedSave(path, snapshot, info, token, Event())
+        name = os.path.basename(path)
+        described = [name, snapshot.tree, snapshot.leaves, snapshot.shards, info]
+        fingerprint = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+        said = exchange("save", f"{name} {fingerprint} {secrets.token_hex(4)}")
+        compare_members("what is saved", {k: w.rsplit(" ", 1)[0] for k, w in enumerate(said)})
+        return SharedSave(path, snapshot, info, said[0].rsplit(" ", 1)[1], Event())
 
     def part(self, process: int) -> str:
         """Return the path of the file that a process writes."""
@@ -56,17 +58,30 @@ class SharedSave:
     def write(self) -> None:
         """Write the file of this process; process 0 then waits for all, and ends the save."""
         group, arrays = current_processes(), self.snapshot.arrays
-        layout = Layout.of(arrays)
+        layout = FileLayout.of(arrays)
         try:
             text = manifest_text({"part": group.index}, layout, arrays)
             with replacing(self.part(group.index)) as file:
                 layout.write(file, arrays, text)
-        except BaseException:
-            with contextlib.suppress(OSError):  # process 0 need not wait
-                open(f"{self.part(group.index)}.failed", "xb").close()
+        except BaseException as error:
+            self._tell_failure(error)
             raise
         if group.index == 0:
             self._write_manifest(group.count)
+
+    def _tell_failure(self, error: BaseException) -> None:
+        """Leave a note, so that process 0 need not wait."""
+        why = error.message if isinstance(error, PullbackError) else repr(error)
+        note = f"{self.part(current_processes().index)}.failed"
+        with contextlib.suppress(OSError), open(note, "x", encoding="utf-8") as file:
+            file.write(why)
+
+    def discard(self) -> None:
+        """Remove what this process wrote, since the save failed."""
+        mine = self.part(current_processes().index)
+        for path in (mine, f"{mine}.failed"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
     def _write_manifest(self, count: int) -> None:
         files = [[os.path.basename(self.part(k)), self._checksum(k)] for k in range(count)]
@@ -78,7 +93,7 @@ class SharedSave:
             "tree": self.snapshot.tree, "leaves": self.snapshot.leaves, "info": self.info,
             "files": files, "shards": shards,
         }  # fmt: skip
-        layout = Layout.of({})
+        layout = FileLayout.of({})
         with replacing(self.path) as file:
             layout.write(file, {}, manifest_text(body, layout, {}))
         remove_parts(self.path, {name for name, _ in files})
@@ -87,10 +102,16 @@ class SharedSave:
         """Return the checksum of the header of a process's file, when it is complete."""
         path, end = self.part(process), time.monotonic() + PATIENCE
         while not os.path.exists(path):
-            failed = os.path.exists(f"{path}.failed")
-            if failed or self.abandoned.is_set() or time.monotonic() > end:
-                what = "could not write its file" if failed else "did not write its file in time"
-                raise FileError(f"save: process {process} {what} for {self.path}")
+            if os.path.exists(f"{path}.failed"):
+                with open(f"{path}.failed", encoding="utf-8") as note:
+                    why = note.read()
+                raise FileError(f"save: process {process} could not write its file: {why}")
+            if self.abandoned.is_set() or time.monotonic() > end:
+                what = f"process {process} did not write {path} in time"
+                hint = "All processes must see the same folder."
+                raise FileError(f"save: {what}", hint=hint)
+            if not main_thread().is_alive():  # the program has ended
+                end = min(end, time.monotonic() + PATIENCE_AT_END)
             time.sleep(_POLL)
         with opened_container(path) as file:
             return (read_manifest(file) or {})["checksum"]
@@ -114,17 +135,21 @@ def is_part(name: str, base: str) -> bool:
     return right and count.isdecimal()
 
 
-def finish_together(op: str, path: str, work: Callable[[], None]) -> None:
-    """Do something on every process, and raise on all of them if it failed on one."""
+def finish_together(
+    op: str, path: str, work: Callable[[], None], shared: SharedSave | None
+) -> None:
+    """Finish a save on every process; raise on all of them if it failed on one."""
     error: PullbackError | None = None
     try:
         work()
     except PullbackError as raised:
         error = raised
     said = exchange(op, "" if error is None else error.message)
+    failed = {k: word for k, word in enumerate(said) if word}
+    if failed and shared is not None:
+        shared.discard()
     if error is not None:
         raise error
-    failed = {k: word for k, word in enumerate(said) if word}
     if failed:
         why = "; ".join(failed.values())
         raise FileError(f"{op}: {path} was not written by {show(failed)}: {why}")

@@ -11,30 +11,52 @@ from pullback.nn import (
     functional,
     init,
     linear,
+    loss_layers,
     normalization_layers,
+    padding_layers,
     pooling_layers,
+    recurrent,
+    recurrent_cells,
     shape_layers,
 )
 from pullback.nn.activation_layers import *  # noqa: F403
+from pullback.nn.attention import MultiHeadAttention
 from pullback.nn.batch_normalization import *  # noqa: F403
 from pullback.nn.containers import Lambda, ModuleDict, ModuleList, Sequential
 from pullback.nn.conv_layers import *  # noqa: F403
 from pullback.nn.default_keys import seed
 from pullback.nn.dropout_layers import *  # noqa: F403
 from pullback.nn.keys import next_key, rng
+from pullback.nn.kv_cache import KVCache
 from pullback.nn.linear import *  # noqa: F403
+from pullback.nn.lora import LoRALinear, add_lora, merge_lora
+from pullback.nn.loss_layers import *  # noqa: F403
 from pullback.nn.module import Module, Parameter, State
+from pullback.nn.module_tensors import trainable
+from pullback.nn.nf4 import NF4Linear, NF4Tensor
 from pullback.nn.normalization_layers import *  # noqa: F403
+from pullback.nn.padding_layers import *  # noqa: F403
 from pullback.nn.pooling_layers import *  # noqa: F403
+from pullback.nn.recurrent import *  # noqa: F403
+from pullback.nn.recurrent_cells import *  # noqa: F403
 from pullback.nn.shape_layers import *  # noqa: F403
 from pullback.nn.torch_values import from_torch
+from pullback.nn.transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
-    "Lambda", "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential", "State",
-    "from_torch", "functional", "init", "next_key", "rng", "seed",
+    "KVCache", "Lambda", "LoRALinear", "Module", "ModuleDict", "ModuleList", "MultiHeadAttention",
+    "NF4Linear", "NF4Tensor", "Parameter", "Sequential", "State", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "add_lora",
+    "from_torch", "functional", "init", "merge_lora", "next_key", "rng", "seed", "trainable",
     *activation_layers.__all__, *batch_normalization.__all__, *conv_layers.__all__,
-    *dropout_layers.__all__, *linear.__all__, *normalization_layers.__all__,
-    *pooling_layers.__all__, *shape_layers.__all__,
+    *dropout_layers.__all__, *linear.__all__, *loss_layers.__all__, *normalization_layers.__all__,
+    *padding_layers.__all__, *pooling_layers.__all__, *recurrent.__all__, *recurrent_cells.__all__,
+    *shape_layers.__all__,
 ]  # fmt: skip
 
 

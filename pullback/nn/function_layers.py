@@ -92,5 +92,6 @@ def _make_init(name: str, held: list[inspect.Parameter]) -> Callable[..., None]:
 def _layer_doc(function: Callable[..., Any], about: str, example: str, result: str) -> str:
     does = (inspect.getdoc(function) or "").partition("\n\n")[0]
     more = f"\n\n    {about}" if about else ""
-    path = f"pb.nn.functional.{function.__name__}"
-    return f"`{path}` as a layer.\n\n    {does}{more}\n\n    >>> {example}\n    {result}\n    "
+    public = "functional" in function.__module__
+    head = f"`pb.nn.functional.{function.__name__}` as a layer.\n\n    " if public else ""
+    return f"{head}{does}{more}\n\n    >>> {example}\n    {result}\n    "

@@ -12,7 +12,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.nn import module_text
-from pullback.nn.module_tensors import converted_tensor, map_module_tensors, trainable_tensors
+from pullback.nn.module_tensors import converted_tensor, map_module_tensors, trainable
 from pullback.nn.module_tree import FROZEN, STATE, register_module
 from pullback.nn.module_walk import named_submodules, named_tensors
 from pullback.nn.state_dict import load_into, state_dict_of
@@ -265,7 +265,7 @@ class Module:
         >>> pb.nn.Linear(2, 3).is_frozen()
         False
         """
-        return not trainable_tensors(self)
+        return not trainable(self)
 
     def zero_grad(self) -> None:
         """Set the `grad` of all parameters to None.

@@ -11,7 +11,7 @@ from pullback.graph.dtypes import dtype as as_dtype
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import child_names, frozen_names
+from pullback.nn.module_tree import STATE, child_names, frozen_names
 from pullback.nn.module_walk import is_module, named_submodules, named_values
 
 if TYPE_CHECKING:
@@ -67,14 +67,19 @@ def converted_tensor(x: Tensor, dtype: DType | str | None, device: str | None) -
     return x if device is None else x.to_device(device)
 
 
-def trainable_tensors(x: Module) -> list[Tensor]:
-    """Return the parameters that are not frozen."""
-    found: dict[int, Tensor] = {}
-    for _, module in named_submodules(x):
-        frozen = frozen_names(module, child_names(module))
-        state = vars(module).get("_state", ())
+def trainable(x: Module) -> dict[str, Tensor]:
+    """Return the parameters of a module that are not frozen, by their dotted names.
+
+    >>> model = pb.nn.Linear(2, 3)
+    >>> model.bias.requires_grad = False
+    >>> list(pb.nn.trainable(model))
+    ['weight']
+    """
+    found: dict[str, Tensor] = {}
+    for prefix, module in named_submodules(x):
+        left_out = frozen_names(module, child_names(module)) | vars(module).get(STATE, frozenset())
         for name, value in named_values(module):
-            first = name.partition(".")[0]
-            if isinstance(value, Tensor) and first not in frozen and first not in state:
-                found[id(value)] = value
-    return [t for t in found.values() if t.dtype.is_inexact]
+            kept = isinstance(value, Tensor) and value.dtype.is_inexact
+            if kept and name.partition(".")[0] not in left_out:
+                found[f"{prefix}.{name}" if prefix else name] = value
+    return found

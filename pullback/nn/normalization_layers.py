@@ -35,9 +35,8 @@ class LayerNorm(Module):
     ) -> None:  # fmt: skip
         self.normalized_shape = shape_of("LayerNorm", normalized_shape)
         self.eps = eps
-        self.weight = (
-            drawn_parameter(pf.ones, self.normalized_shape, dtype) if elementwise_affine else None
-        )
+        shape = self.normalized_shape
+        self.weight = drawn_parameter(pf.ones, shape, dtype) if elementwise_affine else None
         shifts = elementwise_affine and bias
         self.bias = drawn_parameter(pf.zeros, shape, dtype) if shifts else None
 
@@ -64,9 +63,8 @@ class RMSNorm(Module):
     ) -> None:  # fmt: skip
         self.normalized_shape = shape_of("RMSNorm", normalized_shape)
         self.eps = eps
-        self.weight = (
-            drawn_parameter(pf.ones, self.normalized_shape, dtype) if elementwise_affine else None
-        )
+        shape = self.normalized_shape
+        self.weight = drawn_parameter(pf.ones, shape, dtype) if elementwise_affine else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)

@@ -1,4 +1,4 @@
-"""Layers that change shapes."""
+"""Layers that change shapes: joining dimensions, resampling, rearranging pixels, padding."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pullback.graph.arguments import integer, validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
+from pullback.nn import functional as F
+from pullback.nn.function_layers import function_layer
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, Shape
 
@@ -49,4 +51,30 @@ class Unflatten(Module):
         return pf.reshape(a, (*shape[:axis], *self.unflattened_size, *shape[axis + 1 :]))
 
 
-__all__ = ["Flatten", "Unflatten"]
+Upsample = function_layer(
+    "Upsample", F.interpolate, "pb.nn.Upsample(scale_factor=2.0)(pb.ones((1, 3, 3, 2))).shape",
+    "(1, 6, 6, 2)", without=("recompute_scale_factor",),
+)  # fmt: skip
+PixelShuffle = function_layer(
+    "PixelShuffle", F.pixel_shuffle, "pb.nn.PixelShuffle(2)(pb.ones((1, 3, 3, 8))).shape",
+    "(1, 6, 6, 2)",
+)  # fmt: skip
+PixelUnshuffle = function_layer(
+    "PixelUnshuffle", F.pixel_unshuffle, "pb.nn.PixelUnshuffle(2)(pb.ones((1, 6, 6, 2))).shape",
+    "(1, 3, 3, 8)",
+)  # fmt: skip
+ChannelShuffle = function_layer(
+    "ChannelShuffle", F.channel_shuffle,
+    "pb.nn.ChannelShuffle(2)([[1.0, 2.0, 3.0, 4.0]]).tolist()", "[[1.0, 3.0, 2.0, 4.0]]",
+)  # fmt: skip
+Unfold = function_layer(
+    "Unfold", F.unfold, "pb.nn.Unfold(2)(pb.ones((1, 3, 3, 2))).shape", "(1, 4, 8)"
+)
+Fold = function_layer(
+    "Fold", F.fold, "pb.nn.Fold((3, 3), 2)(pb.ones((1, 4, 8))).shape", "(1, 3, 3, 2)"
+)
+
+__all__ = [
+    "ChannelShuffle", "Flatten", "Fold", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Unfold",
+    "Upsample",
+]  # fmt: skip

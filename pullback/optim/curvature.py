@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+import operator
+from functools import cache, reduce
 from typing import Any
 
 from pullback.api.loops import scan
 from pullback.compiled.compile import compile
+from pullback.functions.arithmetic import maximum
 from pullback.functions.joining import concat
 from pullback.functions.where_take import where
 from pullback.lazy.tensor import Tensor
@@ -17,14 +19,16 @@ _LEAST_CURVATURE = 1e-10  # of a change that is kept
 
 def dot(a: Vectors, b: Vectors) -> Tensor:
     """Return the real inner product."""
-    parts = [
+    return _total([
         (x.conj() * y).real.sum() if x.dtype.is_complex else (x * y).sum()
         for x, y in zip(a, b, strict=True)
-    ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    ])  # fmt: skip
+
+
+def _total(parts: Vectors, combine: Any = operator.add) -> Tensor:
+    """Return the sum of scalars, in the widest of their dtypes."""
+    widest = max((x.dtype for x in parts), key=lambda dtype: dtype.bits)
+    return reduce(combine, [x.astype(widest) for x in parts])
 
 
 def slope_along(gradient: Vectors, direction: Vectors) -> tuple[Tensor, Tensor]:
@@ -33,11 +37,7 @@ def slope_along(gradient: Vectors, direction: Vectors) -> tuple[Tensor, Tensor]:
 
 
 def _largest(x: Vectors) -> Tensor:
-    found = [part.abs().max() for part in x if part.size]
-    total = found[0]
-    for part in found[1:]:
-        total = where(part > total, part, total)
-    return total
+    return _total([part.abs().max(initial=0.0) for part in x], maximum)
 
 
 def _plus(a: Vectors, b: Vectors, t: Tensor) -> Vectors:
@@ -61,9 +61,7 @@ def _direction(
     r = [x * scale.astype(x.dtype.real) for x in q]
     r, _ = scan(forward, r, (*rows, factors))
     direction = [-x for x in r]
-    total = gradient[0].abs().sum()
-    for g in gradient[1:]:
-        total = total + g.abs().sum()
+    total = _total([g.abs().sum() for g in gradient])
     return direction, dot(gradient, direction), total, _largest(direction)
 
 

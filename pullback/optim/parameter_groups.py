@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.errors import ArgumentError
+from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import OptimizerRule, with_learning_rate
 from pullback.optim.parameter_trees import is_parameter
@@ -88,6 +89,7 @@ def _kept_tree(params: Any, name: str, found: dict[int, str]) -> Any:
     kept: list[Tensor | None] = []
     for leaf, path in zip(leaves, tree.paths(params), strict=True):
         wanted = is_parameter(leaf, path) and (own is None or id(leaf) in own)
+        wanted = wanted and not is_frozen(leaf)
         if wanted and id(leaf) in found:
             message = f"{name}: the tensor at {path} is in two groups of parameters"
             raise ArgumentError(message)

@@ -11,7 +11,9 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.graph.where import is_internal_file
 
-_PREFIXES = ("debug", "distributed", "fft", "ir", "linalg", "optim", "random", "special", "tree")
+_PREFIXES = (
+    "data", "debug", "distributed", "fft", "ir", "linalg", "optim", "random", "special", "tree",
+)  # fmt: skip
 # What other libraries call a parameter, and what it may be called here
 _SYNONYMS = {
     "dim": ("axis",), "dims": ("axis", "axes", "shape"), "axes": ("axis",), "axis": ("axes", "dim"),
@@ -20,7 +22,7 @@ _SYNONYMS = {
     "b": ("x2", "y"), "arr": ("x",), "array": ("x",), "A": ("x", "a"), "y": ("x2",),
     "x": ("x1", "a", "arrays"), "x1": ("x",), "tensor": ("x",), "tensors": ("arrays",),
     "size": ("shape",), "sizes": ("shape",), "newshape": ("shape",), "num_samples": ("shape",),
-    "type": ("dtype",), "lr": ("learning_rate",), "epsilon": ("eps",), "beta1": ("betas",),
+    "type": ("dtype",), "epsilon": ("eps",), "beta1": ("betas",),
     "beta2": ("betas",), "wd": ("weight_decay",), "seed": ("key", "data"), "key": ("seed",),
     "in_dims": ("in_axes",), "out_dims": ("out_axes",), "fun": ("f",), "func": ("f",),
     "fn": ("f",), "function": ("f",), "body_fun": ("body",), "cond_fun": ("cond",),
@@ -30,7 +32,8 @@ _SYNONYMS = {
     "p": ("ord", "probability"), "ord": ("p",), "constant_values": ("value",),
     "fill_value": ("value",), "value": ("fill_value", "constant_values"), "stride": ("strides",),
     "kernel": ("filters",), "weight": ("filters",), "name": ("axis_name",),
-    "padding": ("pad_width",), "indices_or_sections": ("sections",),
+    "padding": ("pad_width",), "indices_or_sections": ("sections",), "num_workers": ("workers",),
+    "prefetch_factor": ("prefetch",), "collate_fn": ("collate",), "generator": ("key",),
 }  # fmt: skip
 # What to do if an argument is no integer
 INTEGER_HINTS = {

@@ -106,8 +106,8 @@ _WRITTEN = {
     "range": "pb.arange(start, stop, step)", "nditer": "for row in x",
     "printoptions": "np.printoptions(...)", "set_printoptions": "np.set_printoptions(...)",
     "seterr": "pb.config(check_nan=True)", "errstate": "pb.config(check_nan=True)",
-    "to_dlpack": "x.__dlpack__()", "save": "np.save(path, x.numpy())",
-    "savez": "np.savez(path, x.numpy())", "load": "pb.asarray(np.load(path))",
+    "to_dlpack": "x.__dlpack__()", "savez": "pb.save(path, {name: x})",
+    "save_file": "pb.save(path, tree)", "load_file": "pb.load(path)",
     "loadtxt": "pb.asarray(np.loadtxt(path))", "genfromtxt": "pb.asarray(np.genfromtxt(path))",
     "is_grad_enabled": "x.requires_grad", "stop_grad": "pb.stop_gradient(x)",
     # neural networks
@@ -163,12 +163,17 @@ _TREE = {
     "tree_reduce": "functools.reduce(f, pb.tree.leaves(tree))",
 }  # fmt: skip
 _OPTIM = {
-    "AdamW": "pb.optim.Adam(params, weight_decay=..., decoupled=True)",
-    "adamw": "pb.optim.adam(learning_rate, weight_decay=..., decoupled=True)",
     "apply_updates": "params, state = optimizer.update(grads, state, params)",
-    "lr_scheduler": "Set opt.learning_rate before opt.step(): that never recompiles.",
-    "clip_by_global_norm": "pb.tree.map(lambda g: g * pb.minimum(1, limit / norm), grads)",
-    "chain": "Write functions of your own around pb.optim.adam(learning_rate).",
+    "lr_scheduler": "pb.optim.schedules", "RMSprop": "RMSProp",
+    "multi_transform": "partition", "MultiSteps": "accumulate", "clip": "clip_by_value",
+    "clip_grad_norm_": "clip_by_global_norm", "clip_grad_value_": "clip_by_value",
+    "cosine_decay_schedule": "pb.optim.schedules.cosine(peak, steps)",
+    "linear_schedule": "pb.optim.schedules.linear(start, end, steps)",
+    "exponential_decay": "pb.optim.schedules.exponential(start, decay)",
+    "polynomial_schedule": "pb.optim.schedules.polynomial(start, end, steps)",
+    "join_schedules": "pb.optim.schedules.join(schedules, boundaries)",
+    "warmup_cosine_decay_schedule": "pb.optim.schedules.warmup(peak, steps, then=...)",
+    "AveragedModel": "ema",
 }  # fmt: skip
 _SPECIAL = {
     "loggamma": "lgamma", "sigmoid": "pb.sigmoid(x)", "exp2": "pb.exp2(x)", "log1p": "pb.log1p(x)",

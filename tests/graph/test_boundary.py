@@ -32,7 +32,7 @@ from pullback.graph.where import is_internal_file
 MODULES = (
     "pullback", "pullback.debug", "pullback.distributed", "pullback.fft", "pullback.linalg",
     "pullback.optim", "pullback.random", "pullback.special", "pullback.static.public",
-    "pullback.testing", "pullback.tree",
+    "pullback.testing", "pullback.tree", "pullback.data",
 )  # fmt: skip
 
 

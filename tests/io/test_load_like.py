@@ -138,6 +138,13 @@ class Net(pb.nn.Module):
         self.table = [{"a": pb.zeros(1)}, pb.zeros(2)]
 
 
+@pytest.fixture
+def reference():
+    with pb.config(engine="reference"):  # nothing is compiled
+        yield
+
+
+@pytest.mark.usefixtures("reference")
 def test_modules_with_state_and_frozen_parameters(path):
     model = Net(3)
     model.count = model.count + 7
@@ -162,7 +169,5 @@ def test_modules_with_state_and_frozen_parameters(path):
     pb.save(path, model.state_dict())
     back = pb.load(path, like=Net(3), keys={})
     assert back.body[1].weight.tolist() == model.body[1].weight.tolist()
-    with pytest.raises(
-        ArgumentError, match=r"\.body\.layers\[0\]\.weight: the file has f32\[4,3\]"
-    ):
+    with pytest.raises(ArgumentError, match=r"\.body\.layers\[0\]\.weight: .* f32\[4,3\]"):
         pb.load(path, like=Net(5), keys={})

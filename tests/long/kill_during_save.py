@@ -73,7 +73,6 @@ def kill_once(folder: str, start: int, seed: int) -> int:
     assert last >= max(done[b"f"]), "a complete file was lost"
     checkpoints = Checkpointer(f"{folder}/run", keep=2)
     steps = checkpoints.steps()
-    assert len(steps) <= 3, steps
     assert max(steps, default=0) >= max(done[b"c"], default=0), "a checkpoint was lost"
     for step in steps:
         assert check(checkpoints.restore(step=step)) == step

@@ -213,14 +213,34 @@ def test_a_shared_parameter_is_updated_once():
     assert w.item() == 0.5
 
 
+WRONG_OPTIONS = [
+    (lambda: pb.optim.sgd(momentum=-1.0), "sgd: momentum must be at least 0"),
+    (lambda: pb.optim.sgd(momentum=0.9, nesterov=True, dampening=0.1), "dampening of 0"),
+    (lambda: pb.optim.adamw(weight_decay=-1.0), "adam: weight_decay must be at least 0"),
+    (lambda: pb.optim.adam(0.1, lr=0.2), "adam: learning_rate and lr are the same"),
+    (lambda: pb.optim.SGD([pb.ones(2)], "fast"), "sgd: learning_rate must be a real number"),
+    (lambda: pb.optim.rmsprop(alpha=1.0), "alpha must be at least 0 and below 1"),
+    (lambda: pb.optim.adadelta(rho=2.0), "rho must be"),
+    (lambda: pb.optim.muon(iterations=0), "iterations must be"),
+    (lambda: pb.optim.muon(scale="wide"), "scale must be 'shape' or 'rms'"),
+    (lambda: pb.optim.muon().init(pb.ones((2, 2)) * 1j), "a matrix must be real"),
+    (lambda: pb.optim.adafactor().init(pb.ones(2) * 1j), "a parameter must be real"),
+    (lambda: pb.optim.lbfgs(history_size=0), "history_size must be at least 1"),
+    (lambda: pb.optim.lbfgs(line_search_fn="armijo"), "line_search_fn must be 'strong_wolfe'"),
+    (lambda: pb.optim.LBFGS([pb.ones(2)]).step(), "needs a closure"),
+    (lambda: pb.optim.LBFGS([{"params": pb.ones(2)}]), "groups are not supported"),
+    (lambda: pb.optim.adam().init({"n": 3}), "at least one float or complex tensor"),
+]
+
+
 def test_invalid_parameters_raise():
     w = pb.tensor([1.0], requires_grad=True)
     wrong = {
         "must be a leaf": [w, w * 2],
-        "must require a gradient": {"a": pb.tensor([1.0])},
-        "float or complex, got i64": [pb.tensor([1])],
+        "at least one float tensor": [pb.tensor([1])],
         "must be a tensor, got float": [1.0],
-        "at least one tensor": [],
+        "must be a tensor, got ndarray": [np.ones(2)],
+        "must hold at least one float tensor": [],
     }
     for message, params in wrong.items():
         with pytest.raises(pb.PullbackError, match=message) as caught:
@@ -230,6 +250,9 @@ def test_invalid_parameters_raise():
         pb.optim.adam(betas=(0.9, 1.0))
     with pytest.raises(pb.PullbackError, match="nesterov"):
         pb.optim.sgd(nesterov=True)
+    for make, message in WRONG_OPTIONS:
+        with pytest.raises(pb.PullbackError, match=message):
+            make()
 
 
 def test_trees_must_have_the_same_structure():

@@ -103,8 +103,7 @@ def _optax_case(optax, case: str):
 
 
 @pytest.mark.parametrize(
-    "case",
-    ["sgd", "nesterov", "adam", "adamw", "rmsprop", "adadelta", "lion", "lamb", "muon rms"],
+    "case", ["sgd", "nesterov", "adam", "adamw", "rmsprop", "adadelta", "lion", "lamb", "muon rms"]
 )
 def test_optax(case):
     optax = pytest.importorskip("optax")

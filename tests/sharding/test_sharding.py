@@ -477,7 +477,8 @@ OPTIMIZERS = {
     "sgd": lambda p: pb.optim.SGD(p, learning_rate=0.1),
     "momentum": lambda p: pb.optim.SGD(p, learning_rate=0.1, momentum=0.9, nesterov=True),
     "adam": lambda p: pb.optim.Adam(p, learning_rate=0.1, weight_decay=0.1),
-    "adamw": lambda p: pb.optim.Adam(p, learning_rate=0.1, weight_decay=0.1, decoupled=True),
+    "adamw": lambda p: pb.optim.AdamW(p, learning_rate=0.1, weight_decay=0.1),
+    "muon": lambda p: pb.optim.Muon(p, learning_rate=0.1),
 }
 
 
@@ -489,12 +490,12 @@ def test_optimizer_state_has_the_sharding_of_the_parameters(engine, name):
     def trained(w, x):
         w.requires_grad = True
         optimizer = OPTIMIZERS[name]([w])
-        before = [s.sharding for slot in optimizer.slots for s in slot.values()]
+        before = [s.sharding for s in pb.tree.leaves(optimizer.state.slots)]
         for _ in range(3):
             ((x @ w) ** 2).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
-        after = [s.sharding for slot in optimizer.slots for s in slot.values()]
+        after = [s.sharding for s in pb.tree.leaves(optimizer.state.slots)]
         assert set(before + after) <= {w.sharding}
         return w
 

@@ -32,7 +32,7 @@ ANSWERS = {
     ("pullback.random", "randn"): "Write pb.random.normal(key, shape).",
     ("pullback.random", "PRNGKey"): "Write pb.random.key(seed).",
     ("pullback.tree", "tree_map"): "Write pb.tree.map.",
-    ("pullback.optim", "adm"): "Did you mean pb.optim.adam?",
+    ("pullback.optim", "sgdd"): "Did you mean pb.optim.sgd?",
     ("pullback.errors", "ShapeErorr"): "Did you mean pb.errors.ShapeError?",
     ("pullback.debug", "grad"): "Write pb.grad.",
     ("Tensor", "grad_fn"): "Write pb.trace(f, x).",

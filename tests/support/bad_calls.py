@@ -101,7 +101,8 @@ LARGE: dict[str, list[Any]] = {
 # Parameters that ask for so much work: a large one takes long, and rightly so.
 WORK = {
     ("pb.fori_loop", "lo"), ("pb.fori_loop", "hi"), ("pb.scan", "length"), ("pb.scan", "unroll"),
-    ("pb.check_grads", "order"),
+    ("pb.check_grads", "order"), ("pb.optim.LBFGS", "history_size"),
+    ("pb.optim.lbfgs", "history_size"),
 }  # fmt: skip
 
 # Collectives take trees, and no axes at all.
@@ -247,6 +248,10 @@ SQUARE = (
     "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "slogdet",
 )  # fmt: skip
 # Arguments for which the kind does not tell a good value.
+OPTIMIZERS = [
+    name for name in dir(pb.optim)
+    if isinstance(f := getattr(pb.optim, name), type) and pb.optim.Optimizer in f.__bases__
+]  # fmt: skip
 GOOD: dict[str, dict[str, Any]] = {
     "pb.arange": {"start": 3}, "pb.avg_pool": _window(), "pb.max_pool": _window(),
     **{f"pb.{name}": {"x": square, "a": square, "b": square} for name in ("addmm", "addbmm")},
@@ -334,8 +339,11 @@ GOOD: dict[str, dict[str, Any]] = {
     "pb.tree.map": {"f": lambda: lambda *v: v}, "pb.tree.register": {"cls": lambda: Stranger},
     "pb.trace": {"args": vector}, "pb.vjp": {"xs": vector}, "pb.linearize": {"xs": vector},
     "pb.eval_shape": {"args": vector}, "pb.checkpoint_name": {"name": "n"},
-    "pb.optim.SGD": {"params": lambda: [pb.tensor([1.0], requires_grad=True)]},
-    "pb.optim.Adam": {"params": lambda: [pb.tensor([1.0], requires_grad=True)]},
+    **{f"pb.optim.{name}": {"params": lambda: [pb.tensor([1.0])]} for name in OPTIMIZERS},
+    **{f"pb.optim.{name}": {"rule": lambda: pb.optim.sgd(0.1)} for name in
+       ("accumulate", "apply_if_finite", "ema")}, "pb.optim.chain": {
+        "steps": lambda: pb.optim.sgd(0.1)},
+    "pb.optim.partition": {"rules": lambda: {"a": pb.optim.sgd(0.1)}, "labels": lambda: "a"},
     "pb.Type": {"shape": (2,), "dtype": "float32"}, "pb.DeviceMesh": {"axes": {"d": 1}},
     "Tensor.broadcast_to": {"shape": (2, 3)}, "Tensor.reshape": {"shape": (3, 2)},
     "Tensor.permute": {"axes": (1, 0)}, "Tensor.transpose": {"axes": (1, 0)},
@@ -426,7 +434,7 @@ LEFT_OUT = {
     "pb.clear_cache", "pb.distributed.launch", "pb.distributed.initialize",
     "pb.distributed.shutdown", "pb.backward_on_trace", "pb.apply", "pb.op", "pb.config",
     "pb.tree.register", "pb.Tensor", "pb.Trace", "Tensor.backward", "Tensor.item", "Tensor.shards",
-    "pb.load_compiled", "Tensor.searchsorted", "Tensor.outer",  # of vectors
+    "pb.load_compiled", "pb.load", "pb.save", "Tensor.searchsorted", "Tensor.outer",  # of vectors
     "Tensor.choose",  # of indices
     "Tensor.split", "Tensor.cuda",  # always an error, or one without a GPU
     "pb.logcumsumexp", *[f"pb.{name}" for name in pb.functions.numpy_names.__all__],  # other names
@@ -524,10 +532,12 @@ class BadCall:
 
 def after(name: str, result: Any) -> Any:
     """Use what was returned, because a transform or an update rule reads its options late."""
-    if name in ("pb.optim.sgd", "pb.optim.adam"):
+    if isinstance(result, pb.optim.LBFGSRule):
+        return result.minimize(lambda v: (v * v).sum(), vector(), 2)
+    if isinstance(result, pb.optim.OptimizerRule):
         params = [vector()]
         return result.update(params, result.init(params), params)
-    if name in ("pb.optim.SGD", "pb.optim.Adam"):
+    if isinstance(result, pb.optim.Optimizer):
         return result.step() if all(p.grad is not None for p in result.params) else None
     if name.startswith(("pb.custom_", "pb.debug")) or name == "pb.checkpoint":
         return result
@@ -546,7 +556,7 @@ def public() -> Iterator[tuple[str, Callable]]:
     for prefix, space in spaces.items():
         for name in dir(space):
             f, full = getattr(space, name), f"{prefix}.{name}"
-            wanted = inspect.isfunction(f) or full in ("pb.optim.SGD", "pb.optim.Adam")
+            wanted = inspect.isfunction(f) or (prefix == "pb.optim" and name in OPTIMIZERS)
             if wanted and not name.startswith("_") and full not in LEFT_OUT:
                 yield full, f
 

@@ -82,6 +82,9 @@ def together():
     for name in ("bool", "i8", "u16", "i64", "bf16", "f64", "complex64"):
         check_words(dtype_named(name), Grid(x=2, y=2))
     assert (pb.tensor([1.0, 2.0]) * (k + 1)).tolist() == [k + 1, 2 * k + 2]
+    (batch,) = pb.data.DataLoader(np.arange(8), 8, sharding=pb.DeviceMesh(4, "dp"))
+    parts = [shard.data.tolist() for shard in batch.shards()]  # each process read its own half
+    assert batch.shape == (8,) and parts == [[4 * k, 4 * k + 1], [4 * k + 2, 4 * k + 3]]
     if k == 0:  # a mesh of its own: the others have no part in it
         program, x = summing(Grid(x=2))
         assert_same(program.run([x])[0].parts(), [np.full(4, 3.0)] * 2)

@@ -55,9 +55,7 @@ def adagrad(p, g, s, t, rate, eps=1e-10, weight_decay=0.0, initial=0.0, decay=0.
     return p - rate / (1 + (t - 1) * decay) * g / (np.sqrt(s["s"]) + eps)
 
 
-def rmsprop(
-    p, g, s, t, rate, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False
-):
+def rmsprop(p, g, s, t, rate, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False):
     g = g + weight_decay * p
     variance = s["s"] = alpha * s.get("s", 0) + (1 - alpha) * g * g
     if centered:

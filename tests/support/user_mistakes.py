@@ -55,7 +55,7 @@ MISTAKES = {
     "pull": lambda: pb.vjp(pb.sin, X)[1](V), "push": lambda: pb.linearize(pb.sin, X)[1](V),
     "jvp": lambda: pb.jvp(pb.sin, (X,), (V,)), "scan": lambda: pb.scan(lambda c, x: (X, x), V, X),
     "random": lambda: pb.random.normal(V, (2,)), "tree": lambda: pb.tree.map(abs, [1], [1, 2]),
-    "optimizer": lambda: pb.optim.Adam([X]), "mesh": lambda: pb.DeviceMesh((2, 2), ("a",)),
+    "optimizer": lambda: pb.optim.Adam([1.0]), "mesh": lambda: pb.DeviceMesh((2, 2), ("a",)),
     "spec": lambda: pb.P("a", "a"), "keyword": lambda: pb.DeviceMesh((2,), names=("a",)),
     "replay": lambda: pb.trace(pb.sin, X).replay(V), "load": lambda: pb.load_compiled(3),
     "lower": lambda: compiled_wrong.lower(), "parse": lambda: pb.ir.parse("nonsense"),

@@ -55,10 +55,15 @@ def built_site() -> Path:
 
 
 def build() -> None:
-    """Build the site; a warning of Sphinx is an error."""
+    """Build the site; a warning of Sphinx is an error.
+
+    All pages are read again: any of them may link to a name that has come or gone, and a saved
+    environment would not repeat its warnings.
+    """
     from sphinx.cmd.build import main as sphinx
 
     current = digest()
+    clean()
     stage()
     status = sphinx(
         ["-b", "html", "-c", str(DOCS), "-d", str(BUILD / "doctrees"), "-q", "-n", "-W",
@@ -92,18 +97,14 @@ def stage() -> None:
 
 
 def _write(pages: dict[str, str]) -> None:
-    """Make the folder hold these pages, and leave files alone that are the same already."""
-    wanted = {STAGED / name: text.encode() for name, text in pages.items()}
+    """Write the pages, and the pictures that they show."""
+    found = {STAGED / name: text.encode() for name, text in pages.items()}
     for pattern in ASSETS:
         for path in DOCS.rglob(pattern):
-            wanted[STAGED / path.relative_to(DOCS)] = path.read_bytes()
-    for path in STAGED.rglob("*"):
-        if path.is_file() and path not in wanted:
-            path.unlink()
-    for path, data in wanted.items():
-        if not path.exists() or path.read_bytes() != data:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            found[STAGED / path.relative_to(DOCS)] = path.read_bytes()
+    for path, data in found.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def clean() -> None:

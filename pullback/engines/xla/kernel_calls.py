@@ -54,12 +54,12 @@ class KernelCalls(OpBuilder):
         ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
         outs = [_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
-        alias = {"output_operand_aliases": _alias(len(xs) - 1, len(out))} if in_place else {}
+        aliases = _alias(len(xs) - 1, len(out)) if in_place else "[]"
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
             operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
-            **alias,
+            output_operand_aliases=aliases,
         )  # fmt: skip
 
 

@@ -152,10 +152,11 @@ def _eigenvalues(b: Any, x: Any, values: Type) -> Any:
     beside = values.with_shape((*batch, n - 1))
     out = (x.type, values, beside, beside.with_dtype(x.dtype), info)
     _, main, off, _, _ = b.lapack("sytrd", x, out=out, by_rows=True, in_place=True, uplo="U")
-    tridiagonal = _tridiagonal(b, main, off)
-    out = (tridiagonal.type, values, info)
-    _, found, info = b.lapack("syevd", tridiagonal, out=out, in_place=True, mode="N", uplo="L")
-    return or_nan(b, either_failed(b, info, bad), found)
+    x = _tridiagonal(b, main, off)
+    _, found, failed = b.lapack(
+        "syevd", x, out=(x.type, values, info), in_place=True, mode="N", uplo="L"
+    )
+    return or_nan(b, either_failed(b, failed, bad), found)
 
 
 def _tridiagonal(b: Any, main: Any, below: Any) -> Any:

@@ -1,3 +1,3 @@
 """Sorting along an axis."""
 
-from pullback.ops.sort import sort  # noqa: F401
+from pullback.ops.sort import order_statistics, sort  # noqa: F401

@@ -17,6 +17,14 @@ from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.sort.integer_keys import (
+    elements_of_keys,
+    integer_keys,
+    sorted_integers,
+    sorting_indices,
+    sorts_integers,
+    taken_in_order,
+)  # fmt: skip
 
 
 class Sorting(Op, abstract=True):
@@ -43,8 +51,7 @@ class Sorting(Op, abstract=True):
         return self.only((np.take_along_axis(x, indices, self.axis), indices))
 
     def hlo(self, b: Any, out: Any, x: Any) -> Any:
-        index = b.iota(x.shape, int64, self.axis)
-        return self.only(sort_together(b, [x, index], self.axis, self.descending))
+        return self.only(sorted_with_indices(b, x, self.axis, self.descending))
 
     def factors(self, x: Type) -> str:
         return alike(x.rank, (self.axis,), results=len(range(2)[self.gives]))
@@ -63,7 +70,7 @@ class Sort(Sorting):
     gives = slice(0, 1)  # the derivative moves with the elements
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return sort_together(b, [x], self.axis, self.descending)[0]
+        return sorted_elements(b, x, self.axis, self.descending)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         indices = ArgSort(self.axis, self.descending)(xs[0])
@@ -140,6 +147,23 @@ def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     # Sort the flipped array and flip the result: equal elements are reversed twice.
     flipped = np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     return (x.shape[axis] - 1 - flipped).astype(np.int64)
+
+
+def sorted_elements(b: Any, x: Any, axis: int, descending: bool = False) -> Any:
+    """Sort elements along an axis."""
+    if not x.dtype.is_float or not sorts_integers(b, x.shape[axis]):
+        return sort_together(b, [x], axis, descending)[0]
+    keys = integer_keys(b, x, equal_zeros=False)
+    return elements_of_keys(b, sorted_integers(b, keys, axis, descending), x.type)
+
+
+def sorted_with_indices(b: Any, x: Any, axis: int, descending: bool = False) -> tuple[Any, Any]:
+    """Sort elements along an axis, and their indices with them."""
+    if not sorts_integers(b, x.shape[axis]):
+        elements, indices = sort_together(b, [x, b.iota(x.shape, int64, axis)], axis, descending)
+        return elements, indices
+    order = sorting_indices(b, x, axis, descending)
+    return taken_in_order(b, x, order, axis), order
 
 
 def sort_together(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:
