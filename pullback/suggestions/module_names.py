@@ -206,5 +206,6 @@ TABLES = {
     "pullback": {name: f"pb.{ours}" for name, ours in _RENAMED.items()} | _WRITTEN,
     "pullback.linalg": _LINALG, "pullback.random": _RANDOM, "pullback.tree": _TREE,
     "pullback.optim": _OPTIM, "pullback.special": _SPECIAL, "pullback.fft": _FFT,
-    "pullback.nn": _NN, "pullback.debug": _DEBUG, "pullback.nn.functional": _FUNCTIONAL, "pullback.nn.init": _INIT,
+    "pullback.debug": _DEBUG, "pullback.nn": _NN, "pullback.nn.functional": _FUNCTIONAL,
+    "pullback.nn.init": _INIT,
 }  # fmt: skip
