@@ -6,8 +6,10 @@ import math
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, apply, float_node, integer, literal
+from pullback.functions.composed import composed
 from pullback.functions.factory import float_unary
-from pullback.functions.special import digamma, lgamma
+from pullback.functions.special import digamma, lgamma, sinc
+from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
@@ -29,6 +31,19 @@ gammaln = float_unary(
 )
 psi = float_unary("psi", Digamma, "Derivative of `gammaln`, the digamma function.",
                   "1.0 -> -0.577...")  # fmt: skip
+
+
+@composed
+def rgamma(x: ArrayLike) -> Tensor:
+    """Return the reciprocal of the gamma function, which is 0 at 0 and at negative integers.
+
+    >>> pb.special.rgamma([3.0, 0.0, -2.0]).tolist()
+    [0.5, 0.0, 0.0]
+    """
+    x = wrap(float_node(x))
+    left = x < 0.5  # there the reflection formula has no poles
+    low, high = where(left, x, 0), where(left, 1, x)
+    return where(left, low * sinc(low) * gamma(1 - low), 1 / gamma(high))
 
 
 def gammasgn(x: ArrayLike) -> Tensor:
@@ -175,5 +190,5 @@ def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 __all__ = [
     "beta", "betainc", "betaln", "binom", "comb", "digamma", "factorial", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi",
+    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi", "rgamma",
 ]  # fmt: skip

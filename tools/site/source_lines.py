@@ -13,10 +13,15 @@ PACKAGE = ROOT / "pullback"
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def definitions(path: Path) -> dict[str, int]:
     """The lines at which a file defines its names, and `Class.name` for what a class defines."""
     found: dict[str, int] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         _enter(node, "", found)
     return found
 
@@ -62,7 +67,8 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
     for key in (name, f"{name}_"):
         candidates = _holders().get(key, [])
         near = [p for p in candidates if _is_near(p, owner) or len(candidates) == 1]
-        for candidate in sorted(near, key=lambda p: "/functions/" not in str(p)):
+        own = sorted(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
+        for candidate in own:
             return candidate, definitions(candidate)[key]
     if path is not None and hasattr(value, "__code__"):
         return path, inspect.unwrap(value).__code__.co_firstlineno
@@ -72,7 +78,8 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
 def _is_near(path: Path, owner: str) -> bool:
     """Whether a file may define names of a module that are no functions or classes."""
     folder = "/".join(owner.split(".")[:2])
-    return f"/{folder}/" in str(path) or str(path).endswith(f"/{folder}.py")
+    near = (f"/{folder}/", "/pullback/functions/")  # modules repeat functions on tensors
+    return any(part in str(path) for part in near) or str(path).endswith(f"/{folder}.py")
 
 
 def method_source(cls: type, name: str, value: Any) -> tuple[Path, int] | None:
