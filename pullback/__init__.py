@@ -14,7 +14,7 @@ import pullback.interop.dlpack
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
-from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
+from pullback import debug, distributed, errors, functions, ir, random, tree, typing
 from pullback.api import checkpoint_policies
 from pullback.api.applied import apply_along_axis, apply_over_axes, fromfunction
 from pullback.api.associative_scan import associative_scan
@@ -89,7 +89,7 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import data, fft, io, linalg, nn, special, testing, train
+    from pullback import data, fft, io, linalg, nn, optim, special, testing, train
     from pullback.io import load, save
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack

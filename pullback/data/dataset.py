@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from pullback.data.stacking import collate
+from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.arguments import flag, function, integer, shown
 from pullback.lazy.tensor import Tensor
@@ -84,10 +84,10 @@ def subset_positions(indices: Indices, length: int) -> np.ndarray:
     """Return the positions that a slice, integers or a mask select."""
     if isinstance(indices, slice):
         return np.arange(length)[indices]
-    found = np.asarray(indices.numpy() if isinstance(indices, Tensor) else indices)
-    if found.size == 0 and found.ndim == 1 and found.dtype.kind == "f":
+    found = host_vector("Dataset.subset", indices, "indices")
+    if found.size == 0 and found.dtype.kind == "f":
         return np.arange(0)  # an empty list
-    if found.ndim != 1 or found.dtype.kind not in "biu":
+    if found.dtype.kind not in "biu":
         message = f"indices must be a slice, integers or a mask, got {shown(indices)}"
         raise ArgumentError(message, op="Dataset.subset")
     if found.dtype == bool:
@@ -99,6 +99,17 @@ def subset_positions(indices: Indices, length: int) -> np.ndarray:
         message = f"index {bad} is out of range for {length} examples"
         raise IndexOutOfRange(message, op="Dataset.subset")
     return found.astype(np.int64) % max(length, 1)
+
+
+def host_vector(op: str, values: Any, what: str) -> np.ndarray:
+    """Return a sequence, an array or a tensor of rank 1 as an array."""
+    try:
+        found = np.asarray(values.numpy() if isinstance(values, Tensor) else values)
+    except ValueError:  # nested lists of different lengths
+        found = np.asarray(None)
+    if found.ndim != 1:
+        raise ArgumentError(f"{what} must be a vector or a sequence, got {shown(values)}", op=op)
+    return found
 
 
 def batch_size_argument(op: str, size: int, what: str = "size") -> int:

@@ -12,7 +12,7 @@ from pullback.data.dataset import Dataset, position
 from pullback.data.npy_files import refused_file
 from pullback.errors import ArgumentError, DamagedFile, MissingFile
 from pullback.functions.arguments import per_dimension
-from pullback.graph.arguments import path_text
+from pullback.graph.arguments import path_text, text
 from pullback.graph.boundary import public_methods
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read_image(path: StrPath, mode: str = "RGB", size: tuple[int, int] | None = 
 
 def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) -> np.ndarray:
     path_text(op, path, "path")
-    if mode not in _MODES:
+    if text(op, mode, "mode") not in _MODES:
         raise ArgumentError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}", op=op)
     pillow = _pillow(op)
     try:
@@ -52,6 +52,8 @@ def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) ->
         raise refused_file(op, path, "an image", error) from None
     if size is not None:
         height, width = per_dimension(op, size, 2, "size")
+        if min(height, width) < 1:
+            raise ArgumentError(f"size must be positive, got {(height, width)}", op=op)
         found = found.resize((width, height), pillow.Resampling.BILINEAR)
     array = np.array(found, np.uint8)
     return array[:, :, None] if mode == "L" else array

@@ -76,5 +76,5 @@ def _rebuilt(file: SavedFile) -> Any:
         return rebuilt_tree(file.tree, leaf)
     except PullbackError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
-        raise DamagedFile(f"load: the tree in {file.name} is invalid") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise DamagedFile(f"load: the tree in {file.name} cannot be rebuilt: {error}") from error

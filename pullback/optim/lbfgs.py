@@ -102,7 +102,7 @@ class LBFGSRule(OptimizerRule):
         self, f: Callable, state: CurvatureState, params: Any, max_iter: int, max_eval: int | None
     ) -> tuple[Minimum, CurvatureState]:
         leaves, structure = tree.flatten(params)
-        mine = parameters_of(params, "lbfgs")
+        mine = parameters_of(params)
         dtypes = [p.dtype for p, own in zip(leaves, mine, strict=True) if own]
 
         def tree_at(point: list[Tensor]) -> Any:
@@ -199,7 +199,7 @@ def _rate_at(rate: Any, steps: int) -> float:
 
 def _point_of(params: Any) -> list[Tensor]:
     """Return the parameters of a tree in the dtypes that they are computed in."""
-    pairs = zip(tree.leaves(params), parameters_of(params, "lbfgs"), strict=True)
+    pairs = zip(tree.leaves(params), parameters_of(params), strict=True)
     return [cast_leaf(p, optimizer_dtype(p.dtype)) for p, own in pairs if own]
 
 

@@ -14,8 +14,14 @@ class TrainingProgress:
         self._bar: Any = None
         if self.shown:
             from rich.console import Console  # takes 30 ms to import
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-            from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
 
             self._bar = Progress(
                 TextColumn("step"), MofNCompleteColumn(), BarColumn(),

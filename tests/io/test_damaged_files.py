@@ -138,7 +138,7 @@ def with_manifest(path, change):
         body.pop("checksum")
         change(body)
         arrays = {name: file.read(name) for name in file.entries}
-    layout = manifest.Layout.of(arrays)
+    layout = manifest.FileLayout.of(arrays)
     checksum = manifest._header_checksum(body, layout.entries)
     text = json.dumps({"version": 1, "checksum": checksum, **body})
     with open(path, "wb") as out:
@@ -150,6 +150,7 @@ CHANGES = [
     ("tree", ["registered", [0, 1, 2], "x.Y", ["int", "1"], [0]]),
     ("tree", [7]),
     ("tree", True),
+    ("tree", ["deque", [0, 1, 2, 3], 2**64]),
     ("tree", ["dict", [[["list"], 0]]]),
     ("tree", ["namedtuple", [0], "1+1", ["a"], "x"]),
     ("leaves", []),

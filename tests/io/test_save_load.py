@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -241,6 +242,19 @@ def test_a_file_is_replaced_completely_or_not_at_all(path, monkeypatch):
     assert pb.load(path)["w"].shape == (30,)
 
 
+def test_a_file_that_does_not_fit(path):
+    pb.save(path, {"w": pb.ones(3)})
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(FileError, match="cannot be written: File too large"):
+            pb.save(path, {"w": np.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
+
+
 def test_folders_that_cannot_be_written_to(path, tmp_path):
     pb.save(path, 1)
     with pytest.raises(MissingFile, match="does not exist") as error:
@@ -278,7 +292,7 @@ def test_links_stay_and_leftovers_are_removed(path, tmp_path):
 
 def test_killed_savers_lose_nothing():
     done = subprocess.run(
-        [sys.executable, str(TESTS / "long" / "kill_during_save.py"), "6"],
+        [sys.executable, str(TESTS / "long" / "kill_during_save.py"), "6", "--processes=0"],
         env={**os.environ, **VIRTUAL_DEVICES}, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0 and "6 kills, nothing lost" in done.stdout, done.stderr

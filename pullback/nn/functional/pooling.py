@@ -270,8 +270,7 @@ def pool_window(
     """The windows over images [N, spatial..., C]."""
     rank = images.ndim - 2
     size = spatial_numbers(kernel_size, rank, "kernel_size", least=1)
-    empty = stride is None or stride == ()
-    step = size if empty else spatial_numbers(stride, rank, "stride", least=1)  # type: ignore[arg-type]
+    step = size if stride is None else spatial_numbers(stride, rank, "stride", least=1)
     border = spatial_numbers(padding, rank, "padding")
     apart = spatial_numbers(dilation, rank, "dilation", least=1)
     if any(2 * p > dilated_window(k, d) for p, k, d in zip(border, size, apart)):

@@ -12,8 +12,11 @@ from pullback.ops.linalg import (  # noqa: F401
     lu,
     matmul,
     permutation,
+    polar,
     pseudoinverse,
     qr,
+    roots,
     svd,
+    sylvester,
     triangular_solve,
 )
