@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from pullback.data.stacking import collate
+from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.arguments import flag, function, integer, shown
 from pullback.lazy.tensor import Tensor

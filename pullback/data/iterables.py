@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.data.collating import collate
 from pullback.data.dataset import batch_size_argument
 from pullback.data.order import Key, folded_key, key_argument, random_words
-from pullback.data.stacking import collate
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import flag, function, shown
 from pullback.typing import ArrayLike

@@ -292,7 +292,7 @@ def test_links_stay_and_leftovers_are_removed(path, tmp_path):
 
 def test_killed_savers_lose_nothing():
     done = subprocess.run(
-        [sys.executable, str(TESTS / "long" / "kill_during_save.py"), "6"],
+        [sys.executable, str(TESTS / "long" / "kill_during_save.py"), "6", "--processes=0"],
         env={**os.environ, **VIRTUAL_DEVICES}, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0 and "6 kills, nothing lost" in done.stdout, done.stderr
