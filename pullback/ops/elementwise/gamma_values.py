@@ -14,12 +14,7 @@ from pullback.ops.elementwise.gamma_functions import (
     GammaFamily,
     stirling_rest,
 )
-from pullback.ops.elementwise.special_base import (
-    cosine_of_pi,
-    exp_series,
-    from_integer,
-    sine_of_pi,
-)
+from pullback.ops.elementwise.special_base import cosine_of_pi, exp_series, from_integer, sine_of_pi
 from pullback.ops.prelude import Node, op_functions
 
 exp, power, absolute = op_functions("Exp", "Pow", "Abs")
