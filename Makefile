@@ -5,7 +5,7 @@
 #                SEED=1
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
 #                random programs on meshes, 500 in every scenario, 100,000 broken texts, 13,000
-#                bad calls
+#                bad calls, 200 kills during saving
 #   make docs    build the documentation site: build/docs/index.html
 #   make docs-tables
 #                regenerate the tables of docs/ir.md and the outputs of docs/tour.ipynb
@@ -43,6 +43,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/bad_inputs.py 5000 1
 	$(BIN)/python tests/long/stablehlo_bits.py
 	$(BIN)/python tests/long/saved_programs.py
+	$(BIN)/python tests/long/kill_during_save.py
 
 docs: .venv/ready
 	$(BIN)/python -m tools.site

@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from chart import line_chart
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import pullback as pb
+from pullback.train.line_chart import line_chart
 
 HERE = Path(__file__).parent
 OUT = HERE / "out"

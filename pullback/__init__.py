@@ -7,13 +7,14 @@ The functions on tensors are listed in `pullback.functions`, all other public na
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 import pullback.interop.dlpack
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
-from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
+from pullback import debug, distributed, errors, functions, ir, random, tree, typing
 from pullback.api import checkpoint_policies
 from pullback.api.applied import apply_along_axis, apply_over_axes, fromfunction
 from pullback.api.associative_scan import associative_scan
@@ -88,10 +89,12 @@ from pullback.sharding.spec import P, Sharding
 from pullback.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from pullback import data, fft, io, linalg, nn, special, testing, train
+    from pullback import data, fft, io, linalg, nn, optim, special, testing, train
     from pullback.io import load, save
 
 _hooks.namespace, _hooks.dlpack = pullback, pullback.interop.dlpack
+if "einops" in sys.modules:
+    importlib.import_module("pullback.interop.einops_backend")
 
 # the constants of the array API standard
 __array_api_version__ = _API_VERSIONS[-1]

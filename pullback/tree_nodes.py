@@ -20,6 +20,10 @@ LEAF_TYPES: set[type] = set()  # types of leaves that were seen and are no datac
 _MOST_LEAF_TYPES = 4096
 
 
+# Returns the children of an instance, or None if its tree is another one
+ChildReader = Callable[[Any], Sequence[Any] | None]
+
+
 class Registration(NamedTuple):
     """How instances of a class are taken apart and rebuilt."""
 
@@ -27,6 +31,9 @@ class Registration(NamedTuple):
     rebuilt: Callable
     fields: FieldNames | None  # of a dataclass without functions of its own
     attributes: bool  # whether the children are attributes of the instance
+    # From an instance whose leaves are numbered to its children, and a faster way to get those of
+    # instances with the same tree; None where there is none
+    reader: Callable[[Any], tuple[list[Any], ChildReader] | None] | None
 
 
 _lock = threading.RLock()
@@ -38,6 +45,7 @@ _watched: set[type] = set()  # registered classes whose children are attributes
 def register_node(
     cls: type, split: Callable, join: Callable, fields: FieldNames | None = None,
     attributes: bool = False,
+    reader: Callable[[Any], tuple[list[Any], ChildReader] | None] | None = None,
 ) -> None:  # fmt: skip
     """Register a class with functions that take an instance apart and rebuild it.
 
@@ -60,7 +68,7 @@ def register_node(
             raise ArgumentError(f"tree.register: {what}", hint=hint)
         optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
         attributes = attributes or fields is not None
-        _registered[cls] = Registration(flattened, rebuilt, fields, attributes)
+        _registered[cls] = Registration(flattened, rebuilt, fields, attributes, reader)
         if attributes:
             _watched.add(cls)
         _named[node_name(cls)] = cls
@@ -243,6 +251,14 @@ def fields_of(cls: type) -> FieldNames | None:
     """Return the fields of a dataclass that is a node by its fields, else None."""
     known = _registered.get(cls)
     return None if known is None else known.fields
+
+
+def child_reader(node: Any) -> tuple[list[Any], ChildReader] | None:
+    """Return the children of an instance of a registered class whose leaves are numbered, and the
+    function that fetches those of instances with the same tree; None if there is no such function.
+    """
+    known = _registered.get(type(node))
+    return None if known is None or known.reader is None else known.reader(node)
 
 
 def registered_name(cls: type) -> str | None:

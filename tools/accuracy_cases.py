@@ -346,6 +346,18 @@ def slope_of_i(n: int) -> Callable:
     return lambda x: (mp.besseli(n - 1, x) + mp.besseli(n + 1, x)) / 2
 
 
+def of_k(n: int, scaled: int) -> Callable:
+    return lambda x: mp.besselk(n, x) * mp.exp(scaled * x)
+
+
+def slope_of_k(n: int, scaled: int) -> Callable:
+    def slope(x: Any) -> Any:
+        fall = (mp.besselk(n - 1, x) + mp.besselk(n + 1, x)) / 2
+        return (scaled * mp.besselk(n, x) - fall) * mp.exp(scaled * x)
+
+    return slope
+
+
 def slope_of_sinc(x: Any) -> Any:
     return (mp.cos(mp.pi * x) - mp.sincpi(x)) / x
 
@@ -361,6 +373,8 @@ BESSEL = [
     bessel("i1e", scaled_i(1), slope_of_scaled_i(1), RIGHT,
            slope_scale=lambda x: scaled_i(1)(x) / x,
            reason="the derivative is measured against i1e(x) / x"),
+    *[bessel(name, of_k(n, scaled), slope_of_k(n, scaled), RIGHT)
+      for name, n, scaled in (("k0", 0, 0), ("k1", 1, 0), ("k0e", 0, 1), ("k1e", 1, 1))],
     unary("sinc", mp.sincpi, slope_of_sinc, mixed(between(-5, 5), logarithmic(1e-3, 50)),
           slope_scale=lambda x: 1 / max(1, abs(x)),
           reason="the derivative is measured against 1 / max(1, abs(x))"),

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset
+from pullback.data.dataset import Dataset, host_vector
 from pullback.data.iterables import IterableDataset
 from pullback.data.making import EndOfStream, IndexedBatches, Maker, StreamBatches
 from pullback.data.order import BatchPlan, Key
 from pullback.data.worker import WorkerJob, WorkerTask
 from pullback.data.worker_pool import WorkerPool
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import integer, shown
 from pullback.lazy.settings import current
 
+_LOAD = "DataLoader.load_state_dict"
 _AHEAD = 2  # tasks that a worker has at a time, so that it never waits for the loader
 Stopped = Callable[[], bool]  # whether nobody waits for batches any more
 Collate = Callable[[list[Any]], Any]
@@ -109,9 +111,7 @@ class IndexedSource(BatchSource):
 
     def load(self, state: Mapping[str, Any]) -> None:
         plan = self._plan
-        for name, here in (("batch_size", plan.size), ("length", plan.length)):
-            if name in state and int(state[name]) != here:
-                raise _other_state(name, int(state[name]), here)
+        _compare_state(state, batch_size=plan.size, length=plan.length)
         saved = state.get("key")
         if (saved is None) != (plan.key is None):
             raise _other_state("shuffle", saved is not None, plan.key is not None)
@@ -156,21 +156,25 @@ class StreamSource(BatchSource):
         return {"batch_size": self._size or 0, "workers": self._count}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        for name, here in (("batch_size", self._size or 0), ("workers", self._count)):
-            if name in state and int(state[name]) != here:
-                raise _other_state(name, int(state[name]), here)
+        _compare_state(state, batch_size=self._size or 0, workers=self._count)
 
 
 def _is_batch(made: Any) -> bool:
     return not isinstance(made, EndOfStream)
 
 
+def _compare_state(state: Mapping[str, Any], **here: int) -> None:
+    """Raise unless the numbers of a state are those of this loader."""
+    for name, number in here.items():
+        if name in state and (saved := integer(_LOAD, state[name], name)) != number:
+            raise _other_state(name, saved, number)
+
+
 def _saved_key(saved: Any) -> Key:
-    key = np.array([int(word) for word in saved], np.uint32)
-    if key.shape != (2,):
-        message = f"the key of a state must be two integers, got {saved!r}"
-        raise ArgumentError(message, op="DataLoader.load_state_dict")
-    return key
+    words = host_vector(_LOAD, saved, "key")
+    if len(words) != 2 or words.dtype.kind not in "iu" or not (words >= 0).all():
+        raise ArgumentError(f"key must be two integers, got {shown(saved)}", op=_LOAD)
+    return words.astype(np.uint32)
 
 
 def _other_state(name: str, saved: Any, here: Any) -> ArgumentError:
@@ -178,4 +182,4 @@ def _other_state(name: str, saved: Any, here: Any) -> ArgumentError:
         f"the state was saved with {name}={saved}, and this loader has {name}={here}: positions "
         "would mean other examples"
     )
-    return ArgumentError(message, op="DataLoader.load_state_dict")
+    return ArgumentError(message, op=_LOAD)

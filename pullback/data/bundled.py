@@ -58,7 +58,7 @@ def text(name: str = "alice") -> str:
     >>> len(pb.data.text()), len(set(pb.data.text()))
     (148410, 70)
     """
-    if name != "alice":
+    if not isinstance(name, str) or name != "alice":
         raise ArgumentError(f"the only text is 'alice', got {name!r}", op="data.text")
     return gzip.decompress((_FILES / "alice.txt.gz").read_bytes()).decode("ascii")
 

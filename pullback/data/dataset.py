@@ -10,14 +10,16 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from pullback.data.stacking import collate
+from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.arguments import flag, function, integer, shown
+from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 
 Indices: TypeAlias = slice | Sequence[SupportsIndex] | np.ndarray | Tensor
 
 
+@public_methods
 class Dataset(ABC):
     """A collection of examples with a length, read by index.
 
@@ -84,10 +86,10 @@ def subset_positions(indices: Indices, length: int) -> np.ndarray:
     """Return the positions that a slice, integers or a mask select."""
     if isinstance(indices, slice):
         return np.arange(length)[indices]
-    found = np.asarray(indices.numpy() if isinstance(indices, Tensor) else indices)
-    if found.size == 0 and found.ndim == 1 and found.dtype.kind == "f":
+    found = host_vector("Dataset.subset", indices, "indices")
+    if found.size == 0 and found.dtype.kind == "f":
         return np.arange(0)  # an empty list
-    if found.ndim != 1 or found.dtype.kind not in "biu":
+    if found.dtype.kind not in "biu":
         message = f"indices must be a slice, integers or a mask, got {shown(indices)}"
         raise ArgumentError(message, op="Dataset.subset")
     if found.dtype == bool:
@@ -101,6 +103,17 @@ def subset_positions(indices: Indices, length: int) -> np.ndarray:
     return found.astype(np.int64) % max(length, 1)
 
 
+def host_vector(op: str, values: Any, what: str) -> np.ndarray:
+    """Return a sequence, an array or a tensor of rank 1 as an array."""
+    try:
+        found = np.asarray(values.numpy() if isinstance(values, Tensor) else values)
+    except ValueError:  # nested lists of different lengths
+        found = np.asarray(None)
+    if found.ndim != 1:
+        raise ArgumentError(f"{what} must be a vector or a sequence, got {shown(values)}", op=op)
+    return found
+
+
 def batch_size_argument(op: str, size: int, what: str = "size") -> int:
     """Return a number of examples, at least 1."""
     found = integer(op, size, what)
@@ -109,6 +122,7 @@ def batch_size_argument(op: str, size: int, what: str = "size") -> int:
     return found
 
 
+@public_methods
 class SequenceDataset(Dataset):
     """The elements of a list, or of anything else with a length and an index."""
 
@@ -122,6 +136,7 @@ class SequenceDataset(Dataset):
         return self._items[position(index, len(self))]
 
 
+@public_methods
 class MappedDataset(Dataset):
     """A function of each example."""
 
@@ -135,6 +150,7 @@ class MappedDataset(Dataset):
         return self._f(self._base[index])
 
 
+@public_methods
 class SubsetDataset(Dataset):
     """Some examples of a dataset, in any order."""
 
@@ -177,6 +193,7 @@ class FilteredDataset(SubsetDataset):
         return {"_base": self._base, "_f": None, "_found": self._positions}
 
 
+@public_methods
 class BatchedDataset(Dataset):
     """Batches of consecutive examples."""
 
@@ -193,6 +210,7 @@ class BatchedDataset(Dataset):
         return self._base.take(np.arange(start, min(start + self._size, len(self._base))))
 
 
+@public_methods
 class ConcatDataset(Dataset):
     """The examples of several datasets, one after the other."""
 
@@ -209,6 +227,7 @@ class ConcatDataset(Dataset):
         return self._parts[part][found - (self._ends[part - 1] if part else 0)]
 
 
+@public_methods
 class ZippedDataset(Dataset):
     """Tuples of the examples of several datasets at the same index."""
 

@@ -12,7 +12,7 @@ from pullback.data.dataset import Dataset, position
 from pullback.data.npy_files import refused_file
 from pullback.errors import ArgumentError, DamagedFile, MissingFile
 from pullback.functions.arguments import per_dimension
-from pullback.graph.arguments import path_text
+from pullback.graph.arguments import path_text, text
 from pullback.graph.boundary import public_methods
 
 if TYPE_CHECKING:
@@ -27,13 +27,20 @@ def read_image(path: StrPath, mode: str = "RGB", size: tuple[int, int] | None = 
 
     `mode` is "RGB", "RGBA", or "L" for grey, which has one channel. With `size`, (height, width),
     the image is scaled. Needs Pillow: `pip install pullback[images]`.
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> path = os.path.join(tempfile.mkdtemp(), "red.png")
+    >>> Image.new("RGB", (4, 3), "red").save(path)
+    >>> pb.data.read_image(path)[0, 0].tolist(), pb.data.read_image(path, "L").shape
+    ([255, 0, 0], (3, 4, 1))
     """
     return _decoded("data.read_image", path, mode, size)
 
 
 def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) -> np.ndarray:
     path_text(op, path, "path")
-    if mode not in _MODES:
+    if text(op, mode, "mode") not in _MODES:
         raise ArgumentError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}", op=op)
     pillow = _pillow(op)
     try:
@@ -45,6 +52,8 @@ def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) ->
         raise refused_file(op, path, "an image", error) from None
     if size is not None:
         height, width = per_dimension(op, size, 2, "size")
+        if min(height, width) < 1:
+            raise ArgumentError(f"size must be positive, got {(height, width)}", op=op)
         found = found.resize((width, height), pillow.Resampling.BILINEAR)
     array = np.array(found, np.uint8)
     return array[:, :, None] if mode == "L" else array
@@ -66,6 +75,16 @@ class ImageFolder(Dataset):
 
     Classes are the names of the folders in alphabetical order, and labels count them. Files are
     found in all depths, by the endings of their names. `mode` and `size` are those of `read_image`.
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("cats", "dogs"):
+    ...     os.mkdir(os.path.join(folder, name))
+    ...     Image.new("RGB", (4, 3)).save(os.path.join(folder, name, "1.png"))
+    >>> pets = pb.data.ImageFolder(folder, size=(8, 8))
+    >>> pets.classes, len(pets), pets[1][0].shape, pets[1][1]
+    (('cats', 'dogs'), 2, (8, 8, 3), 1)
     """
 
     def __init__(

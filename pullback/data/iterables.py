@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from pullback.data.collating import collate
 from pullback.data.dataset import batch_size_argument
 from pullback.data.order import Key, folded_key, key_argument, random_words
-from pullback.data.stacking import collate
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import flag, function, shown
+from pullback.graph.boundary import public_methods
 from pullback.typing import ArrayLike
 
 _WORDS = 4096  # random words that are drawn at a time
 
 
+@public_methods
 class IterableDataset:
     """Examples that are read in order; how many there are need not be known.
 
@@ -33,21 +35,17 @@ class IterableDataset:
     """
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]] | None = None) -> None:
-        if source is not None and not callable(source):
-            if not isinstance(source, Iterable):
-                message = f"source must be an iterable or a function, got {shown(source)}"
-                raise ArgumentError(message, op="IterableDataset")
-            if iter(source) is source:
-                message = f"source can be read only once, got {shown(source)}"
-                hint = "Pass the function that returns the iterator, without calling it."
-                raise ArgumentError(message, op="IterableDataset", hint=hint)
+        if source is not None and not callable(source) and _examples_of(source) is source:
+            message = f"source can be read only once, got {shown(source)}"
+            hint = "Pass the function that returns the iterator, without calling it."
+            raise ArgumentError(message, op="IterableDataset", hint=hint)
         self._source = source
 
     def __iter__(self) -> Iterator[Any]:
         if self._source is None:
             message = f"{type(self).__name__} must define __iter__, or be given a source"
             raise ArgumentError(message, op="IterableDataset")
-        return iter(self._source() if callable(self._source) else self._source)
+        return _examples_of(self._source() if callable(self._source) else self._source)
 
     def iterate(self, epoch: int = 0, shard: tuple[int, int] = (0, 1)) -> Iterator[Any]:
         """Return the examples of an epoch that belong to part `shard[0]` of `shard[1]`."""
@@ -77,6 +75,14 @@ class IterableDataset:
         size = batch_size_argument("IterableDataset.shuffle", buffer_size, "buffer_size")
         words = key_argument("IterableDataset.shuffle", key)
         return IterableStage(self, ShuffleStage(size, words))
+
+
+def _examples_of(source: Any) -> Iterator[Any]:
+    try:
+        return iter(source)
+    except TypeError:
+        message = f"source must be an iterable, or a function that returns one, got {shown(source)}"
+        raise ArgumentError(message, op="IterableDataset") from None
 
 
 Stage = Callable[[Iterator[Any], int, tuple[int, int]], Iterator[Any]]

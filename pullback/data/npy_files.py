@@ -28,6 +28,7 @@ def read_npy(path: str | os.PathLike[str], mmap: bool = False) -> np.ndarray:
     >>> pb.data.read_npy(path)
     array([0, 1, 2])
     """
+    path_text("data.read_npy", path, "path")  # also if it is a tensor
     if mmap:
         return mapped_npy(path, "data.read_npy")
     return _load_npy("data.read_npy", path, None)
@@ -45,6 +46,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     {'x': array([0, 1, 2]), 'y': array([ True, False])}
     """
     op = "data.read_npz"
+    path_text(op, path, "path")
     try:
         with open(path, "rb") as file:
             found = np.load(file, allow_pickle=False)

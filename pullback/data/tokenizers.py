@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset, batch_size_argument, position
+from pullback.data.dataset import Dataset, batch_size_argument, host_vector, position
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.arguments import shown, text
+from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.boundary import public_methods
-from pullback.lazy.tensor import Tensor
 
 
 @public_methods
@@ -68,7 +67,8 @@ class ByteTokenizer:
     """
 
     def __init__(self, merges: Iterable[tuple[int, int]] = ()) -> None:
-        self.merges = [(int(a), int(b)) for a, b in merges]
+        given = merges.tolist() if isinstance(merges, np.ndarray) else merges
+        self.merges = [_merge(pair) for pair in sequence("ByteTokenizer", given, "merges")]
         self._ranks = {pair: i for i, pair in enumerate(self.merges)}
         self._bytes = [bytes([i]) for i in range(256)]
         for i, (a, b) in enumerate(self.merges):
@@ -123,6 +123,13 @@ class ByteTokenizer:
         return b"".join(self._bytes[i] for i in numbers).decode("utf-8", errors="replace")
 
 
+def _merge(pair: Any) -> tuple[int, int]:
+    numbers = _token_list("ByteTokenizer", pair, 2**31)
+    if len(numbers) != 2:
+        raise ArgumentError(f"merges must be pairs of tokens, got {pair!r}", op="ByteTokenizer")
+    return numbers[0], numbers[1]
+
+
 class PairCounts:
     """How often each pair of neighbouring tokens occurs in a text, while pairs are joined."""
 
@@ -175,9 +182,9 @@ def _joined(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[i
 
 
 def _token_list(op: str, tokens: Any, count: int) -> list[int]:
-    array = np.asarray(tokens.numpy() if isinstance(tokens, Tensor) else tokens)
-    if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise ArgumentError(f"tokens must be a sequence of integers, got {shown(tokens)}", op=op)
+    array = host_vector(op, tokens, "tokens")
+    if array.size and array.dtype.kind not in "iu":
+        raise ArgumentError(f"tokens must be integers, got {shown(tokens)}", op=op)
     for bad in array[(array < 0) | (array >= count)][:1]:
         raise IndexOutOfRange(f"token {bad} is not one of the {count} tokens", op=op)
     return array.astype(np.int64).tolist()
@@ -198,13 +205,13 @@ class TokenWindows(Dataset):
 
     def __init__(self, tokens: Any, length: int, stride: int | None = None) -> None:
         op = "TokenWindows"
-        self._tokens = np.asarray(tokens.numpy() if isinstance(tokens, Tensor) else tokens)
+        self._tokens = host_vector(op, tokens, "tokens")
         self._length = batch_size_argument(op, length, "length")
         self._stride = self._length if stride is None else batch_size_argument(op, stride, "stride")
-        if self._tokens.ndim != 1 or len(self._tokens) <= self._length:
+        if len(self._tokens) <= self._length:
             message = (
-                f"tokens must be a vector of more than {self._length}, the length of a window, got "
-                f"shape {list(self._tokens.shape)}"
+                f"there must be more than {self._length} tokens, the length of a window, got "
+                f"{len(self._tokens)}"
             )
             raise ArgumentError(message, op=op)
 

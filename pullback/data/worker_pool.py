@@ -25,7 +25,7 @@ from pullback.data.worker import (
     run_worker,
 )
 from pullback.engines.fork import DATA_WORKER
-from pullback.errors import ArgumentError, WorkerError, WorkerLost
+from pullback.errors import ArgumentError, EngineError, WorkerError, WorkerLost
 
 _OP = "DataLoader"
 _POLL = 0.1  # seconds between looks at whether the loop was left
@@ -44,11 +44,19 @@ class WorkerPool:
         if is_starting():
             message = "worker processes must not be started while the main module is imported"
             raise ArgumentError(message, op=_OP, hint=_GUARD)
+        if multiprocessing.current_process().daemon:
+            message = "a daemonic process, such as a worker, cannot start worker processes"
+            raise ArgumentError(message, op=_OP, hint="Use workers=0 there.")
         self._workers: list[PoolWorker] = []
         self.close = weakref.finalize(self, _end_workers, self._workers, os.getpid())
         self._serial = 0
-        for number in range(count):
-            self._workers.append(PoolWorker(number, payload))
+        try:
+            for number in range(count):
+                self._workers.append(PoolWorker(number, payload))
+        except OSError as error:
+            self.close()
+            message = f"worker process {number} cannot be started: {error.strerror}"
+            raise EngineError(message, op=_OP) from None
 
     @property
     def is_broken(self) -> bool:

@@ -188,9 +188,11 @@ def publish(module: str) -> None:
 
 def publish_function(names: dict[str, Any], name: str) -> Any:
     """Replace a function in a module's namespace by its boundary."""
-    made = public(names[name])
-    if made is not names[name]:
-        made.__module__, made.__qualname__ = names["__name__"], name  # where pickle finds it
+    given = names[name]
+    made = public(given)
+    if made is not given:
+        if made.__module__ == given.__module__:  # else another module published it before
+            made.__module__, made.__qualname__ = names["__name__"], name  # where pickle finds it
         names[name] = made
     return made
 

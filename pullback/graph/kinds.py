@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pullback.graph.node import Node
+    from pullback.graph.types import Type
     from pullback.sharding.mesh import DeviceMesh
 
 
@@ -66,6 +67,10 @@ class PerElement:
 
 class SumOfProducts:
     """A matrix product or convolution: the expensive ops, whose results checkpoints may keep."""
+
+    def products(self, xs: Sequence[Type]) -> int | None:
+        """How many products it adds up; `None`: as many as the ops that it is written as."""
+        return None
 
 
 class SparseCotangents:

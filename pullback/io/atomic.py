@@ -67,7 +67,8 @@ def replacing(path: str, op: str = "save") -> Iterator[BinaryIO]:
         temporary = os.path.join(folder, f"{prefix}{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
         try:
             with open(temporary, "xb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                with contextlib.suppress(OSError):  # not every file system has locks
+                    fcntl.flock(file, fcntl.LOCK_EX)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -84,6 +85,9 @@ def sync_folder(folder: str) -> None:
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system without folders' sync
+            raise
     finally:
         os.close(opened)
 

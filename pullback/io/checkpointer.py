@@ -20,7 +20,7 @@ from pullback.io.checkpoint_folder import CheckpointFolder
 from pullback.io.loading import load
 from pullback.io.saving import write_snapshot
 from pullback.io.several_processes import SharedSave, finish_together
-from pullback.io.snapshot import Snapshot, take_snapshot
+from pullback.io.snapshot import TreeSnapshot, take_snapshot
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ class Checkpointer:
         self._writer.start(step, work)
         return True
 
-    def _work(self, path: str, snapshot: Snapshot, info: dict[str, Any]) -> Callable[[], None]:
+    def _work(self, path: str, snapshot: TreeSnapshot, info: dict[str, Any]) -> Callable[[], None]:
         """Return what the thread does."""
         if current_processes().count == 1:
             return lambda: write_snapshot(path, snapshot, info)

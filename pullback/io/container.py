@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from pullback.errors import DamagedFile, OutOfMemory
+from pullback.errors import ArgumentError, DamagedFile, OutOfMemory
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType
 from pullback.io.atomic import file_errors
@@ -34,7 +34,7 @@ BY_CODE = {
 CODES = {d: code for code, d in BY_CODE.items()}
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """A tensor as the header describes it: its place counts from the end of the header."""
 
     code: str
@@ -43,21 +43,21 @@ class Entry(NamedTuple):
     stop: int
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """Where the arrays of a file will be, in order."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, TensorEntry]
 
     @staticmethod
-    def of(arrays: Mapping[str, np.ndarray]) -> Layout:
+    def of(arrays: Mapping[str, np.ndarray]) -> FileLayout:
         """Place wide elements first, so that all are aligned, and otherwise sort by name."""
         entries, end = {}, 0
         for name in sorted(arrays, key=lambda n: (-arrays[n].dtype.itemsize, n)):
             array = arrays[name]
             code = CODES[dtypes.dtype(array.dtype)]
-            entries[name] = Entry(code, array.shape, end, end + array.nbytes)
+            entries[name] = TensorEntry(code, array.shape, end, end + array.nbytes)
             end += array.nbytes
-        return Layout(entries)
+        return FileLayout(entries)
 
     def write(self, file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: str) -> None:
         """Write the file; `metadata` is pullback's own entry in the header."""
@@ -67,13 +67,16 @@ class Layout(NamedTuple):
         text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
         text += b" " * (-len(text) % 8)
         if len(text) > LONGEST_HEADER:
-            raise DamagedFile(f"a header of {len(text)} bytes is too long for the format")
+            what = (
+                f"{len(arrays)} tensors need a header of {len(text)} bytes, too long for the format"
+            )
+            raise ArgumentError(f"save: {what}", hint="Join small tensors, or use several files.")
         file.write(len(text).to_bytes(8, "little") + text)
         for name in self.entries:
-            file.write(bytes_of(arrays[name]))
+            file.write(array_bytes(arrays[name]))
 
 
-def bytes_of(array: np.ndarray) -> memoryview:
+def array_bytes(array: np.ndarray) -> memoryview:
     """Return the elements of an array in row-major order as bytes."""
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
@@ -141,7 +144,7 @@ class Container:
             found += more
         return found
 
-    def _entry(self, name: str, item: Any) -> Entry:
+    def _entry(self, name: str, item: Any) -> TensorEntry:
         """Return a tensor of the header, whose fields have the right kinds and agree."""
         what = f"the header is wrong about the tensor {name!r}"
         self._demand(isinstance(item, dict), what)
@@ -154,7 +157,7 @@ class Container:
             self._demand(
                 needed == held, f"{what}: {kind}{shape} needs {needed} bytes, and it has {held}"
             )
-        return Entry(code, tuple(shape), *place)
+        return TensorEntry(code, tuple(shape), *place)
 
     def _check_places(self, size: int) -> None:
         """Refuse tensors that overlap, leave gaps or are beyond the end of the file."""
@@ -184,7 +187,7 @@ class Container:
             raise OutOfMemory(f"load: {what}") from None
         with file_errors("load", self.path):
             self._file.seek(self._origin + entry.start)
-            rest = bytes_of(array)
+            rest = array_bytes(array)
             while rest:
                 count = self._file.readinto(rest)  # type: ignore[attr-defined]
                 self._demand(count > 0, f"it is truncated in the tensor {name!r}")

@@ -76,7 +76,9 @@ class LikeTree:
             return Constant(self.load(data, like.value, path), like.state)
         if is_leaf(like):
             if isinstance(data, list):
-                raise mismatch(path, f"a node with {_few(children_in_data(data))}", _shown(like))
+                raise mismatch(
+                    path, f"a node with {_few(children_in_data(data))}", _shown_leaf(like)
+                )
             saved = PlainValue(None) if data is None else self._file.leaves[data]
             key = (-1 if data is None else data, id(like))
             if key not in self._made:
@@ -98,7 +100,7 @@ def value_like(saved: SavedLeaf, like: Any, path: LeafPath) -> Any:
     if isinstance(saved, SavedTensor):
         wanted = type_of(like)
         if wanted is None:
-            raise mismatch(path, describe(saved), _shown(like))
+            raise mismatch(path, describe(saved), _shown_leaf(like))
         if wanted.plain is not saved.type:
             raise mismatch(path, saved.type, wanted)
         if isinstance(like, (np.ndarray, np.generic)):
@@ -106,7 +108,7 @@ def value_like(saved: SavedLeaf, like: Any, path: LeafPath) -> Any:
             return array if isinstance(like, np.ndarray) else array[()]
         return with_gradient_of(read_tensor(saved, wanted.sharding), like)
     if type_of(like) is not None:
-        raise mismatch(path, describe(saved), _shown(like))
+        raise mismatch(path, describe(saved), _shown_leaf(like))
     return saved.value
 
 
@@ -129,10 +131,10 @@ def type_of(like: Any) -> Type | None:
 
 
 def describe(saved: SavedLeaf) -> str:
-    return _shown(saved.value) if isinstance(saved, PlainValue) else str(saved.type)
+    return _shown_leaf(saved.value) if isinstance(saved, PlainValue) else str(saved.type)
 
 
-def _shown(like: Any) -> str:
+def _shown_leaf(like: Any) -> str:
     wanted = type_of(like)
     if wanted is not None:
         return str(wanted)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.io.container import Container, Entry, Layout, bytes_of
+from pullback.io.container import Container, FileLayout, TensorEntry, array_bytes
 
 VERSION = 1
 KEY = "pullback"
@@ -21,17 +21,19 @@ KEY = "pullback"
 
 def checksum_of(array: np.ndarray) -> str:
     """Return the SHA-256 of the elements of an array."""
-    return hashlib.sha256(bytes_of(array)).hexdigest()
+    return hashlib.sha256(array_bytes(array)).hexdigest()
 
 
-def manifest_text(body: dict[str, Any], layout: Layout, arrays: Mapping[str, np.ndarray]) -> str:
+def manifest_text(
+    body: dict[str, Any], layout: FileLayout, arrays: Mapping[str, np.ndarray]
+) -> str:
     """Return the manifest of a file with these arrays."""
     body = {**body, "sha256": {name: checksum_of(arrays[name]) for name in layout.entries}}
     checksum = _header_checksum(body, layout.entries)
     return json.dumps({"version": VERSION, "checksum": checksum, **body}, separators=(",", ":"))
 
 
-def _header_checksum(body: dict[str, Any], entries: Mapping[str, Entry]) -> str:
+def _header_checksum(body: dict[str, Any], entries: Mapping[str, TensorEntry]) -> str:
     places = sorted([[name, *entry] for name, entry in entries.items()])
     return hashlib.sha256(json.dumps([body, places], sort_keys=True).encode()).hexdigest()
 

@@ -25,7 +25,7 @@ from pullback.io.snapshot import ARRAY, SCALAR, TENSOR, VALUE
 _INDEX_SIZE = 100_000_000  # the longest index of a model in several files
 
 
-class Piece(NamedTuple):
+class StoredPiece(NamedTuple):
     """A tensor of a file that is a saved tensor or one of its shards."""
 
     file: Container
@@ -45,7 +45,7 @@ class SavedTensor(NamedTuple):
 
     dtype: DType
     shape: tuple[int, ...]
-    pieces: list[Piece]
+    pieces: list[StoredPiece]
     kind: str = TENSOR
 
     @property
@@ -115,7 +115,7 @@ class SavedFile:
 
     def by_name(self) -> dict[str, SavedLeaf]:
         """Return the leaves by their names, such as `layers.0.w`."""
-        return {path.dotted: self.leaves[k] for k, path in self.paths.items()}
+        return {path.dotted: self.leaves[k] for k, paths in self.paths.items() for path in paths}
 
 
 class ForeignFile(SavedFile):
@@ -124,15 +124,15 @@ class ForeignFile(SavedFile):
     def __init__(self, name: str, files: list[Container]) -> None:
         pieces = {n: _foreign_tensor(file, n) for file in files for n in file.entries}
         if len(pieces) != sum(len(file.entries) for file in files):
-            raise ValueError("a tensor is in two files")
+            raise DamagedFile(f"load: {name} cannot be read: two of its files have the same tensor")
         self.name, self.leaves, self.info = name, list(pieces.values()), {}
         self.tree = ["dict", [[n, k] for k, n in enumerate(pieces)]]
-        self.paths = {k: LeafPath(f"[{n!r}]", n) for k, n in enumerate(pieces)}
+        self.paths = {k: [LeafPath(f"[{n!r}]", n)] for k, n in enumerate(pieces)}
 
 
 def _foreign_tensor(file: Container, name: str) -> SavedTensor:
     entry = file.entries[name]
-    piece = Piece(file, name, whole_box(entry.shape), None)
+    piece = StoredPiece(file, name, whole_box(entry.shape), None)
     return SavedTensor(file.dtype(name), entry.shape, [piece])
 
 
@@ -144,7 +144,7 @@ def opened_file(path: str | os.PathLike) -> Iterator[SavedFile]:
         name = os.path.basename(path)
         try:
             found = _read_saved_file(path, stack)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             if isinstance(error, DamagedFile):
                 raise
             raise DamagedFile(f"load: {name} is damaged: its manifest is invalid") from None
@@ -154,7 +154,7 @@ def opened_file(path: str | os.PathLike) -> Iterator[SavedFile]:
 
 
 def _read_saved_file(path: str, stack: ExitStack) -> SavedFile:
-    if path.endswith(".json"):
+    if path.endswith("index.json"):
         return _model_in_several_files(path, stack)
     file = stack.enter_context(opened_container(path))
     body = read_manifest(file)
@@ -162,7 +162,7 @@ def _read_saved_file(path: str, stack: ExitStack) -> SavedFile:
         return ForeignFile(file.name, [file])
     if "tree" not in body:
         raise file.refused("it is one of several files; load the one without a number")
-    files = [(file, body), *_parts(file, body, stack)]
+    files = [(file, body), *_part_files(file, body, stack)]
     leaves = [_saved_leaf(row, body.get("shards", {}), files) for row in body["leaves"]]
     return SavedFile(file.name, body["tree"], leaves, body.get("info", {}))
 
@@ -170,7 +170,7 @@ def _read_saved_file(path: str, stack: ExitStack) -> SavedFile:
 Files = list[tuple[Container, dict[str, Any]]]  # with their manifests
 
 
-def _parts(file: Container, body: dict[str, Any], stack: ExitStack) -> Files:
+def _part_files(file: Container, body: dict[str, Any], stack: ExitStack) -> Files:
     """Open the files of the processes, which are beside the one with the manifest."""
     made = []
     for name, checksum in body.get("files", []):
@@ -200,7 +200,7 @@ def _saved_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> SavedLe
     for k, stored, box in found:
         file, manifest = files[k]
         pieces.append(
-            Piece(file, stored, tuple([(a, b) for a, b in box]), manifest["sha256"][stored])
+            StoredPiece(file, stored, tuple([(a, b) for a, b in box]), manifest["sha256"][stored])
         )
     return SavedTensor(dtype_of(dtype), tuple(shape), pieces, kind).check()
 

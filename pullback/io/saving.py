@@ -8,10 +8,10 @@ from typing import Any
 from pullback.engines.processes import current_processes
 from pullback.graph.arguments import validated
 from pullback.io.atomic import replacing
-from pullback.io.container import Layout
+from pullback.io.container import FileLayout
 from pullback.io.manifest import manifest_text
 from pullback.io.several_processes import SharedSave, finish_together
-from pullback.io.snapshot import Snapshot, take_snapshot
+from pullback.io.snapshot import TreeSnapshot, take_snapshot
 
 
 @validated
@@ -38,9 +38,9 @@ def save(path: str | os.PathLike, tree: Any) -> None:
     finish_together("save", name, shared.write, shared)
 
 
-def write_snapshot(path: str, snapshot: Snapshot, info: dict[str, Any] | None = None) -> None:
+def write_snapshot(path: str, snapshot: TreeSnapshot, info: dict[str, Any] | None = None) -> None:
     """Write a snapshot of a single process; `info` are plain values for the manifest."""
-    layout = Layout.of(snapshot.arrays)
+    layout = FileLayout.of(snapshot.arrays)
     body = {"tree": snapshot.tree, "leaves": snapshot.leaves, "info": info or {}}
     text = manifest_text(body, layout, snapshot.arrays)
     with replacing(path) as file:

@@ -21,9 +21,9 @@ from pullback.distributed.membership import compare_members, exchange
 from pullback.engines.processes import current_processes, show
 from pullback.errors import FileError, PullbackError
 from pullback.io.atomic import replacing
-from pullback.io.container import Layout, opened_container
+from pullback.io.container import FileLayout, opened_container
 from pullback.io.manifest import manifest_text, read_manifest
-from pullback.io.snapshot import Snapshot
+from pullback.io.snapshot import TreeSnapshot
 
 _POLL = 0.01  # seconds
 PATIENCE = 600.0  # seconds that process 0 waits for the files of the others
@@ -35,13 +35,13 @@ class SharedSave:
     """One save by several processes, which each of them takes part in."""
 
     path: str
-    snapshot: Snapshot
+    snapshot: TreeSnapshot
     info: dict[str, Any]
     token: str  # distinguishes the files of this save from those of all others
     abandoned: Event
 
     @staticmethod
-    def begin(path: str, snapshot: Snapshot, info: dict[str, Any]) -> SharedSave:
+    def begin(path: str, snapshot: TreeSnapshot, info: dict[str, Any]) -> SharedSave:
         """Agree with the other processes on what is saved, and under which names."""
         name = os.path.basename(path)
         described = [name, snapshot.tree, snapshot.leaves, snapshot.shards, info]
@@ -58,7 +58,7 @@ class SharedSave:
     def write(self) -> None:
         """Write the file of this process; process 0 then waits for all, and ends the save."""
         group, arrays = current_processes(), self.snapshot.arrays
-        layout = Layout.of(arrays)
+        layout = FileLayout.of(arrays)
         try:
             text = manifest_text({"part": group.index}, layout, arrays)
             with replacing(self.part(group.index)) as file:
@@ -93,7 +93,7 @@ class SharedSave:
             "tree": self.snapshot.tree, "leaves": self.snapshot.leaves, "info": self.info,
             "files": files, "shards": shards,
         }  # fmt: skip
-        layout = Layout.of({})
+        layout = FileLayout.of({})
         with replacing(self.path) as file:
             layout.write(file, {}, manifest_text(body, layout, {}))
         remove_parts(self.path, {name for name, _ in files})

@@ -13,7 +13,7 @@ import numpy as np
 from pullback import tree
 from pullback.compiled.serialize import described_tree, value_to_data
 from pullback.engines.processes import current_processes
-from pullback.engines.registry import spans_processes
+from pullback.engines.registry import engine_for, spans_processes
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import asarray
 from pullback.graph.arguments import shown
@@ -29,7 +29,7 @@ TENSOR, ARRAY, SCALAR, VALUE = "tensor", "array", "scalar", "value"  # kinds of 
 
 
 @dataclass
-class Snapshot:
+class TreeSnapshot:
     """A tree to be saved; of a tensor that spans processes, only the shards of this one."""
 
     tree: Any  # the structure, as data
@@ -39,7 +39,7 @@ class Snapshot:
     shards: dict[str, list[tuple[int, str, Box]]] = field(default_factory=dict)
 
 
-def take_snapshot(op: str, value: Any, copy: bool = False) -> Snapshot:
+def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
     """Return what is to be saved of a tree; with `copy`, nothing may change it any more."""
     evaluate([x for x in tree.leaves(value) if isinstance(x, Tensor)])
     leaves: list[Any] = []
@@ -52,18 +52,18 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> Snapshot:
         return number
 
     try:
-        made = Snapshot(described_tree(value, leaf), [])
+        made = TreeSnapshot(described_tree(value, leaf), [])
     except RecursionError:
         raise ArgumentError(f"{op}: containers are nested too deeply") from None
-    paths: dict[int, LeafPath] = leaf_paths(made.tree)
+    paths = leaf_paths(made.tree)
     names = UniqueNames()
     for number, x in enumerate(leaves):
-        made.leaves.append(_saved_leaf(op, x, paths[number], names, made, copy))
+        made.leaves.append(_saved_leaf(op, x, paths[number][0], names, made, copy))
     return made
 
 
 def _saved_leaf(
-    op: str, x: Any, path: LeafPath, names: UniqueNames, made: Snapshot, copy: bool
+    op: str, x: Any, path: LeafPath, names: UniqueNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Return a leaf as data, and put its values into the snapshot."""
     if isinstance(x, (np.ndarray, np.generic)):
@@ -76,7 +76,7 @@ def _saved_leaf(
         kind, x = TENSOR, asarray(x)
         if x.sharding is not None and spans_processes(current(), x.sharding.mesh):
             return _saved_shards(x, names.unique(path.dotted), names, made, copy)
-        array = np.array(x.numpy()) if copy else x.numpy()
+        array = _undonated(x.numpy(), x) if copy else x.numpy()
     else:
         return [VALUE, _plain_leaf(op, x, path)]
     name = names.unique(path.dotted)
@@ -85,12 +85,20 @@ def _saved_leaf(
     return [kind, name, dtype(array.dtype).name, list(array.shape)]
 
 
-def _put_array(made: Snapshot, name: str, array: np.ndarray) -> None:
+def _undonated(array: np.ndarray, x: Tensor) -> np.ndarray:
+    """Return values of a tensor that stay if its buffer is donated: a CPU's memory is shared."""
+    on_host = isinstance(x._node.value, np.ndarray)
+    mesh = None if x.sharding is None else x.sharding.mesh
+    shared = not on_host and engine_for(current(), mesh).platform == "cpu"
+    return np.array(array) if shared else array
+
+
+def _put_array(made: TreeSnapshot, name: str, array: np.ndarray) -> None:
     made.arrays[name] = as_pairs(array) if array.dtype.kind == "c" else array
 
 
 def _saved_shards(
-    x: Tensor, name: str, names: UniqueNames, made: Snapshot, copy: bool
+    x: Tensor, name: str, names: UniqueNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Put the shards that this process writes into the snapshot."""
     turn = len(made.shards)
@@ -101,7 +109,7 @@ def _saved_shards(
         rows.append((process, stored, box))
         if process == me:
             data = held[position]
-            _put_array(made, stored, np.array(data) if copy else data)
+            _put_array(made, stored, _undonated(data, x) if copy else data)
     return [TENSOR, name, x.dtype.name, list(x.shape)]
 
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 _frozen: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
 
 
+def any_frozen() -> bool:
+    """Whether there is a tensor that the user froze."""
+    return len(_frozen) > 0
+
+
 def is_frozen(tensor: Tensor) -> bool:
     """Whether the user set `requires_grad` of a tensor to False."""
     return _frozen.get(id(tensor)) is tensor

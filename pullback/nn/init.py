@@ -51,10 +51,10 @@ def calculate_gain(nonlinearity: Nonlinearity, param: float | None = None) -> fl
     >>> pb.nn.init.calculate_gain("tanh")
     1.6666666666666667
     """
-    if nonlinearity == "leaky_relu":
+    if isinstance(nonlinearity, str) and nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         return math.sqrt(2 / (1 + slope**2))
-    if nonlinearity not in _GAINS:
+    if not isinstance(nonlinearity, str) or nonlinearity not in _GAINS:
         names = ", ".join([*_GAINS, "leaky_relu"])
         raise ArgumentError(f"nonlinearity must be one of {names}, got {shown(nonlinearity)}")
     return _GAINS[nonlinearity]
@@ -85,10 +85,10 @@ def fans(shape: Shape, in_axis: int | None = None, out_axis: int | None = None) 
 
 def _fan(shape: Shape, mode: str, in_axis: int | None, out_axis: int | None) -> float:
     inner, outer = fans(shape, in_axis, out_axis)
-    found = {"fan_in": inner, "fan_out": outer, "fan_avg": (inner + outer) / 2}.get(mode)
-    if found is None:
+    found = {"fan_in": inner, "fan_out": outer, "fan_avg": (inner + outer) / 2}
+    if not isinstance(mode, str) or mode not in found:
         raise ArgumentError(f'mode must be "fan_in", "fan_out" or "fan_avg", got {shown(mode)}')
-    return max(found, 1)
+    return max(found[mode], 1)
 
 
 @composed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pullback.errors import ArgumentError
 from pullback.graph.boundary import public_methods
@@ -18,9 +18,12 @@ from pullback.nn.module_walk import named_submodules, named_tensors
 from pullback.nn.state_dict import load_into, state_dict_of
 from pullback.typing import ArrayLike
 
-# Sees each call of a module while `summary` runs
-observer: ContextVar[Callable[[Module, tuple, Any], None] | None] = ContextVar(
-    "observer", default=None
+if TYPE_CHECKING:
+    from pullback.nn.summary import Summary
+
+# Runs each call of a module while `summary` does: gets the module, a function and its arguments
+observer: ContextVar[Callable[[Module, Callable[..., Any], tuple, dict[str, Any]], Any] | None] = (
+    ContextVar("observer", default=None)
 )
 
 
@@ -109,10 +112,9 @@ class Module:
         if forward is None:
             name = type(self).__name__
             raise ArgumentError(f"{name}: the class must define `forward`, which a call runs")
-        result = forward(*args, **kwargs)
         if (see := observer.get()) is not None:
-            see(self, args, result)
-        return result
+            return see(self, forward, args, kwargs)
+        return forward(*args, **kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
@@ -309,6 +311,27 @@ class Module:
         f64
         """
         return self.map_tensors(lambda x: converted_tensor(x, dtype, device))
+
+    def summary(self, *args: Any, **kwargs: Any) -> Summary:
+        """Return a table of the layers that a call with these arguments runs: the types of their
+        results, their parameters, and their arithmetic operations (flops).
+
+        Nothing is computed, and state does not change. Arguments are tensors or types. The
+        operations of a layer are its own, without those of layers in it.
+
+        >>> model = pb.nn.Sequential(pb.nn.Linear(784, 100), pb.relu, pb.nn.Linear(100, 10))
+        >>> print(model.summary(pb.Type((32, 784), pb.float32)))
+        layer     type         output        parameters       flops
+        ───────────────────────────────────────────────────────────
+        (model)   Sequential   f32[32,10]             0           0
+        0         Linear       f32[32,100]       78,500   5,020,800
+        1         Lambda       f32[32,100]            0       3,200
+        2         Linear       f32[32,10]         1,010      64,320
+        total                                    79,510   5,088,320
+        """
+        from pullback.nn.summary import summarize
+
+        return summarize(self, args, kwargs)
 
     def __repr__(self) -> str:
         return module_text.show_module(self)

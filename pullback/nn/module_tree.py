@@ -26,12 +26,15 @@ STATE = "_state"  # the names of attributes that are state
 FROZEN = "_frozen"  # the names of parameters that are frozen
 CHILDREN = "_children"  # of a rebuilt module: the names of its children, whatever they hold now
 
+_WITHOUT_TENSORS = frozenset({bool, int, float, str, type(None), frozenset})  # the usual ones
 _NO_NAMES: frozenset[str] = frozenset()
 
 
 def register_module(cls: type[Module]) -> None:
     """Enter a class of modules into the table of tree nodes."""
-    register_node(cls, split_module, _join_into_module(cls), attributes=True)
+    from pullback.nn.module_reader import module_reader
+
+    register_node(cls, split_module, _join_into_module(cls), attributes=True, reader=module_reader)
 
 
 def split_module(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
@@ -44,7 +47,7 @@ def split_module(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
     rest = {n: v for n, v in own.items() if n not in names and n != CHILDREN}
     if frozen:
         rest[FROZEN] = frozen
-    static = tuple([(n, _hashable(rest[n])) for n in sorted(rest)])
+    static = tuple([(n, hashable(rest[n])) for n in sorted(rest)])
     return children, (names, static), names
 
 
@@ -76,7 +79,7 @@ def child_names(x: Module) -> tuple[str, ...]:
 
 
 def frozen_names(x: Module, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names of the parameters that derivatives leave alone."""
+    """Return the names of the parameters that derivatives leave alone, and of NumPy arrays."""
     own = vars(x)
     found = [n for n in names if _is_frozen_value(own[n])]
     return own.get(FROZEN, _NO_NAMES) | frozenset(found)
@@ -85,6 +88,8 @@ def frozen_names(x: Module, names: tuple[str, ...]) -> frozenset[str]:
 def _is_frozen_value(value: Any) -> bool:
     if type(value) is Tensor:
         return is_frozen(value)
+    if type(value) is np.ndarray:
+        return True
     if isinstance(value, (list, tuple, dict)):
         found = tensors_directly_in(value)
         return bool(found) and all(map(is_frozen, found))
@@ -106,6 +111,8 @@ def holds_tensors(value: Any) -> bool:
     kind = type(value)
     if kind is Tensor or kind is np.ndarray:
         return True
+    if kind in _WITHOUT_TENSORS:
+        return False
     if isinstance(value, (list, tuple)):
         return any(map(holds_tensors, value))
     if isinstance(value, dict):
@@ -123,12 +130,12 @@ class _FrozenContainer(tuple):
     __slots__ = ()
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     """Return static data in a form that can be hashed."""
     if type(value) in (list, set):
-        return _FrozenContainer((type(value), tuple(map(_hashable, value))))
+        return _FrozenContainer((type(value), tuple(map(hashable, value))))
     if type(value) is dict:
-        return _FrozenContainer((dict, tuple([(k, _hashable(v)) for k, v in value.items()])))
+        return _FrozenContainer((dict, tuple([(k, hashable(v)) for k, v in value.items()])))
     return value
 
 

@@ -27,6 +27,7 @@ from pullback.optim.parameter_trees import (
     parameters_of,
     parts_like,
     renewed_leaf,
+    require_parameters,
     requires_leaves,
     slot_like,
 )
@@ -42,7 +43,6 @@ class OptimizerState(NamedTuple):
 
     step: Tensor | None  # number of steps taken, if the rule depends on it
     slots: dict[str, Any]  # each a tree with the structure of the parameters, or None in places
-    missed: dict[int, int] | None = None  # steps in which a leaf had no gradient, if they count
 
     def __repr__(self) -> str:
         """Show types, not values: there may be as many as parameters."""
@@ -54,6 +54,14 @@ class OptimizerState(NamedTuple):
     def _rows(self) -> list[tuple[str, Any]]:
         step = "none" if self.step is None else str(self.step)
         return [("step", step), *[(name, leaf_types(x)) for name, x in self.slots.items()]]
+
+
+class TrackedState(NamedTuple):
+    """The state of an object, whose parameters need not have a gradient in every step."""
+
+    step: Tensor | None
+    slots: dict[str, Any]
+    missed: dict[int, int]  # how many steps a parameter had no gradient in, by its position
 
 
 class StepValues(NamedTuple):
@@ -73,6 +81,7 @@ class OptimizerRule:
 
     def init(self, params: object) -> Any:
         """Return the state before the first step."""
+        require_parameters(params, type(self).__name__)
         return self.start(params)
 
     def update(self, grads: object, state: Any, params: Params) -> tuple[Params, Any]:
@@ -160,7 +169,7 @@ class UpdateRule(OptimizerRule):
     def start(self, params: object) -> OptimizerState:
         leaves, structure = tree.flatten(params)
         empty = dict.fromkeys(self.slots)
-        changed = zip(leaves, parameters_of(params, type(self).__name__), strict=True)
+        changed = zip(leaves, parameters_of(params), strict=True)
         rows = [self.initial_slots(p) if wanted else empty for p, wanted in changed]
         count = count_for(leaves) if self._needs_count else None
         return OptimizerState(count, _slot_trees(structure, self.slots, rows))
@@ -170,7 +179,9 @@ class UpdateRule(OptimizerRule):
         rate = self.learning_rate
         return self.counts or (callable(rate) and not isinstance(rate, Tensor))
 
-    def advance(self, grads: object, state: OptimizerState, params: Any) -> tuple[Any, Any]:
+    def advance(
+        self, grads: object, state: OptimizerState | TrackedState, params: Any
+    ) -> tuple[Any, Any]:
         leaves, structure = tree.flatten(params)
         gradients = gradients_like(structure, grads, leaves)
         columns = [parts_like(structure, s, "state") for s in state.slots.values()]
@@ -179,7 +190,7 @@ class UpdateRule(OptimizerRule):
         if count is None and self._needs_count:
             count = count_for(leaves)
         before, count = count, None if count is None else count + 1
-        missed = None if state.missed is None else dict(state.missed)
+        missed = dict(state.missed) if isinstance(state, TrackedState) else None
         values = _ValuesOfStep(self, before, count)
         decays = decayed_leaves(self.mask if self.weight_decay else None, params, len(leaves))
         for i, (p, g) in enumerate(zip(leaves, gradients, strict=True)):
@@ -189,7 +200,8 @@ class UpdateRule(OptimizerRule):
             elif missed is not None:
                 missed[i] = missed.get(i, 0) + 1
         slots = _slot_trees(structure, state.slots, rows)
-        return tree.unflatten(structure, leaves), OptimizerState(count, slots, missed)
+        new = OptimizerState(count, slots) if missed is None else TrackedState(count, slots, missed)
+        return tree.unflatten(structure, leaves), new
 
     def _changed(
         self, param: Tensor, g: Tensor, slots: Slots, values: _ValuesOfStep, late: int, decays: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,20 +48,24 @@ def is_parameter(leaf: Any, path: str = "") -> bool:
     raise ArgumentError(message, hint=register_hint(leaf))
 
 
-def parameters_of(params: object, rule: str = "optim") -> list[bool]:
-    """Return for each leaf of a tree whether it is a parameter; refuse a tree without any."""
+def parameters_of(params: object) -> list[bool]:
+    """Return for each leaf of a tree whether it is a parameter."""
     leaves = tree.leaves(params)
     if all(isinstance(x, Tensor) for x in leaves):
         found = [x.dtype.is_inexact for x in leaves]
     else:
         found = [is_parameter(x, path) for x, path in zip(leaves, tree.paths(params), strict=True)]
-    found = [f and not c for f, c in zip(found, constant_leaves(params), strict=True)]
-    if leaves and not any(found):
+    return [f and not c for f, c in zip(found, constant_leaves(params), strict=True)]
+
+
+def require_parameters(params: object, rule: str) -> None:
+    """Refuse a tree whose leaves no optimizer would change."""
+    found = parameters_of(params)
+    if found and not any(found):
         raise ArgumentError(
             f"{rule}: params must hold at least one float or complex tensor, got "
             f"{leaf_types(params)}"
         )
-    return found
 
 
 def parts_like(structure: Any, other: object, name: str) -> list[Any]:
@@ -72,12 +76,29 @@ def parts_like(structure: Any, other: object, name: str) -> list[Any]:
     try:
         parts = structure.flatten_up_to(other)
     except ValueError:
-        parts = None
+        parts = []
+        if not _add_parts(structure, found, iter(leaves), parts):
+            parts = None
     if parts is None or not all(p is None or tree.structure(p).is_leaf() for p in parts):
         wanted, got = tree.show(structure), tree.show(found)
         message = f"update: {name} must have the tree structure of params, {wanted}, got {got}"
         raise ArgumentError(message)
     return parts
+
+
+def _add_parts(wanted: Any, found: Any, leaves: Iterator[Any], parts: list[Any]) -> bool:
+    """Add the parts of a tree whose static data differ, such as a module's mode of training.
+
+    Return whether there are no other differences.
+    """
+    if wanted.type is None:
+        fits = found.type in (None, type(None))
+        parts.append(next(leaves) if fits and found.type is None else None)
+        return fits
+    if found.type is not wanted.type or found.entries() != wanted.entries():
+        return False
+    children = zip(wanted.children(), found.children(), strict=True)
+    return all(_add_parts(a, b, leaves, parts) for a, b in children)
 
 
 def gradients_like(structure: Any, grads: object, leaves: Sequence[Any]) -> list[Tensor | None]:
@@ -185,6 +206,9 @@ def renewed_leaf(old: Any, new: Any) -> Any:
 
 def select_tree(condition: Tensor, new: Any, old: Any) -> Any:
     """Return the tensors of `new` if a condition holds, else those of `old`."""
-    return tree.map(
-        lambda a, b: a if a is b or not isinstance(a, Tensor) else where(condition, a, b), new, old
-    )
+    leaves, structure = tree.flatten(new)
+    chosen = [
+        a if a is b or not isinstance(a, Tensor) else where(condition, a, b)
+        for a, b in zip(leaves, parts_like(structure, old, "state"), strict=True)
+    ]
+    return tree.unflatten(structure, chosen)

@@ -12,7 +12,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.arguments import shown
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerState
+from pullback.optim.base import OptimizerState, TrackedState
 from pullback.optim.partition import PartitionState
 from pullback.optim.wrappers import AverageState
 
@@ -22,12 +22,14 @@ def track_missed(state: Any) -> Any:
 
     Whether a step is taken at all may depend on values in other wrappers, which do without it.
     """
-    return _map_states(state, lambda s, _: s if s.step is None else s._replace(missed={}))
+    return _map_states(
+        state, lambda s, _: s if s.step is None else TrackedState(s.step, s.slots, {})
+    )
 
 
-def _map_states(state: Any, change: Callable[[OptimizerState, str], Any], prefix: str = "") -> Any:
+def _map_states(state: Any, change: Callable[[Any, str], Any], prefix: str = "") -> Any:
     """Replace the states of update rules in a state; `change` gets their names too."""
-    if isinstance(state, OptimizerState):
+    if isinstance(state, (OptimizerState, TrackedState)):
         return change(state, prefix)
     if isinstance(state, PartitionState):
         return PartitionState({
@@ -67,13 +69,13 @@ def loaded_state(state: Any, given: dict[str, Any]) -> Any:
     return tree.unflatten(structure, found)
 
 
-def _with_missed(state: OptimizerState, prefix: str, given: dict[str, Any]) -> OptimizerState:
-    if state.missed is None:
+def _with_missed(state: Any, prefix: str, given: dict[str, Any]) -> Any:
+    """Return the state with the counts of missed steps that a dict has."""
+    if not isinstance(state, TrackedState):
         return state
     start = f"{prefix}missed."
-    return state._replace(
-        missed={int(k.removeprefix(start)): 0 for k in given if k.startswith(start)}
-    )
+    positions = [int(name.removeprefix(start)) for name in given if name.startswith(start)]
+    return state._replace(missed=dict.fromkeys(positions, 0))
 
 
 def _loaded_leaf(name: str, old: Any, value: Any) -> Any:

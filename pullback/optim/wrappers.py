@@ -18,6 +18,7 @@ from pullback.optim.parameter_trees import (
     count_for,
     gradients_like,
     optimizer_dtype,
+    parameters_of,
     parts_like,
     select_tree,
     slot_like,
@@ -70,7 +71,8 @@ class AccumulationRule(WrappedRule):
 
     def start(self, params: object) -> AccumulationState:
         leaves, structure = tree.flatten(params)
-        total = [slot_like(p) if _is_parameter(p) else None for p in leaves]
+        mine = parameters_of(params)
+        total = [slot_like(p) if own else None for p, own in zip(leaves, mine, strict=True)]
         inner = self.rule.start(params)
         return AccumulationState(inner, count_for(leaves), tree.unflatten(structure, total))
 
@@ -98,21 +100,20 @@ class AverageRule(WrappedRule):
     decay: float
 
     def start(self, params: object) -> AverageState:
-        average = tree.map(lambda p: _started(p) if _is_parameter(p) else p, params)
-        return AverageState(self.rule.start(params), average)
+        leaves, structure = tree.flatten(params)
+        mine = parameters_of(params)
+        average = [_started(p) if own else p for p, own in zip(leaves, mine, strict=True)]
+        return AverageState(self.rule.start(params), tree.unflatten(structure, average))
 
     def advance(self, grads: object, state: AverageState, params: Any) -> tuple[Any, Any]:
         new, inner = self.rule.advance(grads, state.inner, params)
-        average = tree.map(
-            lambda a, p: (
-                a * self.decay + cast_leaf(p, a.dtype) * (1.0 - self.decay)
-                if _is_parameter(p)
-                else p
-            ),
-            state.average,
-            new,
-        )
-        return new, AverageState(inner, average)
+        leaves, structure = tree.flatten(new)
+        before, keep = parts_like(structure, state.average, "state"), self.decay
+        average = [
+            a * keep + cast_leaf(p, a.dtype) * (1.0 - keep) if own else p
+            for a, p, own in zip(before, leaves, parameters_of(new), strict=True)
+        ]
+        return new, AverageState(inner, tree.unflatten(structure, average))
 
 
 @dataclass(frozen=True)

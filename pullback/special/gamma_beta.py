@@ -180,6 +180,5 @@ def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 __all__ = [
     "beta", "betainc", "betaln", "binom", "comb", "digamma", "factorial", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi",
-    "rgamma",
+    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi", "rgamma",
 ]  # fmt: skip

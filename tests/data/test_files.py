@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from helpers import told
+from PIL import Image
 
 import pullback as pb
 from pullback.data import read_csv, read_image, read_npy, read_npz
@@ -55,6 +56,7 @@ def test_columns_have_the_narrowest_dtype(table):
         ("a\n1\n-\n", {"missing": ["-"], "fill": {"a": 7}}, {"a": [1, 7]}),
         ("a\ntrue\n\"\"\n", {}, {"a": ["true", ""]}),
         ("a\n0x1\n1_000\n", {"dtypes": str}, {"a": ["0x1", "1_000"]}),
+        ("a\n1_000\n2\n", {}, {"a": ["1_000", "2"]}),
         ("a,b\n1,2\n", {"dtypes": {"a": "bool"}, "fill": {}, "missing": ["1"]}, None),
         ("a,b\n1,2\n", {"dtypes": "float32"}, {"a": [1.0], "b": [2.0]}),
         ("a\n1+2j\n", {"dtypes": "complex64"}, {"a": [1 + 2j]}),
@@ -141,12 +143,11 @@ def test_images_need_pillow(monkeypatch, tmp_path):
 
 
 def test_images_and_folders_of_them(tmp_path):
-    pillow = pytest.importorskip("PIL.Image")
     red = np.zeros((4, 6, 3), np.uint8)
     red[:, :, 0] = 255
     for name, array in (("b/1.png", red), ("b/deep/2.PNG", red), ("a/3.png", 255 - red)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        pillow.fromarray(array).save(tmp_path / name)
+        Image.fromarray(array).save(tmp_path / name)
     (tmp_path / "a" / "notes.txt").write_text("no image")
     path = tmp_path / "b" / "1.png"
     assert np.array_equal(read_image(path), red)

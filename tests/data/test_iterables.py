@@ -59,7 +59,7 @@ def test_batches_and_shuffling():
 
 BAD = {
     "generator": (lambda: IterableDataset(numbers()), "without calling it"),
-    "number": (lambda: IterableDataset(3), "must be an iterable or a function"),
+    "number": (lambda: IterableDataset(3), "must be an iterable, or a function"),
     "no source": (lambda: list(IterableDataset()), "must define __iter__"),
     "zip": (lambda: list(pb.data.zip(NINE, Squares())), "equal lengths"),
     "split": (lambda: pb.data.random_split(NINE, [9], KEY), "a length and an index"),
@@ -71,5 +71,6 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_mistakes_are_told(name):
     call, words = BAD[name]
-    with told(ArgumentError, ValueError, words):
+    with told(ArgumentError, ValueError, words) as info:
         call()
+    assert info.traceback[-1].path.name == "test_iterables.py" or name in ("no source", "zip")

@@ -78,9 +78,12 @@ BAD = {
     "unknown": (lambda: CharTokenizer("ab").encode("abc"), "character 'c' at 2"),
     "no text": (lambda: CharTokenizer(3), "text must be a string"),
     "token": (lambda: CharTokenizer("ab").decode([2]), "token 2 is not one of the 2"),
-    "floats": (lambda: CharTokenizer("ab").decode([0.5]), "a sequence of integers"),
+    "floats": (lambda: CharTokenizer("ab").decode([0.5]), "tokens must be integers"),
     "size": (lambda: ByteTokenizer.train("x", 100), "at least 256"),
     "merge": (lambda: ByteTokenizer([(256, 1)]), "two earlier tokens"),
+    "pairs": (lambda: ByteTokenizer([(1, 2, 3)]), "pairs of tokens"),
+    "merges": (lambda: ByteTokenizer(3), "merges must be a sequence"),
+    "nested": (lambda: CharTokenizer("ab").decode([[0], [1, 1]]), "a vector or a sequence"),
     "length": (lambda: TokenWindows(np.arange(5), 5), "more than 5"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import multiprocessing
@@ -20,9 +21,9 @@ from paths import ROOT, SUPPORT
 from worker_datasets import ENGINE, ERROR, KILL, Absent, BadRows, Rows, doubled, numbers
 
 import pullback as pb
-from pullback.data import worker
+from pullback.data import worker, worker_pool
 from pullback.data.making import IndexedBatches
-from pullback.errors import ArgumentError, ForkError, WorkerError, WorkerLost
+from pullback.errors import ArgumentError, EngineError, ForkError, WorkerError, WorkerLost
 
 KEY = pb.random.key(3)
 
@@ -151,7 +152,7 @@ def test_ctrl_c_ends_the_workers():
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
 
 
-def test_what_cannot_be_sent_is_refused():
+def test_what_cannot_be_started_is_refused(monkeypatch):
     loader = pb.data.DataLoader(pb.data.as_dataset([1, 2]).map(lambda n: n), workers=1)
     with told(ArgumentError, TypeError, "cannot be sent to worker processes", "workers=0"):
         iter(loader)
@@ -163,6 +164,17 @@ def test_what_cannot_be_sent_is_refused():
             iter(loader)
     finally:
         del main._inheriting
+    monkeypatch.setitem(main._config, "daemon", True)
+    with told(ArgumentError, TypeError, "daemonic process", "workers=0"):
+        iter(loader)
+    monkeypatch.setitem(main._config, "daemon", False)
+    monkeypatch.setattr(worker_pool, "_start_without_interrupts", refuse)
+    with told(EngineError, RuntimeError, "worker process 0 cannot be started: No more processes"):
+        iter(loader)
+
+
+def refuse(process) -> None:
+    raise OSError(errno.EAGAIN, "No more processes")
 
 
 @pytest.mark.parametrize("count", [0, 3, 1500])

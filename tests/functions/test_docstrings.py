@@ -23,7 +23,8 @@ def test_every_function_has_an_example():
 
 
 def test_every_function_of_a_module_has_an_example():
-    for module in (pb.debug, pb.fft, pb.linalg, pb.optim, pb.random, pb.special, pb.tree):
+    modules = (pb.debug, pb.fft, pb.linalg, pb.optim, pb.random, pb.special, pb.tree)
+    for module in (*modules, pb.nn.functional, pb.nn.init):
         public = [n for n in dir(module) if isinstance(getattr(module, n), FunctionType)]
         public = [n for n in public if n[0] != "_"]
         assert len(public) > 1, module

@@ -93,7 +93,7 @@ HUGE = 2**62
 CRAFTED = {
     "its header of 18446744073709551615 bytes is longer": b"\xff" * 8 + b"{}",
     "it has only 3 bytes": b"abc",
-    "its header cannot be read": crafted(b"{" * 50_000),
+    "its header cannot be read": crafted(b'{"a":' * 50_000),
     "cannot be read": crafted(b'{"a": 1'),
     "header cannot be read": crafted(b'{"a": 1, "a": 2}'),
     "is damaged or no safetensors file: its header cannot": crafted(b"\xff\xfe"),
@@ -138,7 +138,7 @@ def with_manifest(path, change):
         body.pop("checksum")
         change(body)
         arrays = {name: file.read(name) for name in file.entries}
-    layout = manifest.Layout.of(arrays)
+    layout = manifest.FileLayout.of(arrays)
     checksum = manifest._header_checksum(body, layout.entries)
     text = json.dumps({"version": 1, "checksum": checksum, **body})
     with open(path, "wb") as out:
@@ -150,6 +150,7 @@ CHANGES = [
     ("tree", ["registered", [0, 1, 2], "x.Y", ["int", "1"], [0]]),
     ("tree", [7]),
     ("tree", True),
+    ("tree", ["deque", [0, 1, 2, 3], 2**64]),
     ("tree", ["dict", [[["list"], 0]]]),
     ("tree", ["namedtuple", [0], "1+1", ["a"], "x"]),
     ("leaves", []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -145,23 +146,6 @@ def test_classes_come_back_where_they_are_known(path):
     assert type(again) is Layer and again.act is round and again.w.tolist() == [1, 1]
 
 
-ELSEWHERE = """
-import sys, pullback as pb
-assert "pullback.io" not in sys.modules  # it loads when it is used
-found = pb.load(sys.argv[1])
-assert "pullback.io" in sys.modules and pb.io.load is pb.load
-print(type(found).__name__, sorted(found), type(found["b"]).__name__, found["b"].y)
-"""
-
-
-def test_elsewhere_classes_are_dicts_and_named_tuples_stay(path):
-    pb.save(path, Layer(pb.ones(2), Point(1, 2)))
-    command = [sys.executable, "-c", ELSEWHERE, str(path)]
-    done = subprocess.run(command, env={**os.environ, **VIRTUAL_DEVICES}, capture_output=True)
-    assert done.stdout == b"dict ['b', 'w'] Point 2\n", done.stderr
-    assert "Checkpointer" in dir(pb.io)
-
-
 def test_a_tensor_that_occurs_twice_is_stored_once_and_stays_tied(path):
     table = pb.ones((100, 10))
     pb.save(path, {"embedding": table, "head": table, "other": table + 0})
@@ -171,6 +155,7 @@ def test_a_tensor_that_occurs_twice_is_stored_once_and_stays_tied(path):
     tied = pb.zeros((100, 10))
     like = pb.load(path, like={"embedding": tied, "head": tied, "other": tied})
     assert like["embedding"] is like["head"]
+    assert pb.load(path, like={"head": tied}, keys={})["head"].tolist() == table.tolist()
 
 
 def test_keys_of_random_numbers_and_gradients(path):
@@ -258,6 +243,19 @@ def test_a_file_is_replaced_completely_or_not_at_all(path, monkeypatch):
     assert pb.load(path)["w"].shape == (30,)
 
 
+def test_a_file_that_does_not_fit(path):
+    pb.save(path, {"w": pb.ones(3)})
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(FileError, match="cannot be written: File too large"):
+            pb.save(path, {"w": np.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
+
+
 def test_folders_that_cannot_be_written_to(path, tmp_path):
     pb.save(path, 1)
     with pytest.raises(MissingFile, match="does not exist") as error:
@@ -295,7 +293,7 @@ def test_links_stay_and_leftovers_are_removed(path, tmp_path):
 
 def test_killed_savers_lose_nothing():
     done = subprocess.run(
-        [sys.executable, str(TESTS / "long" / "kill_during_save.py"), "6"],
+        [sys.executable, str(TESTS / "long" / "kill_during_save.py"), "6", "--processes=0"],
         env={**os.environ, **VIRTUAL_DEVICES}, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0 and "6 kills, nothing lost" in done.stdout, done.stderr

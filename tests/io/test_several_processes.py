@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,9 +18,21 @@ from pullback.io.container import opened_container
 from pullback.io.several_processes import is_part
 
 
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
+    pb.save(folder / "classes.safetensors", Layer(pb.ones(2), Point(1, 2)))
     return folder, *Launched("saving_cases.py", 2, "together", folder, devices=2).finish()
 
 
@@ -31,7 +45,8 @@ def test_each_process_writes_its_shards(saved):
     folder, status, lines, errors = saved
     assert status == 0, errors
     for k in range(2):
-        said = lines[k]
+        classes, *said = lines[k]
+        assert classes == "dict ['b', 'w'] Point 2"  # where they are not known
         assert said[0] == "sum 2555.0" and said[-1] == "steps [2, 3]", lines
         assert len(said) == 5
         assert said[1].startswith("FileError") and "No space left" in said[1]
@@ -39,7 +54,7 @@ def test_each_process_writes_its_shards(saved):
         assert said[3].startswith("ProcessMismatch processes disagree about what is saved")
     names = sorted(os.listdir(folder))
     parts = [n for n in names if is_part(n, "model.safetensors")]
-    assert [n[-6:] for n in parts] == ["0-of-2", "1-of-2"] and len(names) == 4
+    assert [n[-6:] for n in parts] == ["0-of-2", "1-of-2"] and len(names) == 5
     written = [entries(folder / n) for n in parts]
     for name, count in (("rows", 4), ("both", 4), ("some", 2), ("same", 1)):
         sizes = [[e.stop - e.start for n, e in f.items() if n.startswith(name)] for f in written]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,6 +67,26 @@ def test_gradients_must_fit():
         rule.update({"a": pb.ones(2), "b": [pb.ones(1)]}, state, params)
     new, _ = rule.update({"a": np.ones(2), "b": [None]}, state, params)
     assert new["a"].numpy() == pytest.approx([0.9, 0.9]) and new["b"][0] is params["b"][0]
+
+
+@dataclass
+class Switched:
+    w: Any
+    b: Any
+    training: bool = field(default=True, metadata={"static": True})
+
+
+def test_static_data_may_change_between_steps():
+    """The state of a model that was initialised for evaluation serves in training."""
+    rule = pb.optim.accumulate(pb.optim.muon(0.5, weight_decay=0.0), 1)
+    rule = pb.optim.ema(pb.optim.apply_if_finite(rule), 0.5)
+    model = Switched(pb.tensor([[4.0]]), pb.tensor([4.0]), training=False)
+    state = rule.init(model)
+    for training in (True, False):
+        model = replace(model, training=training)
+        model, state = rule.update(replace(model, b=None), state, model)
+        assert model.training is state.average.training is training
+    assert model.b.item() == 4.0 and model.w.item() < 4.0
 
 
 MASKS = {

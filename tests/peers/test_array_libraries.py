@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,25 @@ def test_einops():
     assert einops.repeat(x, "a b c -> a b (c r)", r=2).shape == (2, 3, 8)
     slope = pb.grad(lambda x: einops.reduce(x, "a b c -> a", "mean").sum())(x)
     np.testing.assert_allclose(slope.numpy(), 1 / 12)
+
+
+def test_einops_itself():
+    einops = pytest.importorskip("einops")
+    importlib.import_module("pullback.interop.einops_backend")
+    x = pb.arange(24.0).reshape(2, 3, 4)
+    packed, shapes = einops.pack([x, x[:, 0]], "a * c")
+    assert [y.shape for y in einops.unpack(packed, shapes, "a * c")] == [(2, 3, 4), (2, 4)]
+    for made, want in (
+        (einops.rearrange(x, "a b c -> c (a b)"), einops.rearrange(x.numpy(), "a b c -> c (a b)")),
+        (einops.rearrange([x, x], "n a b c -> a b (n c)"), np.concatenate([x, x], axis=2)),
+        (einops.reduce(x, "a b c -> b", "mean"), x.numpy().mean((0, 2))),
+        (einops.repeat(x, "a b c -> a r b c", r=2), np.stack([x, x], axis=1)),
+        (einops.einsum(x, x, "a b c, a d c -> b d"), np.einsum("abc,adc->bd", x, x)),
+    ):
+        assert isinstance(made, pb.Tensor)
+        np.testing.assert_allclose(made.numpy(), want)
+    slope = pb.grad(lambda x: einops.reduce(x, "a b c -> a", "max").sum())(x)
+    assert slope.sum() == 2 and einops.parse_shape(x, "a b c") == {"a": 2, "b": 3, "c": 4}
 
 
 def test_pandas():

@@ -46,7 +46,9 @@ CASES = {
     "j1": ([LINE], without_infinity(sp.j1)), "y0": ([RIGHT], sp.y0), "y1": ([RIGHT], sp.y1),
     "i0": ([LINE], lambda x: np.where(np.isinf(x), INF, sp.i0(x))),
     "i1": ([LINE], lambda x: np.where(np.isinf(x), x, sp.i1(x))),
-    "i0e": ([LINE], None), "i1e": ([LINE], None),
+    "i0e": ([LINE], None), "i1e": ([LINE], None), "k0": ([RIGHT], None), "k1": ([RIGHT], None),
+    "k0e": ([RIGHT], without_infinity(sp.k0e)), "k1e": ([RIGHT], without_infinity(sp.k1e)),
+    "rgamma": ([[*LINE[1:], -1e-3, 0.25, 0.5, 30.0]], None),
     "sinc": ([LINE], lambda x: np.where(np.isinf(x), 0, np.where(x == np.rint(x), x == 0,
                                                                    np.sinc(x)))),
     "cbrt": ([LINE], None), "rgamma": ([[*LINE[1:], -1e-3, 170.0, -170.5]], None),
@@ -128,6 +130,14 @@ def test_functions_with_an_order():
         got = pb.special.iv(n, x).numpy(), pb.special.ive(n, 10 * x).numpy()
         np.testing.assert_allclose(got[0], sp.iv(n, x), rtol=1e-13)
         np.testing.assert_allclose(got[1], sp.ive(n, 10 * x), rtol=1e-13)
+    for n in (0, 1, 4, 20):
+        y = x[2:]
+        for name in ("jn", "jv", "yn", "kn"):
+            got = getattr(pb.special, name)(n, y).numpy()
+            np.testing.assert_allclose(got, getattr(sp, name)(n, y), rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(pb.special.jv(-3, y).numpy(), sp.jv(-3, y), rtol=1e-11)
+    orders = np.array([0, 1, 5, 20])
+    np.testing.assert_allclose(pb.special.expn(orders, y).numpy(), sp.expn(orders, y), rtol=1e-13)
     for n in (1, 2, 7, 20):
         y = np.array([0.0, 1e-8, 0.3, 0.69, 0.8, 5.0, 80.0, INF, NAN, -1.0])
         np.testing.assert_allclose(pb.special.expn(n, y).numpy(), sp.expn(n, y), rtol=1e-13)

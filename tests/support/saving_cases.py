@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import random
+import signal
 import sys
+import threading
 
 import numpy as np
 
 import pullback as pb
-from pullback.io import several_processes
 
 ARRAY = np.arange(70.0).reshape(10, 7)  # 10 rows do not divide by 4 devices
 
@@ -44,6 +46,9 @@ def check(found, step):
 
 
 def together(folder):
+    found = pb.load(f"{folder}/classes.safetensors")  # of a module that is not imported here
+    print(type(found).__name__, sorted(found), type(found["b"]).__name__, found["b"].y, flush=True)
+    assert pb.io.load is pb.load and "Checkpointer" in dir(pb.io)
     mesh = pb.DeviceMesh((2, 2), ("a", "b"))
     path, me = f"{folder}/model.safetensors", pb.distributed.process_index()
     pb.save(path, state(mesh, 1))
@@ -64,7 +69,7 @@ def together(folder):
         tree["rows"] += 100
     check(checkpoints.restore(like=state(mesh)), 3)
     if me == 1:  # its disk is full: all processes hear of it, and what there was is intact
-        several_processes.replacing = full
+        pb.io.several_processes.replacing = full
     tell(lambda: pb.save(path, state(mesh, 9)))
     checkpoints.save(4, state(mesh, 4))
     tell(checkpoints.wait)
@@ -73,10 +78,33 @@ def together(folder):
     print("steps", checkpoints.steps(), flush=True)
 
 
+def until_killed(folder, seed):
+    """Save checkpoints without pause, from the last one on, until a process kills itself."""
+    rng, me = random.Random(int(seed)), pb.distributed.process_index()
+    mesh = pb.DeviceMesh(len(pb.distributed.devices()), "n")
+    state = {"w": pb.zeros((40, 5000)).shard(mesh, pb.P("n")), "step": 0}
+    checkpoints = pb.io.Checkpointer(folder, keep=2)
+    if checkpoints.latest() is not None:
+        state = checkpoints.restore(like=state)
+        assert all((s.data == state["step"]).all() for s in state["w"].shards()), "mixed"
+    first = state["step"]
+    print("resumed", first, flush=True)
+    victim, seconds = rng.randrange(2), rng.random() * 0.6
+    if me == victim:
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    for step in range(first + 1, first + 10_000):
+        state = {"w": state["w"] * 0 + step, "step": step}
+        checkpoints.save(step, state)
+        if step % 2 == 0:
+            checkpoints.wait()
+            print("complete", step, flush=True)
+
+
 def full(path):
     raise pb.errors.FileError(f"save: {path}: {os.strerror(errno.ENOSPC)}")
 
 
 if __name__ == "__main__":
+    assert "pullback.io" not in sys.modules  # it loads when it is used
     pb.distributed.initialize()
     globals()[sys.argv[1]](*sys.argv[2:])

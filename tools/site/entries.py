@@ -19,7 +19,17 @@ IN_PLACE = "Methods that change the tensor"
 def section_entries(section: Section) -> str:
     """The entries of all names of a section, under its heading."""
     heading = [f"## {section.title}\n"] if section.title else []
-    return "\n".join([*heading, *(entry(section.owner, name) for name in section.names)])
+    entries = (entry(section.owner, name) for name in section.names)
+    return "\n".join([*heading, _overview(section), *entries])
+
+
+def _overview(section: Section) -> str:
+    """Links to the entries, if there are more than a screen shows."""
+    if len(section.names) < 6:
+        return ""
+    prefix = short(section.owner)
+    links = [f'<a href="#{prefix}.{name}"><code>{name}</code></a>' for name in section.names]
+    return f"{' '.join(links)}\n"
 
 
 def entry(owner: str, name: str) -> str:

@@ -18,10 +18,11 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
-from tools.site.inventory import public_paths
+from tools.site.inventory import module_pages, public_paths
 from tools.site.source_lines import ROOT
 
-NAME = re.compile(r"(pb(?:\.[A-Za-z_]\w*)+)(?:\(.*\))?", re.DOTALL)
+NAME = re.compile(r"(pb(?:\.[A-Za-z_]\w*)+)(?:\((?:[^()]|\([^()]*\))*\))?")
+LINKED = (nodes.reference, nodes.title)  # a title is also shown where links are not wanted
 TYPES = ("pb", "pb.typing", "pb.errors", "pb.ir", "pb.optim", "pb.distributed", "pb.linalg")
 
 
@@ -40,14 +41,14 @@ def source_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Make `pb.sum` and `pb.sum(x)` in running text links to the entry of `pb.sum`."""
     objects = app.env.domains.python_domain.objects
+    places = {name: (entry.docname, entry.node_id) for name, entry in objects.items()}
+    places |= {name: (f"reference/{page}", "") for name, page in module_pages().items()}
     for literal in list(doctree.findall(nodes.literal)):
         match = NAME.fullmatch(literal.astext())
-        if match and match[1] in objects and not isinstance(literal.parent, nodes.reference):
-            entry = objects[match[1]]
-            reference = make_refnode(
-                app.builder, docname, entry.docname, entry.node_id, literal.deepcopy(), match[1]
-            )
-            literal.replace_self(reference)
+        if match and match[1] in places and not isinstance(literal.parent, LINKED):
+            page, anchor = places[match[1]]
+            text = literal.deepcopy()
+            literal.replace_self(make_refnode(app.builder, docname, page, anchor, text, match[1]))
 
 
 def qualify_types(app: Sphinx, doctree: nodes.document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import pullback as pb
 from pullback import functions
+from tools.site.source_lines import parsed, source_of
 
 PACKAGE = Path(pb.__file__).parent
 
@@ -37,6 +39,7 @@ FUNCTION_PAGES = {
                 " interpolation"),
     "more_functions": ("More functions", "barriers sharding numpy_names"),
 }  # fmt: skip
+LONG = 35  # a page of more names has headings
 # Parts of `pb.__all__` that have pages of their own; the names that these lack are further ones
 FURTHER = ("functions on tensors", "modules")
 
@@ -131,8 +134,12 @@ def _function_chapters() -> list[Chapter]:
 
 def _heading(stem: str) -> str:
     """The first sentence of a file's docstring."""
-    text = importlib.import_module(f"pullback.functions.{stem}").__doc__ or stem
-    return re.split(r"[.:;](?:\s|$)", text.strip())[0].replace("\n", " ")
+    return _first_sentence(importlib.import_module(f"pullback.functions.{stem}").__doc__ or stem)
+
+
+def _first_sentence(text: str) -> str:
+    """The beginning of a docstring, as a heading."""
+    return re.split(r"[.:;](?:\s|$)", text.strip())[0].replace("\n", " ") or "Others"
 
 
 def _other_chapters() -> list[Chapter]:
@@ -161,10 +168,27 @@ def _listed_names() -> dict[str, list[str]]:
 def _module_chapter(module: ModuleType) -> Chapter:
     name = short(module.__name__)
     names = [n for n in public_names(module) if not isinstance(getattr(module, n), ModuleType)]
-    names.sort(key=lambda n: isinstance(getattr(module, n), type))  # classes come last
-    section = Section("", names, module.__name__)
-    return Chapter(name.removeprefix("pb.").replace(".", "_"), f"`{name}`", module.__doc__ or "",
-                   [section])  # fmt: skip
+    names.sort(key=lambda n: hasattr(getattr(module, n), "_fields"))  # types of results come last
+    sections = _sections_by_file(module, names) if len(names) > LONG else []
+    sections = sections or [Section("", names, module.__name__)]
+    return Chapter(module_pages()[name], f"`{name}`", module.__doc__ or "", sections)
+
+
+def _sections_by_file(module: ModuleType, names: list[str]) -> list[Section]:
+    """The names of a module under the first sentences of the files that define them."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        found = source_of(module.__name__, name, getattr(module, name))
+        text = (ast.get_docstring(parsed(found[0])) if found else "") or ""
+        groups.setdefault(_first_sentence(text), []).append(name)
+    return [Section(title, members, module.__name__) for title, members in groups.items()]
+
+
+@cache
+def module_pages() -> dict[str, str]:
+    """The page of each module: `nn_functional` for `pb.nn.functional`."""
+    names = [short(module.__name__) for module in modules()]
+    return {name: name.removeprefix("pb.").replace(".", "_") for name in names}
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pullback as pb
 from pullback.interop.numpy import NAMES
 from pullback.suggestions.module_names import TABLES
@@ -28,11 +30,11 @@ def other_names_page() -> str:
 
 def _table(owner: str, names: dict[str, str]) -> str:
     prefix = "x" if owner == "Tensor" else short(owner)
-    holder = pb.Tensor if owner == "Tensor" else None
+    holder = pb.Tensor if owner == "Tensor" else importlib.import_module(owner)
     rows = []
     for name in sorted(names, key=str.lower):
         answer = suggest_name(owner, name)
-        if answer and not (holder and hasattr(holder, name)):
+        if answer and not hasattr(holder, name):
             rows.append(f"| `{prefix}.{name}` | {_cell(answer)} |")
     title = "Attributes of tensors" if owner == "Tensor" else f"Names looked for in `{prefix}`"
     head = "| you may look for | write |\n|---|---|\n"

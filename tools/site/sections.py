@@ -58,7 +58,7 @@ SECTIONS = (
         "coming_from",
         "Coming from",
         "What your habits are called here, and where they would mislead you.",
-        (Group("", "coming_from/* numpy arrays"),),
+        (Group("", "coming_from/from_* coming_from/for_scientists numpy arrays coming_from/*"),),
     ),
     SiteSection(
         "explanation",

@@ -13,10 +13,15 @@ PACKAGE = ROOT / "pullback"
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def definitions(path: Path) -> dict[str, int]:
     """The lines at which a file defines its names, and `Class.name` for what a class defines."""
     found: dict[str, int] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         _enter(node, "", found)
     return found
 
@@ -41,13 +46,15 @@ def _enter(node: ast.stmt, prefix: str, found: dict[str, int]) -> None:
 
 
 @cache
-def _holders() -> dict[str, list[Path]]:
-    """The files that define a name."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for name in definitions(path):
-            found.setdefault(name, []).append(path)
-    return found
+def _texts() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def _holders(name: str) -> list[Path]:
+    """The files that define a name; those that do not contain it need not be parsed."""
+    found = (path for path, text in _texts().items() if f"\n{name}" in text or f" {name}" in text)
+    return [path for path in found if name in definitions(path)]
 
 
 def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
@@ -60,9 +67,10 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
                 return path, definitions(path)[key]
     # made by a factory, or a constant: the file that names it, first in the owner's folder
     for key in (name, f"{name}_"):
-        candidates = _holders().get(key, [])
+        candidates = _holders(key)
         near = [p for p in candidates if _is_near(p, owner) or len(candidates) == 1]
-        for candidate in sorted(near, key=lambda p: "/functions/" not in str(p)):
+        own = sorted(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
+        for candidate in own:
             return candidate, definitions(candidate)[key]
     if path is not None and hasattr(value, "__code__"):
         return path, inspect.unwrap(value).__code__.co_firstlineno
@@ -72,7 +80,8 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
 def _is_near(path: Path, owner: str) -> bool:
     """Whether a file may define names of a module that are no functions or classes."""
     folder = "/".join(owner.split(".")[:2])
-    return f"/{folder}/" in str(path) or str(path).endswith(f"/{folder}.py")
+    near = (f"/{folder}/", "/pullback/functions/")  # modules repeat functions on tensors
+    return any(part in str(path) for part in near) or str(path).endswith(f"/{folder}.py")
 
 
 def method_source(cls: type, name: str, value: Any) -> tuple[Path, int] | None:

@@ -143,6 +143,19 @@ def same_shapes(x: ArrayLike, *others: ArrayLike) -> list[Tensor]:
     return made
 
 
+def real_like(v: ArrayLike, x: Tensor, what: str) -> Tensor:
+    """Real numbers in the dtype of x."""
+    found = float_tensor(v)
+    if found.dtype.is_complex and not x.dtype.is_complex:
+        raise DTypeError(f"{what} must be real, got {found._node.type}")
+    return found.astype(x.dtype)
+
+
 def weighted(loss: Tensor, weight: ArrayLike | None) -> Tensor:
     """A loss times a weight that broadcasts with it."""
-    return loss if weight is None else loss * float_tensor(weight).astype(loss.dtype)
+    if weight is None:
+        return loss
+    made = loss * real_like(weight, loss, "weight")
+    if made.shape != loss.shape:
+        raise ShapeError(f"weight must broadcast to {list(loss.shape)}, got {list(made.shape)}")
+    return made

@@ -6,12 +6,12 @@ import math
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import float_arguments, integer, literal
+from pullback.functions.arguments import float_arguments, integer, literal, shape_of
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import bool_, int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import float_tensor, narrowed, widened
+from pullback.nn.functional.arguments import narrowed, real_like, widened
 from pullback.nn.functional.dropouts import dropout
 from pullback.typing import ArrayLike
 
@@ -41,7 +41,8 @@ def scaled_dot_product_attention(
     - `dropout_p`: the probability that a weight is left out, with `dropout_key` or a key of
       `pb.nn.rng`
 
-    The result for a query that sees no key is 0. The softmax of 16-bit floats is computed in f32.
+    The result for a query that sees no key is 0. Scores and softmax of 16-bit floats are computed
+    in f32.
 
     >>> q = pb.ones((1, 2, 4))
     >>> v = pb.tensor([[[1.0], [3.0]]])
@@ -56,7 +57,7 @@ def scaled_dot_product_attention(
     if groups > 1:  # [..., key heads, group, length, depth]
         q = pf.reshape(q, (*k.shape[:-2], groups, *q.shape[-2:]))
         k, v = pf.expand_dims(k, -3), pf.expand_dims(v, -3)
-    scores = widened(pf.matmul(q * factor, pf.matrix_transpose(k)))
+    scores = pf.matmul(widened(q) * factor, pf.matrix_transpose(widened(k)))
     scores, seen = _masked_scores(scores, attn_mask, bias, groups)
     for more in _position_masks(scores, is_causal, window, query_offset):
         seen = more if seen is None else seen & more
@@ -105,7 +106,7 @@ def _masked_scores(
                 raise DTypeError(f"bias must be floats, got {found._node.type}")
             seen = found
             continue
-        scores = scores + float_tensor(found).astype(scores.dtype)
+        scores = scores + real_like(found, scores, what)
         some = scores != -math.inf
         seen = some if seen is None else seen & some
     return scores, seen
@@ -116,11 +117,12 @@ def _position_masks(
 ) -> list[Tensor]:
     """Masks [L, S] of the keys that a query sees by their positions."""
     left, right = _window_sides(window)
+    if not isinstance(offset, Tensor):
+        integer("", offset, "query_offset")
     right = 0 if is_causal and right is None else min(0, right or 0) if is_causal else right
     if left is None and right is None:
         return []
-    rows = pf.reshape(pf.arange(scores.shape[-2]), (-1, 1)) + offset
-    away = pf.arange(scores.shape[-1]) - rows
+    away = pf.arange(scores.shape[-1]) - _query_positions(scores.shape[-2], offset)
     made = []
     if right is not None:
         made.append(away <= right)
@@ -186,8 +188,16 @@ def causal_mask(length: int, keys: int | None = None, offset: int | Tensor = 0) 
     >>> pb.nn.functional.causal_mask(2).tolist()
     [[True, False], [True, True]]
     """
-    rows = pf.reshape(pf.arange(length), (-1, 1)) + offset
-    return pf.arange(length if keys is None else keys) <= rows
+    queries, count = shape_of("", (length, length if keys is None else keys))
+    return pf.arange(count) <= _query_positions(queries, offset)
+
+
+def _query_positions(length: int, offset: int | Tensor) -> Tensor:
+    """The positions of queries among the keys, as a column."""
+    start = as_tensor(offset)
+    if not start.dtype.is_integer:
+        raise DTypeError(f"the offset must be an integer, got {start._node.type}")
+    return pf.reshape(pf.arange(length), (-1, 1)) + start
 
 
 @composed
@@ -202,7 +212,8 @@ def padding_mask(lengths: ArrayLike, size: int) -> Tensor:
     counts = as_tensor(lengths)
     if not counts.dtype.is_integer:
         raise DTypeError(f"lengths must be integers, got {counts._node.type}")
-    return pf.arange(size) < pf.reshape(counts.astype(int64), (*counts.shape, 1, 1, 1))
+    (count,) = shape_of("", size)
+    return pf.arange(count) < pf.reshape(counts.astype(int64), (*counts.shape, 1, 1, 1))
 
 
 __all__ = [

@@ -20,6 +20,7 @@ from pullback.nn.functional.arguments import (
     float_tensor,
     narrowed,
     one_of,
+    real_like,
     reduced,
     same_shapes,
     weighted,
@@ -130,10 +131,10 @@ def _soft_label_loss(
 def _class_weights(weight: ArrayLike | None, count: int, like: Tensor) -> Tensor | None:
     if weight is None:
         return None
-    found = float_tensor(weight)
+    found = real_like(weight, like, "weight")
     if found.shape != (count,):
         raise ShapeError(f"weight must be [{count}], got {found._node.type}")
-    return found.astype(like.dtype)
+    return found
 
 
 def _along(v: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -177,7 +178,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         loss = pf.softplus(z) - y * z
     else:
-        positives = float_tensor(pos_weight).astype(z.dtype)
+        positives = real_like(pos_weight, z, "pos_weight")
         loss = (1 - y) * pf.softplus(z) + positives * y * pf.softplus(-z)
     return narrowed(reduced(weighted(loss, weight), reduction), a.dtype)
 

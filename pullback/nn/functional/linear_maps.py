@@ -24,7 +24,16 @@ def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Te
         given = f"got {a._node.type} and {w._node.type}"
         raise ShapeError(f"needs x [..., in] and weight [out, in], {given}")
     y = pf.matmul(a, pf.matrix_transpose(w) if w.ndim == 2 else w)
-    return y if bias is None else y + as_tensor(bias)
+    return _with_bias(y, bias, w.shape[:-1])
+
+
+def _with_bias(y: Tensor, bias: ArrayLike | None, shape: tuple[int, ...]) -> Tensor:
+    if bias is None:
+        return y
+    b = as_tensor(bias)
+    if b.shape != shape:
+        raise ShapeError(f"bias must have shape {list(shape)}, got {b._node.type}")
+    return y + b
 
 
 @composed
@@ -44,7 +53,7 @@ def bilinear(
         given = f"got {a._node.type}, {b._node.type} and {w._node.type}"
         raise ShapeError(f"needs [..., in1], [..., in2] and weight [out, in1, in2], {given}")
     y = pf.einsum("...i,oij,...j->...o", a, w, b)
-    return y if bias is None else y + as_tensor(bias)
+    return _with_bias(y, bias, w.shape[:1])
 
 
 @composed

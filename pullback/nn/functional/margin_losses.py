@@ -15,6 +15,7 @@ from pullback.nn.functional.arguments import (
     class_indices,
     float_tensor,
     narrowed,
+    real_like,
     reduced,
     same_shapes,
     weighted,
@@ -137,7 +138,7 @@ def multi_margin_loss(
     gaps = pf.relu(margin - own + z)
     gaps = gaps if p == 1 else pf.square(gaps)
     if weight is not None:
-        scale = float_tensor(weight).astype(z.dtype)
+        scale = real_like(weight, z, "weight")
         if scale.shape != (count,):
             raise ShapeError(f"weight must be [{count}], got {scale._node.type}")
         gaps = gaps * pf.expand_dims(pf.take(scale, index), -1)

@@ -82,7 +82,10 @@ def batch_norm_train(
     unbiased = spread.detach() * (count / (count - 1))
     new = []
     for old, batch in ((running_mean, center.detach()), (running_var, unbiased)):
-        kept = as_tensor(old)
+        kept = float_tensor(old)
+        if kept.shape != (a.shape[axis],) or kept.dtype.is_complex:
+            what = f"running statistics must be real and [{a.shape[axis]}]"
+            raise ShapeError(f"{what}, got {kept._node.type}")
         moved = pf.reshape(batch, (-1,)).astype(kept.dtype)
         new.append(kept.detach() * (1 - momentum) + moved * momentum)
     return BatchNormResult(output, *new)
@@ -106,7 +109,16 @@ def layer_norm(
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = (wide - center) * pf.rsqrt(spread + eps)
+    _check_affine(y.shape[axes[0] :], weight=weight, bias=bias)
     return narrowed(_scaled_and_shifted(y, weight, bias), a.dtype)
+
+
+def _check_affine(shape: tuple[int, ...], **given: ArrayLike | None) -> None:
+    """Raise unless a weight and a bias have the normalised shape."""
+    for what, value in given.items():
+        if value is not None and as_tensor(value).shape != shape:
+            found = as_tensor(value)._node.type
+            raise ShapeError(f"{what} must have shape {list(shape)}, got {found}")
 
 
 @composed
@@ -126,6 +138,7 @@ def rms_norm(
     wide = widened(a)
     tiny = float(pf.finfo(a.dtype).eps) if eps is None else eps
     y = wide * pf.rsqrt(pf.mean(pf.square(wide), axes, keepdims=True) + tiny)
+    _check_affine(y.shape[axes[0] :], weight=weight)
     return narrowed(_scaled_and_shifted(y, weight, None), a.dtype)
 
 

@@ -7,7 +7,7 @@ dimension N may be missing.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -50,6 +50,18 @@ class PoolWindow(NamedTuple):
         return size, stride, ((0, 0), *self.padding, (0, 0)), dilation
 
 
+@overload
+def max_pool1d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., return_indices: Literal[False] = ..., *,
+    layout: Layout = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool1d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., *, return_indices: Literal[True],
+    layout: Layout = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @composed
 def max_pool1d(
     x: ArrayLike, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0,
@@ -66,6 +78,18 @@ def max_pool1d(
     )
 
 
+@overload
+def max_pool2d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., return_indices: Literal[False] = ..., *,
+    layout: Layout = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool2d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., *, return_indices: Literal[True],
+    layout: Layout = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @composed
 def max_pool2d(
     x: ArrayLike, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0,
@@ -86,6 +110,18 @@ def max_pool2d(
     )
 
 
+@overload
+def max_pool3d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., return_indices: Literal[False] = ..., *,
+    layout: Layout = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool3d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., *, return_indices: Literal[True],
+    layout: Layout = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @composed
 def max_pool3d(
     x: ArrayLike, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0,
@@ -270,8 +306,7 @@ def pool_window(
     """The windows over images [N, spatial..., C]."""
     rank = images.ndim - 2
     size = spatial_numbers(kernel_size, rank, "kernel_size", least=1)
-    empty = stride is None or stride == ()
-    step = size if empty else spatial_numbers(stride, rank, "stride", least=1)  # type: ignore[arg-type]
+    step = size if stride is None else spatial_numbers(stride, rank, "stride", least=1)
     border = spatial_numbers(padding, rank, "padding")
     apart = spatial_numbers(dilation, rank, "dilation", least=1)
     if any(2 * p > dilated_window(k, d) for p, k, d in zip(border, size, apart)):

@@ -10,9 +10,9 @@ from pullback.functions.composed import composed
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    float_tensor,
     narrowed,
     one_of,
+    real_like,
     reduced,
     same_shapes,
     weighted,
@@ -89,7 +89,7 @@ def _difference_loss(x: Tensor, loss: Tensor, reduction: str, weight: ArrayLike 
     one_of(reduction, ("none", "mean", "sum"), "reduction")
     result = reduced(weighted(loss, weight), reduction)
     if weight is not None and reduction == "mean":
-        share = pf.broadcast_to(float_tensor(weight).astype(loss.dtype), loss.shape)
+        share = pf.broadcast_to(real_like(weight, loss, "weight"), loss.shape)
         result = result / pf.mean(share)
     return narrowed(result, x.dtype)
 
@@ -131,7 +131,7 @@ def gaussian_nll_loss(
     2.0
     """
     a, t = same_shapes(x, target)
-    v = widened(float_tensor(var).astype(a.dtype))
+    v = widened(real_like(var, a, "var"))
     if v.shape != a.shape and v.shape == a.shape[:-1]:
         v = pf.expand_dims(v, -1)
     if v.ndim > a.ndim or any(m not in (1, n) for m, n in zip(v.shape[::-1], a.shape[::-1])):

@@ -41,6 +41,8 @@ def rotary_embedding(
         raise ArgumentError(f"{message}, got {depth} for {a._node.type}")
     wide = widened(a)
     places = pf.arange(a.shape[-2]) if positions is None else as_tensor(positions)
+    if places.dtype.is_complex or not places.ndim:
+        raise ShapeError(f"positions must be real and [..., length], got {places._node.type}")
     angles = _rotary_angles(places, depth, base, wide)
     turned = _rotated(wide[..., :depth], pf.cos(angles), pf.sin(angles), interleaved)
     if depth < a.shape[-1]:

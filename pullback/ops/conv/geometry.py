@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -100,6 +101,12 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
         known = dict(zip(self.operands, (x.shape, y.shape), strict=True))
         known[self.gives] = self.shape(x.shape, y.shape)
         return known["input"], known["filter"], known["result"]
+
+    def products(self, xs: Sequence[Type]) -> int:
+        """As many as a filter has elements, for each element of the result: also at the border."""
+        x, y = xs
+        _, filters, results = self.shapes(x, y)
+        return math.prod(results) * math.prod(filters[:-1])
 
     def infer(self, x: Type, y: Type) -> Type:
         check_elementwise_kind(same_dtype(self.title, x, y), self.kinds)

@@ -24,6 +24,10 @@ class Contraction(Op, SumOfProducts, abstract=True):
     parts = Parts(linear_in=(0, 1))
     imported = Imported(("dot_general",))
 
+    def products(self, xs: Sequence[Type]) -> int:
+        """How many products it adds up: by default, along the first operand's last dimension."""
+        return self.type_of(*xs).size * xs[0].shape[-1]
+
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
         terms = [self(s, y)] if s is not None else []

@@ -54,6 +54,9 @@ class DotGeneral(Contraction):
         shape = [x.shape[i] for i in (*self.batched[0], *self.free(0, x.rank))]
         return x.with_shape((*shape, *(y.shape[i] for i in self.free(1, y.rank))))
 
+    def products(self, xs: Sequence[Type]) -> int:
+        return self.type_of(*xs).size * math.prod([xs[0].shape[i] for i in self.contract[0]])
+
     def free(self, side: int, rank: int) -> tuple[int, ...]:
         """The dimensions of an operand that are neither summed over nor batch dimensions."""
         used = (*self.contract[side], *self.batched[side])

@@ -83,6 +83,8 @@ def zip(*datasets: Any) -> Any:
 
 def _parts(op: str, datasets: Any) -> tuple[Any, bool]:
     """Return datasets of one kind, and whether they have a length and an index."""
+    if isinstance(datasets, (np.ndarray, Tensor)):
+        raise ArgumentError(f"datasets must be a list, got {shown(datasets)}", op=op)
     parts = [dataset_argument(op, data) for data in sequence(op, datasets, "datasets")]
     if not parts:
         raise ArgumentError("at least one dataset is needed", op=op)

@@ -1,4 +1,4 @@
-"""Draw a line chart as SVG with the standard library alone."""
+"""Line charts as SVG, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ Point = tuple[float, float]
 def line_chart(
     path: Path, lines: dict[str, Sequence[Point]], title: str, x_label: str, y_label: str
 ) -> None:
-    """Write named lines of (x, y) points with positive y, on a logarithmic y axis."""
+    """Write named lines of (x, y) points; the y axis is logarithmic if all y are positive."""
     xs = [x for points in lines.values() for x, _ in points]
     ys = [y for points in lines.values() for _, y in points]
     x_ticks = round_numbers(min(xs), max(xs))
-    y_ticks = powers(min(ys), max(ys))
-    low, high = math.log(min(*ys, y_ticks[0])), math.log(max(*ys, y_ticks[-1]))
+    positive = min(ys) > 0
+    scaled = math.log if positive else float
+    y_ticks = powers(min(ys), max(ys)) if positive else round_numbers(min(ys), max(ys), 6)
+    low, high = scaled(min([*ys, *y_ticks])), scaled(max([*ys, *y_ticks]))
     first, last = min(xs), max(xs)
 
     def across(x: float) -> float:
         return LEFT + (x - first) / ((last - first) or 1) * (WIDTH - LEFT - RIGHT)
 
     def up(y: float) -> float:
-        return HEIGHT - BOTTOM - (math.log(y) - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - (scaled(y) - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
 
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = [text(LEFT, 32, title, "start", "title")]

@@ -9,11 +9,12 @@ import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.arguments import shown
 from pullback.graph.dtypes import complex64, complex128, float64
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 
-_OP = "collate"
+_OP = "data.collate"
 
 
 def collate(examples: Sequence[Any]) -> Any:
@@ -26,7 +27,9 @@ def collate(examples: Sequence[Any]) -> Any:
     >>> pb.data.collate([{"x": np.zeros(2), "label": 3}, {"x": np.ones(2), "label": 4}])
     {'x': array([[0., 0.], [1., 1.]]), 'label': array([3, 4])}
     """
-    if not len(examples):
+    if isinstance(examples, (str, bytes)) or not isinstance(examples, Sequence):
+        raise ArgumentError(f"examples must be a list, got {shown(examples)}", op=_OP)
+    if not examples:
         raise ArgumentError("a batch needs at least one example, got none", op=_OP)
     rows = [tree.leaves(example) for example in examples]
     structure = tree.structure(examples[0])
