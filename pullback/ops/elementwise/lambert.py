@@ -34,7 +34,8 @@ class LambertW(SpecialFunction):
             raise ArgumentError(f"branch must be 0 or -1, got {self.branch}", op=self.title)
 
     def expand(self, x: Node) -> Node:
-        above = (x + LEAST) + LEAST_REST
+        # The maximum keeps compilers from adding the two numbers first.
+        above = maximum(x + LEAST, -1) + LEAST_REST
         p = sqrt(maximum(above, 0) * (2 * math.e))
         side = minimum(p, NEAR)
         near = horner_series(branch_series(), -side if self.branch else side)
@@ -45,7 +46,7 @@ class LambertW(SpecialFunction):
             made = where(equal(x, 0), -np.inf, where(greater(x, 0), np.nan, made))
         else:
             made = where(equal(x, np.inf), np.inf, where(equal(x, 0), x, made))
-        return where(less(above, 0), np.nan, made)
+        return where(less(above, 2 * LEAST_REST), np.nan, made)  # -1/e, rounded, counts as such
 
     def _iterated(self, x: Node) -> Node:
         """Improve an estimate by Halley's method, for w - x exp(-w) = 0."""
