@@ -109,7 +109,9 @@ def canonicalise(module: IRModule, with_map: Literal[False] = False) -> IRModule
 @overload
 def canonicalise(module: IRModule, with_map: Literal[True]) -> tuple[IRModule, dict[int, int]]: ...
 @validated
-def canonicalise(module: IRModule, with_map: bool = False) -> IRModule | tuple[IRModule, dict[int, int]]:
+def canonicalise(
+    module: IRModule, with_map: bool = False
+) -> IRModule | tuple[IRModule, dict[int, int]]:
     """The canonical form: no copies, dead code or repeated work, dense numbers, sorted operands.
 
     With `with_map`, also a dict from old to new values, without those that were dropped.

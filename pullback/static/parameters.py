@@ -70,7 +70,10 @@ def bind_parameters(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> d
 
 
 def _bound_parameters(
-    known: dict[str, OpParameter], order: Sequence[str], arguments: Sequence, keys: Mapping[str, Any]
+    known: dict[str, OpParameter],
+    order: Sequence[str],
+    arguments: Sequence,
+    keys: Mapping[str, Any],
 ) -> dict[str, Any]:
     if len(arguments) > len(order):
         raise _wrong_parameter(f"it takes {len(order)} parameters, got {len(arguments)}")

@@ -148,7 +148,9 @@ class Conv2dBackwardFilter(ImageProduct):
     gives, operands = "filter", ("input", "result")
 
 
-ImageProduct.family.update(result=ImageConvolution, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter)
+ImageProduct.family.update(
+    result=ImageConvolution, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter
+)
 
 
 def _stated_conv2d_padding(padding: Any) -> str | Padding:
