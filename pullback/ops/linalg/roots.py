@@ -109,7 +109,10 @@ class MatrixLog(MatrixFunction):
 
     def formula(self, x: Node) -> Node:
         # Square roots bring x near to the identity; each halves the logarithm.
-        y, scale = Input("y", x.type.shape, x.type.dtype)(), Input("s", (*x.type.shape[:-2], 1, 1), float64)()
+        y, scale = (
+            Input("y", x.type.shape, x.type.dtype)(),
+            Input("s", (*x.type.shape[:-2], 1, 1), float64)(),
+        )
         i = Input("i", (), int32)()
         far = greater_equal(_distance(y), NEAR)
         body = [i + 1, where(far, MatrixSqrt()(y), y), where(far, scale * 2, scale)]
