@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -63,20 +64,11 @@ def parse_csv(
     missing: Sequence[str] = MISSING, fill: Mapping[str, Any] | None = None,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Like `read_csv`, from lines of text of the file called `name`."""
-    if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise ArgumentError(f"delimiter must be one character, got {shown(delimiter)}", op=op)
-    for what, given in (("columns", columns), ("missing", missing)):
-        if (given is not None or what == "missing") and not isinstance(given, (list, tuple)):
-            raise ArgumentError(f"{what} must be a list of strings, got {shown(given)}", op=op)
-        for item in given or ():
-            text(op, item, f"an element of {what}")
-    if fill is not None and not isinstance(fill, Mapping):
-        message = f"fill must be a dict of values by column, got {shown(fill)}"
-        raise ArgumentError(message, op=op)
+    _check_csv_options(op, columns, delimiter, missing, fill)
     names, rows, numbers = _records(op, name, lines, header, delimiter)
     wanted = names if columns is None else list(columns)
-    for given in (wanted, dtypes if isinstance(dtypes, Mapping) else (), fill or ()):
-        for column in given:
+    for chosen in (wanted, dtypes if isinstance(dtypes, Mapping) else (), fill or ()):
+        for column in chosen:
             if column not in names:
                 known = ", ".join(map(repr, names))
                 raise ArgumentError(f"{name} has no column {column!r}: it has {known}", op=op)
@@ -87,6 +79,19 @@ def parse_csv(
         kind = dtypes.get(column) if isinstance(dtypes, Mapping) else dtypes
         found[column] = source.array(kind, frozenset(missing), fill or {})
     return found
+
+
+def _check_csv_options(op: str, columns: Any, delimiter: Any, missing: Any, fill: Any) -> None:
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ArgumentError(f"delimiter must be one character, got {shown(delimiter)}", op=op)
+    for what, given in (("columns", columns), ("missing", missing)):
+        if (given is not None or what == "missing") and not isinstance(given, (list, tuple)):
+            raise ArgumentError(f"{what} must be a list of strings, got {shown(given)}", op=op)
+        for item in given or ():
+            text(op, item, f"an element of {what}")
+    if fill is not None and not isinstance(fill, Mapping):
+        message = f"fill must be a dict of values by column, got {shown(fill)}"
+        raise ArgumentError(message, op=op)
 
 
 def _records(
@@ -129,28 +134,28 @@ class CsvColumn:
         absent = [field in missing for field in self._fields]
         filled = fill.get(self._name)
         if kind is None:
-            kind = self._inferred([f for f, a in zip(self._fields, absent) if not a])
-            if kind == np.int64 and any(absent) and filled is None:
-                kind = np.dtype(np.float64)
-            elif kind == np.bool_ and any(absent) and filled is None:
-                kind = _TEXT
+            kind = self._inferred([f for f, gone in zip(self._fields, absent) if not gone])
+            if any(absent) and filled is None:  # integers and bools cannot say that
+                kind = {"i": np.dtype(np.float64), "b": _TEXT}.get(kind.kind, kind)
         else:
             kind = _TEXT if kind is str or str(kind) == "str" else dtype_of(kind).numpy
         convert = _converter(kind)
-        values = []
-        for i, (field, gone) in enumerate(zip(self._fields, absent)):
-            if gone:
-                values.append(self._missing(i, kind) if filled is None else filled)
-                continue
-            try:
-                values.append(convert(field))
-            except ValueError:
-                raise self._wrong(i, f"{field!r} is not {_described(kind)}") from None
+        values = [
+            self._converted(i, convert, kind) if not gone
+            else self._missing(i, kind) if filled is None else filled
+            for i, gone in enumerate(absent)
+        ]  # fmt: skip
         try:
             return np.array(values, kind)
         except (ValueError, TypeError, OverflowError) as error:
             message = f"{self._file}: column {self._name!r} does not fit into {kind}: {error}"
             raise DamagedFile(message, op=self._op) from None
+
+    def _converted(self, i: int, convert: Callable[[str], Any], kind: np.dtype) -> Any:
+        try:
+            return convert(self._fields[i])
+        except ValueError:
+            raise self._wrong(i, f"{self._fields[i]!r} is not {_described(kind)}") from None
 
     def _inferred(self, fields: list[str]) -> np.dtype:
         """Return the narrowest dtype that all fields fit: i64, f64, bool or strings."""
@@ -182,15 +187,20 @@ def _converter(kind: np.dtype) -> Callable[[str], Any]:
         return str
     if kind.kind == "b":
         return _bool
-    if kind.kind in "iu":
-        return int
-    return complex if kind.kind == "c" else float
+    number = int if kind.kind in "iu" else complex if kind.kind == "c" else float
+    return functools.partial(_number, number)
 
 
 def _bool(field: str) -> bool:
     if field.lower() not in _BOOLS:
         raise ValueError(field)
     return _BOOLS[field.lower()]
+
+
+def _number(kind: Callable[[str], Any], field: str) -> Any:
+    if "_" in field:  # Python reads 1_000 as a number
+        raise ValueError(field)
+    return kind(field)
 
 
 def _described(kind: np.dtype) -> str:

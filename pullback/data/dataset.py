@@ -10,14 +10,16 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from pullback.data.stacking import collate
+from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.arguments import flag, function, integer, shown
+from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 
 Indices: TypeAlias = slice | Sequence[SupportsIndex] | np.ndarray | Tensor
 
 
+@public_methods
 class Dataset(ABC):
     """A collection of examples with a length, read by index.
 
@@ -120,6 +122,7 @@ def batch_size_argument(op: str, size: int, what: str = "size") -> int:
     return found
 
 
+@public_methods
 class SequenceDataset(Dataset):
     """The elements of a list, or of anything else with a length and an index."""
 
@@ -133,6 +136,7 @@ class SequenceDataset(Dataset):
         return self._items[position(index, len(self))]
 
 
+@public_methods
 class MappedDataset(Dataset):
     """A function of each example."""
 
@@ -146,6 +150,7 @@ class MappedDataset(Dataset):
         return self._f(self._base[index])
 
 
+@public_methods
 class SubsetDataset(Dataset):
     """Some examples of a dataset, in any order."""
 
@@ -188,6 +193,7 @@ class FilteredDataset(SubsetDataset):
         return {"_base": self._base, "_f": None, "_found": self._positions}
 
 
+@public_methods
 class BatchedDataset(Dataset):
     """Batches of consecutive examples."""
 
@@ -204,6 +210,7 @@ class BatchedDataset(Dataset):
         return self._base.take(np.arange(start, min(start + self._size, len(self._base))))
 
 
+@public_methods
 class ConcatDataset(Dataset):
     """The examples of several datasets, one after the other."""
 
@@ -220,6 +227,7 @@ class ConcatDataset(Dataset):
         return self._parts[part][found - (self._ends[part - 1] if part else 0)]
 
 
+@public_methods
 class ZippedDataset(Dataset):
     """Tuples of the examples of several datasets at the same index."""
 

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from pullback.data.collating import collate
 from pullback.data.dataset import batch_size_argument
 from pullback.data.order import Key, folded_key, key_argument, random_words
-from pullback.data.stacking import collate
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import flag, function, shown
+from pullback.graph.boundary import public_methods
 from pullback.typing import ArrayLike
 
 _WORDS = 4096  # random words that are drawn at a time
 
 
+@public_methods
 class IterableDataset:
     """Examples that are read in order; how many there are need not be known.
 

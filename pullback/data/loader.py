@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pullback.data.batches import BatchSource, IndexedSource, StreamSource
+from pullback.data.combining import dataset_argument
 from pullback.data.dataset import Dataset, batch_size_argument
 from pullback.data.order import BatchPlan, key_argument, shard_argument
 from pullback.data.placement import BatchPlacement
 from pullback.data.prefetch import Prefetcher
-from pullback.data.sources import dataset_argument
 from pullback.distributed.membership import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.arguments import flag, function, integer
@@ -199,10 +199,10 @@ class LoaderPass:
             self.end()
             if not isinstance(self._items, Prefetcher):
                 loader._source.close()  # perhaps in the middle of a message
-            raise
+            raise KeyboardInterrupt from None  # without the frames of waiting
         except BaseException as error:
             self._ended = error
-            if isinstance(error, PullbackError):
+            if isinstance(error, PullbackError) and error.where is None:
                 error.at(None, user_line())  # it was made in a thread, which has no user line
             loader._source.close_if_broken()
             raise

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pullback.data.collating import collate
 from pullback.data.dataset import Dataset
 from pullback.data.iterables import IterableDataset
-from pullback.data.stacking import collate
 
 
 class EndOfStream:

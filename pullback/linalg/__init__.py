@@ -12,6 +12,8 @@ from pullback.linalg.matrix_functions import *
 from pullback.linalg.norms import *
 from pullback.linalg.products import *
 from pullback.linalg.solvers import *
+from pullback.linalg.structured_solvers import *
+from pullback.linalg.subspaces import *
 from pullback.linalg.tensor_equations import *
 
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`

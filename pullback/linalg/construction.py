@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pullback.errors import ShapeError
-from pullback.functions.arguments import literal
+from pullback.errors import ArgumentError, ShapeError
+from pullback.functions.arguments import float_node, integer, literal
 from pullback.functions.complex_parts import conj
-from pullback.functions.creation import zeros, zeros_like
+from pullback.functions.creation import eye, ones, zeros, zeros_like
 from pullback.functions.joining import concat
 from pullback.functions.padding import pad
 from pullback.functions.shape import broadcast_shapes, broadcast_to, flip
 from pullback.functions.where_take import take
-from pullback.graph.dtypes import int64
+from pullback.graph.dtypes import float64, int64
 from pullback.lazy.operators import as_tensor, operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.shape.iota import Iota
-from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike, DTypeLike
 
 
 def block_diag(*arrays: ArrayLike) -> Tensor:
@@ -86,6 +86,52 @@ def circulant(c: ArrayLike) -> Tensor:
     return take(column, (i - j) % literal(max(n, 1), int64), axis=-1)
 
 
+def companion(a: ArrayLike) -> Tensor:
+    """Return the companion matrix of a polynomial, whose eigenvalues are its roots; the coefficient
+    of the highest power comes first.
+
+    >>> pb.linalg.companion([1.0, -3.0, 2.0]).tolist()
+    [[3.0, -2.0], [1.0, 0.0]]
+    """
+    name = "linalg.companion"
+    x = wrap(float_node(_vector(name, "a", a)))
+    if x.shape[-1] < 2:
+        raise ShapeError(f"a must have two elements or more, got {x._node.type}", op=name)
+    n = x.shape[-1] - 1
+    first = -x[..., 1:] / x[..., :1]
+    rest = broadcast_to(eye(n - 1, n, dtype=x.dtype), (*x.shape[:-1], n - 1, n))
+    return concat([first[..., None, :], rest], axis=-2)
+
+
+def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
+    """Return the Hadamard matrix of size n, a power of 2: its elements are 1 and -1, and its
+    columns are orthogonal.
+
+    >>> pb.linalg.hadamard(2).tolist()
+    [[1, 1], [1, -1]]
+    """
+    size = integer("linalg.hadamard", n, "n")
+    if size < 1 or size & (size - 1):
+        raise ArgumentError(f"n must be a power of 2, got {n}", op="linalg.hadamard")
+    made = ones((1, 1), dtype=dtype)
+    while made.shape[0] < size:
+        made = concat([concat([made, made], axis=1), concat([made, -made], axis=1)], axis=0)
+    return made
+
+
+def hilbert(n: int) -> Tensor:
+    """Return the Hilbert matrix of size n in f64: 1 / (i + j + 1) at row i and column j.
+
+    >>> pb.linalg.hilbert(2).numpy().round(3).tolist()
+    [[1.0, 0.5], [0.5, 0.333]]
+    """
+    size = integer("linalg.hilbert", n, "n")
+    if size < 0:
+        raise ArgumentError(f"n must not be negative, got {n}", op="linalg.hilbert")
+    i, j = _places(size, size)
+    return 1 / (i + j + 1).astype(float64)
+
+
 def _vector(op: str, name: str, x: ArrayLike) -> Tensor:
     a = as_tensor(x)
     if a.ndim == 0:
@@ -106,4 +152,4 @@ def _places(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     return i, j
 
 
-__all__ = ["block_diag", "circulant", "hankel", "toeplitz"]
+__all__ = ["block_diag", "circulant", "companion", "hadamard", "hankel", "hilbert", "toeplitz"]

@@ -21,8 +21,8 @@ _KEYS = (
 )
 
 Dropout = function_layer(
-    "Dropout", F.dropout, "pb.nn.Dropout(0.75)(pb.ones(4), key=pb.random.key(0)).tolist()",
-    "[0.0, 4.0, 0.0, 0.0]", about=_KEYS,
+    "Dropout", F.dropout, "pb.nn.Dropout(0.75)(pb.ones(4), key=pb.random.key(2)).tolist()",
+    "[0.0, 0.0, 4.0, 0.0]", about=_KEYS,
 )  # fmt: skip
 AlphaDropout = function_layer(
     "AlphaDropout", F.alpha_dropout, "pb.nn.AlphaDropout().eval()(pb.ones(2)).tolist()",

@@ -22,7 +22,9 @@ def track_missed(state: Any) -> Any:
 
     Whether a step is taken at all may depend on values in other wrappers, which do without it.
     """
-    return _map_states(state, lambda s, _: s if s.step is None else TrackedState(*s, {}))
+    return _map_states(
+        state, lambda s, _: s if s.step is None else TrackedState(s.step, s.slots, {})
+    )
 
 
 def _map_states(state: Any, change: Callable[[Any, str], Any], prefix: str = "") -> Any:

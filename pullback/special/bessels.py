@@ -6,6 +6,7 @@ from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, integer
 from pullback.graph.arguments import validated
 from pullback.ops.elementwise.bessel import BesselI, BesselJ, BesselY
+from pullback.ops.elementwise.bessel_k import BesselK
 from pullback.ops.elementwise.spherical import SphericalJ
 from pullback.special.operands import special
 from pullback.typing import ArrayLike
@@ -124,6 +125,83 @@ def ive(v: int, z: ArrayLike) -> Tensor:
     return special("ive", BesselI(bessel_order("ive", abs(v), "v", 8), True), z)
 
 
+def k0(x: ArrayLike) -> Tensor:
+    """Return the modified Bessel function of the second kind of order 0, for x >= 0.
+
+    >>> round(pb.special.k0(1.0).item(), 4)
+    0.421
+    """
+    return special("k0", BesselK(0, False), x)
+
+
+def k1(x: ArrayLike) -> Tensor:
+    """Return the modified Bessel function of the second kind of order 1, for x >= 0.
+
+    >>> round(pb.special.k1(1.0).item(), 4)
+    0.6019
+    """
+    return special("k1", BesselK(1, False), x)
+
+
+def k0e(x: ArrayLike) -> Tensor:
+    """Return exp(x) * k0(x), without underflow.
+
+    >>> round(pb.special.k0e(1000.0).item(), 4)
+    0.0396
+    """
+    return special("k0e", BesselK(0, True), x)
+
+
+def k1e(x: ArrayLike) -> Tensor:
+    """Return exp(x) * k1(x), without underflow.
+
+    >>> round(pb.special.k1e(1000.0).item(), 4)
+    0.0396
+    """
+    return special("k1e", BesselK(1, True), x)
+
+
+@validated
+def kn(n: int, x: ArrayLike) -> Tensor:
+    """Return the modified Bessel function of the second kind of an integer order, from 0 to 20.
+
+    >>> round(pb.special.kn(2, 1.0).item(), 4)
+    1.6248
+    """
+    return special("kn", BesselK(bessel_order("kn", n), False), x)
+
+
+@validated
+def jv(v: int, z: ArrayLike) -> Tensor:
+    """Return the Bessel function of the first kind of an integer order, from -20 to 20.
+
+    >>> round(pb.special.jv(2, 1.0).item(), 4)
+    0.1149
+    """
+    made = special("jv", BesselJ(bessel_order("jv", abs(v), "v")), z)
+    return -made if v < 0 and v % 2 else made
+
+
+@validated
+def jn(n: int, x: ArrayLike) -> Tensor:
+    """Return `jv(n, x)`.
+
+    >>> round(pb.special.jn(2, 1.0).item(), 4)
+    0.1149
+    """
+    return jv(n, x)
+
+
+@validated
+def yn(n: int, x: ArrayLike) -> Tensor:
+    """Return the Bessel function of the second kind of an integer order, from 0 to 20.
+
+    >>> round(pb.special.yn(2, 1.0).item(), 4)
+    -1.6507
+    """
+    return special("yn", BesselY(bessel_order("yn", n)), x)
+
+
 def bessel_order(name: str, n: int, what: str = "n", largest: int = 20) -> int:
     """Return the order of a function; recurrences and series lose digits beyond the largest."""
     order = integer(f"special.{name}", n, what)
@@ -133,4 +211,7 @@ def bessel_order(name: str, n: int, what: str = "n", largest: int = 20) -> int:
     return order
 
 
-__all__ = ["i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "spherical_jn", "y0", "y1"]
+__all__ = [
+    "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kn",
+    "spherical_jn", "y0", "y1", "yn",
+]  # fmt: skip

@@ -14,7 +14,7 @@ from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.beta_functions import Beta, BetaLn, Binom
 from pullback.ops.elementwise.float_bits import CopySign
 from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma
-from pullback.ops.elementwise.gamma_values import Gamma
+from pullback.ops.elementwise.gamma_values import Gamma, Rgamma
 from pullback.ops.elementwise.incomplete_beta import BetaInc
 from pullback.ops.elementwise.incomplete_gamma import GammaInc, GammaIncC
 from pullback.ops.elementwise.select import Where
@@ -29,6 +29,11 @@ gammaln = float_unary(
 )
 psi = float_unary("psi", Digamma, "Derivative of `gammaln`, the digamma function.",
                   "1.0 -> -0.577...")  # fmt: skip
+
+rgamma = float_unary(
+    "rgamma", Rgamma, "Reciprocal of the gamma function; 0 at 0 and at negative integers.",
+    "4.0 -> 0.166...",
+)  # fmt: skip
 
 
 def gammasgn(x: ArrayLike) -> Tensor:
@@ -175,5 +180,5 @@ def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 __all__ = [
     "beta", "betainc", "betaln", "binom", "comb", "digamma", "factorial", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi",
+    "gammaincc", "gammaln", "gammasgn", "lgamma", "multigammaln", "psi", "rgamma",
 ]  # fmt: skip

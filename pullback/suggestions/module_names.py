@@ -39,19 +39,17 @@ _WRITTEN = {
     "np": "import numpy as np", "jnp": "Its functions are in pb itself: pb.sin(x).",
     "numpy": "Its functions are in pb itself: pb.sin(x).",
     "lax": "Its functions are in pb itself: pb.scan(f, init, xs).",
-    "functional": "Its functions are in pb itself: pb.relu(x).",
-    "F": "Its functions are in pb itself: pb.relu(x).",
+    "F": "pb.nn.functional",
     "scipy": "Its functions are in pb.special, pb.linalg and pb.fft.",
     "autograd": "pb.grad(f) or loss.backward()",
     "func": "Its functions are in pb itself: pb.grad(f).", "autodiff": "pb.grad(f)",
     "experimental": "Its functions are in pb itself: pb.shard_map(f, ...).",
     "optimizers": "pb.optim",
-    "nn": "Its functions are in pb itself: pb.relu(x), pb.softmax(x), pb.conv2d(x, w).",
     "cuda": "Set PULLBACK_PLATFORM=cuda in the environment; pb.engine_info() says what runs.",
     "backends": "pb.engine_info()", "device": "pb.default_device('cpu:0')",
     "profiler": "pb.compile(f).lower(x).cost()", "export": "pb.compile(f).lower(x).save(path)",
     "onnx": "pb.ir.to_stablehlo(module)",
-    "losses": "-pb.sum(labels * pb.log_softmax(logits), axis=-1)",
+    "losses": "They are in pb.nn.functional: pb.nn.functional.cross_entropy(logits, labels).",
     # derivatives and transforms
     "pmap": "pb.shard_map(f, mesh, in_specs, out_specs)", "make_jaxpr": "print(pb.trace(f, x))",
     "make_fx": "pb.trace(f, x)",
@@ -84,7 +82,6 @@ _WRITTEN = {
     "rand_like": "pb.random.uniform(key, x.shape)", "randn_like": "pb.random.normal(key, x.shape)",
     "randperm": "pb.random.permutation(key, n)", "normal": "pb.random.normal(key, shape)",
     "bernoulli": "pb.random.bernoulli(key, p)",
-    "dropout": "pb.where(pb.random.bernoulli(key, 1 - p, x.shape), x / (1 - p), 0)",
     # arrays
     "clone": "x.copy()", "numel": "x.size", "detach": "x.detach()",
     "unsqueeze": "pb.expand_dims(x, axis)", "broadcast_in_dim": "pb.broadcast_to(x, shape)",
@@ -100,7 +97,7 @@ _WRITTEN = {
     "index_update": "x.at[indices].set(values)", "narrow": "x[start : start + length]",
     "slice_in_dim": "x[start:stop]", "dynamic_index_in_dim": "x[i]", "index_in_dim": "x[i]",
     "rev": "pb.flip(x, axis)", "select_n": "pb.where(condition, y, x)",
-    "dot_general": "pb.einsum(text, x, y)", "conv1d": "Use pb.conv2d with a dimension of size 1.",
+    "dot_general": "pb.einsum(text, x, y)",
     "var_mean": "pb.var(x), pb.mean(x)", "std_mean": "pb.std(x), pb.mean(x)",
     "aminmax": "pb.min(x), pb.max(x)", "scalar_tensor": "pb.tensor(value)",
     "range": "pb.arange(start, stop, step)", "nditer": "for row in x",
@@ -111,22 +108,11 @@ _WRITTEN = {
     "loadtxt": "pb.asarray(np.loadtxt(path))", "genfromtxt": "pb.asarray(np.genfromtxt(path))",
     "is_grad_enabled": "x.requires_grad", "stop_grad": "pb.stop_gradient(x)",
     # neural networks
-    "linear": "x @ w + b",
-    "cross_entropy": "-pb.mean(pb.sum(labels * pb.log_softmax(logits), axis=-1))",
-    "mse_loss": "pb.mean((x - y) ** 2)", "l1_loss": "pb.mean(pb.abs(x - y))",
-    "nll_loss": "-pb.mean(pb.take_along_axis(log_p, labels[:, None], axis=-1))",
-    "binary_cross_entropy_with_logits": "pb.mean(pb.softplus(x) - x * y)",
-    "embedding": "table[indices]", "soft_sign": "x / (1 + pb.abs(x))",
-    "hard_tanh": "pb.clip(x, -1, 1)", "hard_sigmoid": "pb.clip(x / 6 + 0.5, 0, 1)",
-    "hard_swish": "x * pb.clip(x / 6 + 0.5, 0, 1)", "hard_silu": "x * pb.clip(x / 6 + 0.5, 0, 1)",
-    "layer_norm": "(x - m) / pb.sqrt(v + eps), with m = pb.mean(x, -1, keepdims=True)",
-    "batch_norm": "(x - m) / pb.sqrt(v + eps), with m = pb.mean(x, 0)",
-    "rms_norm": "x * pb.rsqrt(pb.mean(x * x, -1, keepdims=True) + eps)",
-    "standardize": "(x - pb.mean(x)) / pb.std(x)",
-    "scaled_dot_product_attention": "pb.softmax(q @ k.mT / pb.sqrt(d)) @ v",
-    "dot_product_attention": "pb.softmax(q @ k.mT / pb.sqrt(d)) @ v",
-    "Module": "Use a dataclass of tensors, or a class registered with pb.tree.register.",
-    "Parameter": "pb.tensor(data, requires_grad=True)", "Linear": "x @ w + b",
+    "soft_sign": "pb.softsign(x)", "hard_tanh": "pb.hardtanh(x)",
+    "hard_sigmoid": "pb.hardsigmoid(x)", "hard_swish": "pb.hardswish(x)",
+    "hard_silu": "pb.hardswish(x)", "standardize": "(x - pb.mean(x)) / pb.std(x)",
+    "dot_product_attention": "pb.nn.functional.scaled_dot_product_attention(q, k, v)",
+    "initializers": "pb.nn.init",
     # optimizers and trees
     "SGD": "pb.optim.SGD(params, learning_rate)", "Adam": "pb.optim.Adam(params)",
     "adam": "pb.optim.adam(learning_rate)", "sgd": "pb.optim.sgd(learning_rate)",
@@ -175,6 +161,14 @@ _OPTIM = {
     "warmup_cosine_decay_schedule": "pb.optim.schedules.warmup(peak, steps, then=...)",
     "AveragedModel": "ema",
 }  # fmt: skip
+_NN = {
+    "MultiheadAttention": "MultiHeadAttention", "Dense": "Linear", "Embed": "Embedding",
+    "Conv": "pb.nn.Conv2d(in_channels, out_channels, kernel_size)",
+    "BatchNorm": "pb.nn.BatchNorm2d(channels)", "Buffer": "State", "Variable": "State",
+    "compact": "Set the layers as attributes in __init__, and call them in forward.",
+    "Rngs": "pb.nn.rng(key)", "manual_seed": "seed", "filter_grad": "pb.grad(f)",
+    "filter_jit": "pb.compile(f)", "utils": "pb.optim.clip_by_global_norm(grads, max_norm)",
+}  # fmt: skip
 _SPECIAL = {
     "loggamma": "lgamma", "sigmoid": "pb.sigmoid(x)", "exp2": "pb.exp2(x)", "log1p": "pb.log1p(x)",
     "expm1": "pb.expm1(x)", "modified_bessel_i0": "i0", "modified_bessel_i1": "i1",
@@ -182,6 +176,27 @@ _SPECIAL = {
 }  # fmt: skip
 _FFT = {
     "next_fast_len": "Any size is computed fast enough.",
+}  # fmt: skip
+_FUNCTIONAL = {
+    **{f"dropout{n}d": "feature_dropout" for n in (1, 2, 3)}, "swish": "silu",
+    "bce": "binary_cross_entropy", "log_sigmoid": "logsigmoid",
+    "hard_tanh": "hardtanh", "hard_sigmoid": "hardsigmoid", "hard_swish": "hardswish",
+    "hard_silu": "hardswish", "upsample": "interpolate",
+    "dot_product_attention": "scaled_dot_product_attention",
+    "bce_with_logits": "binary_cross_entropy_with_logits",
+    "sigmoid_binary_cross_entropy": "binary_cross_entropy_with_logits", "mse": "mse_loss",
+    "softmax_cross_entropy": "cross_entropy", "huber": "huber_loss",
+    "softmax_cross_entropy_with_integer_labels": "cross_entropy", "nll": "nll_loss",
+    "multi_head_attention_forward": "pb.nn.MultiHeadAttention", "hardtanh_": "hardtanh",
+    "relu_": "relu", "elu_": "elu",
+}  # fmt: skip
+_INIT = {
+    **{f"{name}_": name for name in (
+        "constant", "dirac", "eye", "kaiming_normal", "kaiming_uniform", "normal", "ones",
+        "orthogonal", "sparse", "uniform", "xavier_normal", "xavier_uniform", "zeros")},
+    "trunc_normal_": "truncated_normal", "glorot_normal": "xavier_normal",
+    "glorot_uniform": "xavier_uniform", "he_normal": "kaiming_normal",
+    "he_uniform": "kaiming_uniform",
 }  # fmt: skip
 _DEBUG = {
     "breakpoint": "Use breakpoint() outside the transform.",
@@ -191,5 +206,6 @@ TABLES = {
     "pullback": {name: f"pb.{ours}" for name, ours in _RENAMED.items()} | _WRITTEN,
     "pullback.linalg": _LINALG, "pullback.random": _RANDOM, "pullback.tree": _TREE,
     "pullback.optim": _OPTIM, "pullback.special": _SPECIAL, "pullback.fft": _FFT,
-    "pullback.debug": _DEBUG,
+    "pullback.debug": _DEBUG, "pullback.nn": _NN, "pullback.nn.functional": _FUNCTIONAL,
+    "pullback.nn.init": _INIT,
 }  # fmt: skip

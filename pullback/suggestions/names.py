@@ -17,7 +17,9 @@ from pullback.suggestions.tensor_names import TENSOR_NAMES
 _MODULES = (
     "pullback", "pullback.linalg", "pullback.special", "pullback.fft", "pullback.random",
     "pullback.optim", "pullback.tree", "pullback.debug", "pullback.testing", "pullback.ir",
-    "pullback.errors", "pullback.typing", "pullback.data",
+    "pullback.errors", "pullback.typing", "pullback.data", "pullback.nn", "pullback.nn.functional",
+    "pullback.io", "pullback.train",
+    "pullback.nn.init",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z]\w*")
 

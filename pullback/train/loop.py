@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pullback import tree
@@ -36,6 +37,70 @@ class LoopState(NamedTuple):
     scale: StaticLossScale | None
 
 
+@dataclass(frozen=True)
+class TrainingStep:
+    """What a step computes. It is apart from the loop, whose state changes: a compiled function is
+    traced again when an object that it refers to has changed."""
+
+    loss: Loss
+    optimizer: OptimizerRule
+    policy: Policy
+    casts: bool
+    statistics: bool
+
+    def _loss_and_values(self, model: Any, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        if self.casts:
+            batch = self.policy.to_compute(batch)
+        found = self.loss(model, batch)
+        value, more = found if isinstance(found, tuple) else (found, {})
+        if not isinstance(more, dict):
+            what = f"loss must return a scalar, or a scalar and a dict, got {type(more).__name__}"
+            raise ArgumentError(f"TrainingLoop: {what}")
+        if self.casts:
+            value, more = self.policy.to_output((value, more))
+        return value, {"loss": value, **more}
+
+    def measured(self, model: Any, batch: Any) -> dict[str, Tensor]:
+        computed = self.policy.to_compute(model) if self.casts else model
+        return self._loss_and_values(computed, batch)[1]
+
+    def stepped(self, state: LoopState, batch: Any) -> tuple[LoopState, dict[str, Tensor]]:
+        scale = state.scale
+
+        def objective(model: Any) -> tuple[Tensor, Any]:
+            computed = self.policy.to_compute(model) if self.casts else model
+            with rng(fold_in(state.key, state.step)):
+                value, measured = self._loss_and_values(computed, batch)
+            return (value if scale is None else scale.scale(value)), (measured, computed)
+
+        (_, (measured, computed)), grads = value_and_grad(objective, has_aux=True)(state.model)
+        if scale is not None:
+            grads = scale.unscale(grads)
+        measured = {**measured, **self._gradient_values(grads)}
+        model, optimizer = self.optimizer.update(grads, state.optimizer, state.model)
+        model = _with_state_of(model, computed)
+        if scale is not None:
+            finite = all_finite(grads)
+            model, optimizer = tree.map(
+                lambda new, old: where(finite, new, old) if isinstance(new, Tensor) else new,
+                (model, optimizer), (state.model, state.optimizer),
+            )  # fmt: skip
+            scale = scale.adjust(finite)
+        return LoopState(model, optimizer, state.step + 1, state.key, scale), measured
+
+    def _gradient_values(self, grads: Any) -> dict[str, Tensor]:
+        """The norm of the whole gradient, and with `statistics` of each parameter's."""
+        squares = {
+            path: (abs(g.astype("float32") if g.dtype.bits < 32 else g) ** 2).sum()
+            for g, path in zip(tree.leaves(grads), tree.paths(grads), strict=True)
+            if isinstance(g, Tensor)
+        }
+        found = {"grad_norm": sqrt(sum(squares.values(), start=asarray(0.0)))}
+        if self.statistics:
+            found |= {f"grad_norm{path}": sqrt(s) for path, s in squares.items()}
+        return found
+
+
 @public_methods
 class TrainingLoop:
     """Trains a model step by step: one compiled program for each shape of a batch.
@@ -64,16 +129,15 @@ class TrainingLoop:
         if not isinstance(optimizer, OptimizerRule):
             what = f"optimizer must be a rule such as pb.optim.adam(1e-3), got {optimizer!r}"
             raise ArgumentError(f"TrainingLoop: {what}")
-        self.loss, self.optimizer, self.policy = loss, optimizer, policy or Policy()
-        self.statistics = bool(statistics)
         with no_grad():
             own = tree.map(lambda x: x.copy() if isinstance(x, Tensor) else x, model)
-            own = self.policy.to_params(own) if policy else own
+            own = own if policy is None else policy.to_params(own)
         given = make_key(0) if key is None else asarray(key)
         self.state = LoopState(own, optimizer.init(own), asarray(0, "int32"), given, loss_scale)
-        self._casts = policy is not None
-        self._step = compile(self._stepped, donate_argnums=0, name="train_step")
-        self._measure = compile(self._measured, name="evaluate")
+        casts = policy is not None
+        step = TrainingStep(loss, optimizer, policy or Policy(), casts, bool(statistics))
+        self._step = compile(step.stepped, donate_argnums=0, name="train_step")
+        self._measure = compile(step.measured, name="evaluate")
 
     @property
     def model(self) -> Any:
@@ -118,58 +182,6 @@ class TrainingLoop:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
         self.state = LoopState(**{name: state[name] for name in LoopState._fields})
-
-    def _loss_and_values(self, model: Any, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        if self._casts:
-            batch = self.policy.to_compute(batch)
-        found = self.loss(model, batch)
-        value, more = found if isinstance(found, tuple) else (found, {})
-        if not isinstance(more, dict):
-            what = f"loss must return a scalar, or a scalar and a dict, got {type(more).__name__}"
-            raise ArgumentError(f"TrainingLoop: {what}")
-        if self._casts:
-            value, more = self.policy.to_output((value, more))
-        return value, {"loss": value, **more}
-
-    def _measured(self, model: Any, batch: Any) -> dict[str, Tensor]:
-        computed = self.policy.to_compute(model) if self._casts else model
-        return self._loss_and_values(computed, batch)[1]
-
-    def _stepped(self, state: LoopState, batch: Any) -> tuple[LoopState, dict[str, Tensor]]:
-        scale = state.scale
-
-        def objective(model: Any) -> tuple[Tensor, Any]:
-            computed = self.policy.to_compute(model) if self._casts else model
-            with rng(fold_in(state.key, state.step)):
-                value, measured = self._loss_and_values(computed, batch)
-            return (value if scale is None else scale.scale(value)), (measured, computed)
-
-        (_, (measured, computed)), grads = value_and_grad(objective, has_aux=True)(state.model)
-        if scale is not None:
-            grads = scale.unscale(grads)
-        measured = {**measured, **self._gradient_values(grads)}
-        model, optimizer = self.optimizer.update(grads, state.optimizer, state.model)
-        model = _with_state_of(model, computed)
-        if scale is not None:
-            finite = all_finite(grads)
-            model, optimizer = tree.map(
-                lambda new, old: where(finite, new, old) if isinstance(new, Tensor) else new,
-                (model, optimizer), (state.model, state.optimizer),
-            )  # fmt: skip
-            scale = scale.adjust(finite)
-        return LoopState(model, optimizer, state.step + 1, state.key, scale), measured
-
-    def _gradient_values(self, grads: Any) -> dict[str, Tensor]:
-        """The norm of the whole gradient, and with `statistics` of each parameter's."""
-        squares = {
-            path: (abs(g.astype("float32") if g.dtype.bits < 32 else g) ** 2).sum()
-            for g, path in zip(tree.leaves(grads), tree.paths(grads), strict=True)
-            if isinstance(g, Tensor)
-        }
-        found = {"grad_norm": sqrt(sum(squares.values(), start=asarray(0.0)))}
-        if self.statistics:
-            found |= {f"grad_norm{path}": sqrt(s) for path, s in squares.items()}
-        return found
 
 
 def _with_state_of(model: Any, source: Any) -> Any:

@@ -168,5 +168,6 @@ BAD = {
 def test_mistakes_are_told(name):
     call, error, words = BAD[name]
     builtin = {IndexOutOfRange: IndexError, DTypeError: TypeError}.get(error, ValueError)
-    with told(error, builtin, words):
+    with told(error, builtin, words) as info:
         call()
+    assert info.traceback[-1].path.name == "test_dataset.py"

@@ -56,6 +56,7 @@ def test_columns_have_the_narrowest_dtype(table):
         ("a\n1\n-\n", {"missing": ["-"], "fill": {"a": 7}}, {"a": [1, 7]}),
         ("a\ntrue\n\"\"\n", {}, {"a": ["true", ""]}),
         ("a\n0x1\n1_000\n", {"dtypes": str}, {"a": ["0x1", "1_000"]}),
+        ("a\n1_000\n2\n", {}, {"a": ["1_000", "2"]}),
         ("a,b\n1,2\n", {"dtypes": {"a": "bool"}, "fill": {}, "missing": ["1"]}, None),
         ("a,b\n1,2\n", {"dtypes": "float32"}, {"a": [1.0], "b": [2.0]}),
         ("a\n1+2j\n", {"dtypes": "complex64"}, {"a": [1 + 2j]}),

@@ -14,7 +14,7 @@ from helpers import told
 
 import pullback as pb
 from pullback.data import ArrayDataset, DataLoader, IterableDataset, as_dataset
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, ShapeError
 
 KEY = pb.random.key(5)
 TEN = np.arange(10)
@@ -78,6 +78,17 @@ def test_a_saved_position_continues_with_the_next_batch(prefetch, after):
     saved = {name: np.asarray(value) for name, value in state.items()}  # as a file may have it
     second.load_state_dict(saved)
     assert lists(second) == rest[0]
+
+
+def test_a_position_is_part_of_a_checkpoint(tmp_path):
+    loader = DataLoader(TEN, 3, shuffle=True, key=KEY)
+    loop = iter(loader)
+    next(loop)
+    pb.save(tmp_path / "state", {"weights": pb.ones(3), "data": loader.state_dict()})
+    rest = lists(loop)
+    again = DataLoader(TEN, 3, shuffle=True, key=pb.random.key(0))
+    again.load_state_dict(pb.load(tmp_path / "state")["data"])
+    assert lists(again) == rest
 
 
 def test_a_loop_that_is_left_ends_its_epoch():
@@ -160,7 +171,8 @@ def test_errors_of_examples_come_where_their_batch_would():
         assert names[0] == "test_errors_of_examples_come_where_their_batch_would"
         assert names[-1] == "fails" and "make" not in names  # no frames of the loader
         assert any("raised this" in note for note in info.value.__notes__)
-    assert info.value.__notes__ and DataLoader(TEN).batch == 0
+    with told(ShapeError, ValueError, "got f32[2] and f32[3]"):  # at the line in the dataset
+        list(DataLoader(as_dataset([2]).map(lambda n: (pb.ones(n) @ pb.ones(n + 1)).numpy())))
 
 
 BAD = {
@@ -199,5 +211,6 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_mistakes_are_told(name):
     call, words = BAD[name]
-    with told(ArgumentError, ValueError, words):
+    with told(ArgumentError, ValueError, words) as info:
         call()
+    assert info.traceback[-1].path.name == "test_loader.py"

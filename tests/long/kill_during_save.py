@@ -14,8 +14,13 @@ import sys
 import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from launching import Launched
 
 import pullback as pb
 from pullback.io.checkpointer import Checkpointer
@@ -79,10 +84,22 @@ def kill_once(folder: str, start: int, seed: int) -> int:
     return max([last, *steps]) + 1
 
 
+def kill_one_of_two(folder: str, seed: int, complete: int) -> int:
+    """Kill one of two processes that save together; return the last step that was complete."""
+    job = Launched("saving_cases.py", 2, "until_killed", folder, seed, devices=2)
+    _, lines, errors = job.finish()
+    words = [line.split() for line in lines[0]]
+    assert words and words[0][0] == "resumed", errors
+    assert int(words[0][1]) >= complete, "a checkpoint was lost"
+    return max([complete, *[int(step) for what, step in words if what == "complete"]])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kills", type=int, nargs="?", default=200)
-    count = parser.parse_args().kills
+    parser.add_argument("--processes", type=int, default=10, help="kills of one of two processes")
+    options = parser.parse_args()
+    count = options.kills
     warnings.simplefilter("ignore", DeprecationWarning)  # children compute nothing
     with tempfile.TemporaryDirectory() as folder:
         step = 1
@@ -95,6 +112,11 @@ def main() -> None:
         left = sorted(os.listdir(folder)) + sorted(os.listdir(f"{folder}/run"))
         assert len(left) == 4 and not any(name.startswith(".") for name in left), left
     print(f"{count} kills, nothing lost, up to step {step}")
+    with tempfile.TemporaryDirectory() as folder:
+        step = 0
+        for seed in range(options.processes):
+            step = kill_one_of_two(f"{folder}/run", seed, step)
+    print(f"{options.processes} kills of one of two processes, nothing lost, up to step {step}")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ COMPOSED = {
     "softmax": (special.softmax, [X]),
     "betainc": (special.betainc, [X + 0.5, X, X / 2]),
     "polygamma": (lambda x: special.polygamma(0, x), [X]),
+    "rgamma": (special.rgamma, [np.array([-2.0, -0.7, 0.3, 2.5])]),
 }
 
 

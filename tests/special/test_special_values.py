@@ -46,14 +46,19 @@ CASES = {
     "j1": ([LINE], without_infinity(sp.j1)), "y0": ([RIGHT], sp.y0), "y1": ([RIGHT], sp.y1),
     "i0": ([LINE], lambda x: np.where(np.isinf(x), INF, sp.i0(x))),
     "i1": ([LINE], lambda x: np.where(np.isinf(x), x, sp.i1(x))),
-    "i0e": ([LINE], None), "i1e": ([LINE], None),
+    "i0e": ([LINE], None), "i1e": ([LINE], None), "k0": ([RIGHT], None), "k1": ([RIGHT], None),
+    "k0e": ([RIGHT], without_infinity(sp.k0e)), "k1e": ([RIGHT], without_infinity(sp.k1e)),
+    "rgamma": ([[*LINE[1:], -1e-3, 0.25, 0.5, 30.0]], None),
     "sinc": ([LINE], lambda x: np.where(np.isinf(x), 0, np.where(x == np.rint(x), x == 0,
                                                                    np.sinc(x)))),
-    "cbrt": ([LINE], None),
+    "cbrt": ([LINE], None), "rgamma": ([[*LINE[1:], -1e-3, 170.0, -170.5]], None),
+    "expi": ([[*LINE, 1e-300, 0.37, 39.9, 40.1, 700.0]], None),
+    "ellipk": ([LINE], None), "ellipe": ([LINE], None), "ellipkm1": ([[*UNIT[1:], 300.0]], None),
 }  # fmt: skip
 # On XLA the others are compiled by the tests of the op table.
 ON_XLA = ("erfcx", "ndtri", "log_ndtr", "logit", "exprel", "entr", "xlogy", "gamma", "gammasgn",
-          "psi", "gammainc", "betainc", "zeta", "j0", "y0", "i0", "sinc", "cbrt")  # fmt: skip
+          "psi", "gammainc", "betainc", "zeta", "j0", "y0", "i0", "sinc", "cbrt", "expi",
+          "ellipe")  # fmt: skip
 # Pairs where SciPy's values are quirks: infinities whose limits are as they are here.
 SKIPPED = {"xlogy": lambda x, y: x < 0, "xlog1py": lambda x, y: x < 0}
 
@@ -95,6 +100,25 @@ def test_entropies_at_their_ends():
 
 
 @pytest.mark.usefixtures("_reference")
+def test_integrals_of_waves_and_lambert():
+    x = np.array([*LINE, -7.3, 1.5, 2.99, 3.01, 1e4, 1e8])
+    for name in ("sici", "fresnel"):
+        for got, want in zip(getattr(pb.special, name)(x), getattr(sp, name)(x), strict=True):
+            known = ~np.isnan(want)
+            np.testing.assert_allclose(got.numpy()[known], want[known], rtol=1e-13, atol=1e-15)
+    z = np.array([-0.36, -0.3, -0.1, -1e-9, -1e-300])
+    for k, more in ((0, [0.0, 1e-300, 0.5, 3.0, 1e5, 1e300, INF]), (-1, [])):
+        points = np.array([*z, *more])
+        got = pb.special.lambertw(points, k).numpy()
+        np.testing.assert_allclose(got, sp.lambertw(points, k).real, rtol=1e-14)
+        assert pb.special.lambertw(np.array(-1 / np.e), k).item() == pytest.approx(-1, abs=1e-3)
+        assert np.isnan(pb.special.lambertw([-0.5, NAN], k).numpy()).all()
+    np.testing.assert_array_equal(pb.special.lambertw([0.0, 1.0], -1).numpy(), [-INF, NAN])
+    with pytest.raises(ArgumentError, match="k must be 0 or -1"):
+        pb.special.lambertw(1.0, 2)
+
+
+@pytest.mark.usefixtures("_reference")
 def test_functions_with_an_order():
     x = np.array([-3.0, 0.0, 0.4, 2.2, 9.0, 25.0])
     for n in (0, 1, 2, 5, 12):
@@ -106,6 +130,14 @@ def test_functions_with_an_order():
         got = pb.special.iv(n, x).numpy(), pb.special.ive(n, 10 * x).numpy()
         np.testing.assert_allclose(got[0], sp.iv(n, x), rtol=1e-13)
         np.testing.assert_allclose(got[1], sp.ive(n, 10 * x), rtol=1e-13)
+    for n in (0, 1, 4, 20):
+        y = x[2:]
+        for name in ("jn", "jv", "yn", "kn"):
+            got = getattr(pb.special, name)(n, y).numpy()
+            np.testing.assert_allclose(got, getattr(sp, name)(n, y), rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(pb.special.jv(-3, y).numpy(), sp.jv(-3, y), rtol=1e-11)
+    orders = np.array([0, 1, 5, 20])
+    np.testing.assert_allclose(pb.special.expn(orders, y).numpy(), sp.expn(orders, y), rtol=1e-13)
     for n in (1, 2, 7, 20):
         y = np.array([0.0, 1e-8, 0.3, 0.69, 0.8, 5.0, 80.0, INF, NAN, -1.0])
         np.testing.assert_allclose(pb.special.expn(n, y).numpy(), sp.expn(n, y), rtol=1e-13)

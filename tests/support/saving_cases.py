@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
+import signal
 import sys
+import threading
 
 import numpy as np
 
@@ -73,6 +76,28 @@ def together(folder):
     check(checkpoints.restore(like=state(mesh)), 3)
     tell(lambda: pb.save(path, {"step": me}))
     print("steps", checkpoints.steps(), flush=True)
+
+
+def until_killed(folder, seed):
+    """Save checkpoints without pause, from the last one on, until a process kills itself."""
+    rng, me = random.Random(int(seed)), pb.distributed.process_index()
+    mesh = pb.DeviceMesh(len(pb.distributed.devices()), "n")
+    state = {"w": pb.zeros((40, 5000)).shard(mesh, pb.P("n")), "step": 0}
+    checkpoints = pb.io.Checkpointer(folder, keep=2)
+    if checkpoints.latest() is not None:
+        state = checkpoints.restore(like=state)
+        assert all((s.data == state["step"]).all() for s in state["w"].shards()), "mixed"
+    first = state["step"]
+    print("resumed", first, flush=True)
+    victim, seconds = rng.randrange(2), rng.random() * 0.6
+    if me == victim:
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    for step in range(first + 1, first + 10_000):
+        state = {"w": state["w"] * 0 + step, "step": step}
+        checkpoints.save(step, state)
+        if step % 2 == 0:
+            checkpoints.wait()
+            print("complete", step, flush=True)
 
 
 def full(path):

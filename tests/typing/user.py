@@ -168,9 +168,38 @@ def optimize(params: Params, x: pb.Tensor, y: pb.Tensor) -> Tree:
     state = adam.init(params)
     grads = pb.grad(loss)(params, x, y)
     params, state = adam.update(grads, state, params)
+    rate = pb.optim.schedules.warmup(1e-3, 10, then=pb.optim.schedules.cosine(1e-3, 90))
+    rule = pb.optim.clip_by_global_norm(pb.optim.adamw(lr=rate, mask=lambda path: "w" in path), 1.0)
+    assert_type(pb.optim.clip_by_value(params, 1.0), Params)
+    assert_type(rule, pb.optim.ChainRule)
+    optimizer: pb.optim.Optimizer = pb.optim.Muon(params, lr=0.02)
+    optimizer.learning_rate = rate
+    optimizer.load_state_dict(optimizer.state_dict())
+    found = pb.optim.lbfgs().minimize(lambda p: loss(p, x, y), params)
+    assert_type(found, pb.optim.LBFGSResult)
     leaves: list[Any] = pb.tree.leaves(params)
     pb.evaluate(leaves)
     return pb.tree.map(lambda p: p * 0.5, params)
+
+
+class Rows(pb.data.Dataset):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> dict[str, int]:
+        return {"x": index}
+
+
+def batches(path: str) -> int:
+    train, _ = pb.data.random_split(Rows(), (0.5, 0.5), pb.random.key(0))
+    loader = pb.data.DataLoader(train.map(str), 2, shuffle=True, key=pb.random.key(0), workers=0)
+    for batch in loader:
+        print(batch)
+    loader.load_state_dict(loader.state_dict())
+    columns: dict[str, np.ndarray[Any, Any]] = pb.data.read_csv(path)
+    images: np.ndarray[Any, Any] = pb.data.digits().images
+    assert_type(pb.data.CharTokenizer("text").decode([0]), str)
+    return len(loader) + loader.epoch + len(columns) + len(images)
 
 
 # -- programs as text, sharding -------------------------------------------------------------------

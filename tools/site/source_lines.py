@@ -46,13 +46,15 @@ def _enter(node: ast.stmt, prefix: str, found: dict[str, int]) -> None:
 
 
 @cache
-def _holders() -> dict[str, list[Path]]:
-    """The files that define a name."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for name in definitions(path):
-            found.setdefault(name, []).append(path)
-    return found
+def _texts() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def _holders(name: str) -> list[Path]:
+    """The files that define a name; those that do not contain it need not be parsed."""
+    found = (path for path, text in _texts().items() if f"\n{name}" in text or f" {name}" in text)
+    return [path for path in found if name in definitions(path)]
 
 
 def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
@@ -65,7 +67,7 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
                 return path, definitions(path)[key]
     # made by a factory, or a constant: the file that names it, first in the owner's folder
     for key in (name, f"{name}_"):
-        candidates = _holders().get(key, [])
+        candidates = _holders(key)
         near = [p for p in candidates if _is_near(p, owner) or len(candidates) == 1]
         own = sorted(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
         for candidate in own:

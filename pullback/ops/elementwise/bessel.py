@@ -205,10 +205,10 @@ def bessel_recurrence(order: int, x: Node, first: Node, second: Node, minus: boo
     return second
 
 
-def bessel_series(order: int, x: Node, sign: int) -> Node:
+def bessel_series(order: int, x: Node, sign: int, terms: int | None = None) -> Node:
     """Return the power series of J (the sign is -1) or I (it is 1) of x >= 0."""
     term = x * x * (0.25 * sign)
     made = constant(1, x.type.dtype)
-    for k in reversed(range(1, 30 + 6 * order)):
+    for k in reversed(range(1, terms or 30 + 6 * order)):
         made = made * (term / (k * (order + k))) + 1
     return made * IntegerPow(order)(x * 0.5) / math.factorial(order) if order else made

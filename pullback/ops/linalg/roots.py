@@ -10,12 +10,22 @@ import numpy as np
 from pullback.graph.dtypes import complex128, float64, int32
 from pullback.graph.graph import Graph
 from pullback.ops.control.while_loop import While
-from pullback.ops.elementwise.functions import both, cast, greater_equal, less, where
+from pullback.ops.elementwise.functions import (
+    both,
+    cast,
+    equal,
+    greater_equal,
+    less,
+    where,
+)  # fmt: skip
 from pullback.ops.elementwise.special_base import vector
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.helpers import op_functions
+from pullback.ops.linalg.blocks import scaled_columns
 from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.eig import Eig
 from pullback.ops.linalg.kernel import check_matrices
+from pullback.ops.linalg.linear_solve import swap
 from pullback.ops.linalg.lu import Inverse, Solve
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.sylvester import Sylvester
@@ -87,7 +97,10 @@ class MatrixSqrt(MatrixFunction):
         loop = While(Graph([i, m, y], [goes_on]), Graph([i, m, y], body), 3)
         _, m, y = results(loop(constant(0, int32), scaled, scaled))
         found = _root_step(m, y)[1] * cast(square_root(size), x.type.dtype)
-        return where(less(_distance(m), CLOSE), found, np.nan)
+        if not x.type.dtype.is_complex:
+            return where(less(_distance(m), CLOSE), found, np.nan)
+        # It does not converge for negative eigenvalues, where the root is on the imaginary axis.
+        return where(less(_distance(m), CLOSE), found, _root_by_eigenvectors(x))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = adjoint(out)
@@ -109,11 +122,8 @@ class MatrixLog(MatrixFunction):
 
     def formula(self, x: Node) -> Node:
         # Square roots bring x near to the identity; each halves the logarithm.
-        y, scale = (
-            Input("y", x.type.shape, x.type.dtype)(),
-            Input("s", (*x.type.shape[:-2], 1, 1), float64)(),
-        )
-        i = Input("i", (), int32)()
+        i, y = Input("i", (), int32)(), Input("y", x.type.shape, x.type.dtype)()
+        scale = Input("s", (*x.type.shape[:-2], 1, 1), float64)()
         far = greater_equal(_distance(y), NEAR)
         body = [i + 1, where(far, MatrixSqrt()(y), y), where(far, scale * 2, scale)]
         goes_on = both(less(i, ROUNDS), Any_(tuple(range(far.type.rank)), False)(far))
@@ -143,6 +153,13 @@ def _distance(x: Node) -> Node:
 def _root_step(m: Node, y: Node) -> tuple[Node, Node]:
     inverse, one = Inverse()(m), eye_like(m.type)
     return one * 0.5 + (m + inverse) * 0.25, MatMul()(y, one + inverse) * 0.5
+
+
+def _root_by_eigenvectors(x: Node) -> Node:
+    values, vectors = results(Eig()(x))
+    singular = Any_((values.type.rank - 1,), True)(equal(values, 0))
+    roots = where(singular, np.nan, square_root(values + 0))
+    return swap(Solve("T")(vectors, swap(scaled_columns(vectors, roots))))
 
 
 def _log_near_identity(x: Node) -> Node:
