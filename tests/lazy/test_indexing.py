@@ -16,8 +16,8 @@ from pullback.errors import (
     AxisError,
     DTypeError,
     HostReadError,
-    InPlaceError,
     IndexOutOfRange,
+    InPlaceError,
     ShapeError,
 )
 

@@ -216,7 +216,7 @@ def test_invalid_parameters_raise():
     for message, params in wrong.items():
         with pytest.raises(pb.PullbackError, match=message) as caught:
             pb.optim.Adam(params)
-        assert "test_optim.py" in str(caught.value.where)
+        assert "test_update_rules.py" in str(caught.value.where)
     with pytest.raises(pb.PullbackError, match="betas"):
         pb.optim.adam(betas=(0.9, 1.0))
     with pytest.raises(pb.PullbackError, match="nesterov"):
