@@ -32,9 +32,10 @@ def stft(
     of frequencies, then one of pieces.
 
     Arguments and defaults are those of PyTorch: a hop of `n_fft // 4`, a `window` of ones. If its
-    length `win_length` is less than `n_fft`, it is centred in each piece. With `center`, the signal is extended by `n_fft // 2`
-    samples on both sides, by `pad`. Spectra of real signals have the half that is not redundant,
-    unless `onesided` is false. `normalized` divides by the square root of `n_fft`.
+    length `win_length` is less than `n_fft`, it is centred in each piece. With `center`, the signal
+    is extended by `n_fft // 2` samples on both sides, by `pad`. Spectra of real signals have the
+    half that is not redundant, unless `onesided` is false. `normalized` divides by the square root
+    of `n_fft`.
 
     >>> pb.fft.stft(pb.ones(8), 4, window=pb.hanning(4)).shape
     (3, 9)

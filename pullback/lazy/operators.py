@@ -37,8 +37,8 @@ _NUMBER_RANK: dict[type, int] = {
     bool: 0, int: 1, float: 2, complex: 3, UnknownInt: 1, UnknownFloat: 2, UnknownComplex: 3,
 }  # fmt: skip
 
-# References to a tensor that exist while `x[i] = v` runs, if no variable or container holds one: the
-# interpreter's, the argument `self`, and that of `getrefcount`. Python 3.14 borrows from variables.
+# References to a tensor that exist while `x[i] = v` runs, if no variable or container holds one:
+# the interpreter's, `self`, and the argument of `getrefcount`. Python 3.14 borrows from variables.
 _REFERENCES_OF_CALL = 3 if sys.version_info < (3, 14) else 0
 
 
