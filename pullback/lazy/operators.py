@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import ArgumentError, DTypeError, InPlaceError, PullbackError
+from pullback.errors import ArgumentError, DTypeError, PullbackError
 from pullback.graph.arguments import shown
 from pullback.graph.boundary import handles_errors, leave
 from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
@@ -36,10 +35,6 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _NUMBER_RANK: dict[type, int] = {
     bool: 0, int: 1, float: 2, complex: 3, UnknownInt: 1, UnknownFloat: 2, UnknownComplex: 3,
 }  # fmt: skip
-
-# References to a tensor that exist while `x[i] = v` runs, if no variable or container holds one: the
-# interpreter's, the argument `self`, and that of `getrefcount`. Python 3.14 borrows from variables.
-_REFERENCES_OF_CALL = 3 if sys.version_info < (3, 14) else 0
 
 
 def node_of(x: Tensor) -> Node:
@@ -351,18 +346,10 @@ class Operators:
     @handles_errors
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         try:
-            if sys.getrefcount(self) <= _REFERENCES_OF_CALL:
-                raise _write_without_effect()
             self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
         except BaseException as error:
             leave(error)
             raise
-
-
-def _write_without_effect() -> InPlaceError:
-    what = "x[...] = : nothing else refers to the tensor that is written to, so it has no effect"
-    hint = "x[i] is a new tensor, not a view of x: write x[i, j] = v instead of x[i][j] = v."
-    return InPlaceError(what, hint=hint)
 
 
 def _casts_in_place(source: DType, target: DType) -> bool:

@@ -17,7 +17,6 @@ from pullback.errors import (
     DTypeError,
     HostReadError,
     IndexOutOfRange,
-    InPlaceError,
     ShapeError,
 )
 
@@ -340,21 +339,3 @@ def test_an_empty_mask_selects_nothing_as_in_numpy():
         pb.tensor([1.0, 2.0])[np.zeros((3,), bool)]
     with pytest.raises(IndexError, match="axis 0 has size 2 and the mask 3"):
         pb.ones((2, 2))[np.zeros((3, 0), bool)]
-
-
-def test_a_write_that_nobody_sees_is_an_error():
-    x, held = pb.zeros((2, 2)), {"list": [pb.zeros(2)]}
-    y = x[0]
-    y[1] = 1.0
-    held["list"][0][1] += 2.0
-    (z := pb.zeros(2))[0] = 3.0
-    x[0, 1] = 4.0
-    x[1] += 5.0
-    assert (y.tolist(), held["list"][0].tolist(), z.tolist()) == ([0, 1], [0, 2], [3, 0])
-    assert x.tolist() == [[0, 4], [5, 5]]
-    with told(InPlaceError, RuntimeError, "no effect", "x[i, j] = v"):
-        x[0][1] = 6.0
-    with told(InPlaceError, RuntimeError, "no effect"):
-        x[0][1] += 6.0
-    with told(InPlaceError, RuntimeError, "no effect"):
-        x.T[0, 1] = 6.0
