@@ -5,7 +5,7 @@
 #                SEED=1
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
 #                random programs on meshes, 500 in every scenario, 100,000 broken texts, 13,000
-#                bad calls, 200 kills during saving
+#                bad calls, 200 kills during saving, 40 kills of training runs
 #   make docs    build the documentation site: build/docs/index.html
 #   make docs-tables
 #                regenerate the tables of docs/ir.md and the outputs of docs/tour.ipynb
@@ -44,6 +44,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/stablehlo_bits.py
 	$(BIN)/python tests/long/saved_programs.py
 	$(BIN)/python tests/long/kill_during_save.py
+	$(BIN)/python tests/long/kill_training.py
 
 docs: .venv/ready
 	$(BIN)/python -m tools.site

@@ -9,11 +9,10 @@ With `python -m pullback.distributed --nproc 2 examples/gpt.py ...`, two process
 from __future__ import annotations
 
 import argparse
+import os
 
 import pullback as pb
 from pullback import nn
-
-WIDTH, HEADS, LAYERS, CONTEXT, BATCH = 64, 4, 2, 64, 16
 
 
 class Block(nn.Module):
@@ -36,7 +35,7 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Predicts the next character at every position of [..., length] characters."""
 
-    def __init__(self, vocabulary: int, width=WIDTH, heads=HEADS, layers=LAYERS) -> None:
+    def __init__(self, vocabulary: int, width=64, heads=4, layers=2) -> None:
         self.embedding = nn.Embedding(vocabulary, width)
         self.blocks = [Block(width, heads) for _ in range(layers)]
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
@@ -73,26 +72,26 @@ def write(model, tokenizer, prompt: str, length: int, key) -> str:
         token, caches, key = next_token(model, given, caches, key)
         found.append(token)
         given = token.reshape(1)
-    return prompt + tokenizer.decode(pb.stack(found))
+    return prompt + tokenizer.decode([token.item() for token in found])
 
 
-def train(steps: int, out: str | None = None, progress: bool | None = None):
+def train(steps=500, out=None, width=64, layers=2, context=64, every=20, progress=None):
     """Train, or continue the run in the folder `out`; return the result and the tokenizer."""
     text = pb.data.text()
     tokenizer = pb.data.CharTokenizer(text)
-    windows = pb.data.TokenWindows(tokenizer.encode(text), CONTEXT)
+    windows = pb.data.TokenWindows(tokenizer.encode(text), context)
     with nn.rng(pb.random.key(0)):
-        model = GPT(len(tokenizer))
+        model = GPT(len(tokenizer), width, layers=layers)
     mesh = None
     if pb.distributed.process_count() > 1:
         mesh = pb.DeviceMesh(pb.distributed.process_count(), "dp")
         model.map_tensors(lambda p: p.shard(mesh, pb.P()))
     data = pb.data.DataLoader(
-        windows, BATCH, shuffle=True, key=pb.random.key(1), drop_last=True, sharding=mesh
+        windows, 16, shuffle=True, key=pb.random.key(1), drop_last=True, sharding=mesh
     )
     schedule = pb.optim.schedules.warmup(3e-3, 50, pb.optim.schedules.cosine(3e-3, 1000))
     optimizer = pb.optim.clip_by_global_norm(pb.optim.adamw(schedule, weight_decay=0.1), 1.0)
-    checkpoints = None if out is None else pb.io.Checkpointer(f"{out}/checkpoints", every=20)
+    checkpoints = None if out is None else pb.io.Checkpointer(f"{out}/checkpoints", every=every)
     result = pb.train.fit(
         model, loss, data, optimizer, steps=steps, log=out, checkpoints=checkpoints,
         key=pb.random.key(2), progress=progress,
@@ -102,12 +101,22 @@ def train(steps: int, out: str | None = None, progress: bool | None = None):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a GPT on a book.")
-    parser.add_argument("--steps", type=int, default=500)
+    for name, value in (("steps", 500), ("width", 64), ("layers", 2), ("context", 64)):
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"{value} by default")
+    parser.add_argument("--every", type=int, default=20, help="steps between two checkpoints")
+    parser.add_argument("--write", type=int, default=200, help="characters to write at the end")
     parser.add_argument("--out", help="folder of the run; an earlier run in it is continued")
-    given = parser.parse_args()
-    result, tokenizer = train(given.steps, given.out, progress=True)
-    print(f"loss {result.history['loss'][0]:.3f} to {result.history['loss'][-1]:.3f}")
-    print(write(result.model, tokenizer, "Alice ", 200, pb.random.key(3)))
+    given = vars(parser.parse_args())
+    length = given.pop("write")
+    if "PULLBACK_COORDINATOR" in os.environ:  # started by `python -m pullback.distributed`
+        pb.distributed.initialize()
+    result, tokenizer = train(**given, progress=True)
+    if given["out"] is not None:
+        pb.save(f"{given['out']}/model.safetensors", result.model)
+    text = write(result.model, tokenizer, "Alice ", length, pb.random.key(3)) if length else ""
+    if pb.distributed.process_index() == 0:
+        print(f"loss {result.history['loss'][0]:.3f} to {result.history['loss'][-1]:.3f}")
+        print(text)
 
 
 if __name__ == "__main__":

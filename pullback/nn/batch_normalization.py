@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pullback import functions as pf
-from pullback.graph.arguments import validated
+from pullback.graph.arguments import flag, real
 from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor
@@ -33,7 +33,6 @@ class RunningNorm(Module):
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
-    @validated
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, *, layout: Layout = "NHWC",
@@ -41,11 +40,14 @@ class RunningNorm(Module):
     ) -> None:  # fmt: skip
         name = type(self).__name__
         self.num_features = n = positive(name, num_features, "num_features")
-        self.eps, self.momentum, self.layout = eps, momentum, checked_layout(name, layout)
+        self.layout = checked_layout(name, layout)
+        self.eps = real(name, eps, "eps")
+        self.momentum = None if momentum is None else real(name, momentum, "momentum")
+        affine = flag(name, affine, "affine")
         self.weight = drawn_parameter(pf.ones, (n,), dtype) if affine else None
         self.bias = drawn_parameter(pf.zeros, (n,), dtype) if affine else None
         self.running_mean = self.running_var = self.num_batches_tracked = None
-        self.track_running_stats = bool(track_running_stats)
+        self.track_running_stats = flag(name, track_running_stats, "track_running_stats")
         if track_running_stats:
             self.register_buffer("running_mean", drawn_parameter(pf.zeros, (n,), dtype))
             self.register_buffer("running_var", drawn_parameter(pf.ones, (n,), dtype))
@@ -132,7 +134,6 @@ class BatchNorm3d(BatchNormLayer):
 class InstanceNormLayer(RunningNorm):
     """The base class of `InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`."""
 
-    @validated
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False, *, layout: Layout = "NHWC",

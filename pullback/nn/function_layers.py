@@ -55,7 +55,7 @@ def function_layer(
     """Return the class of layers that call `function`.
 
     Its first arguments are the `inputs` of a call; the others, except `without`, are settings,
-    with other `defaults` where given. Settings that hold tensors are state. The documentation says
+    with other `defaults` where given. Settings that are tensors are state. The documentation says
     what the function does, `about` what else there is to know, and shows an example with its
     result.
     """
@@ -76,12 +76,14 @@ def _make_init(name: str, held: list[inspect.Parameter]) -> Callable[..., None]:
     """Return the `__init__` that takes settings and checks them by their annotations."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter("self", positional), *held])
+    tensors = {p.name for p in held if "ArrayLike" in str(p.annotation)}
 
     def init(self: FunctionLayer, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         for setting, value in list(bound.arguments.items())[1:]:
-            setattr(self, setting, State(value) if holds_tensors(value) else value)
+            is_state = setting in tensors and value is not None
+            setattr(self, setting, State(value) if is_state else value)
 
     made: Any = init
     made.__signature__ = signature

@@ -169,5 +169,5 @@ def summarize(model: Module, args: tuple, kwargs: dict[str, Any]) -> Summary:
         output, count = calls.outputs.get(own, ""), calls.counts.get(own, 0)
         size = sum(t.size for t in mine)
         rows.append(LayerRow(name, type(module).__name__, output, size, flops.get(own, 0), count))
-    trained = sum(t.size for t in trainable(model).values())
+    trained = sum({id(t): t.size for t in trainable(model).values()}.values())
     return Summary(tuple(rows), model.num_parameters(), trained, sum(flops.values()))

@@ -6,10 +6,12 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pullback.errors import ArgumentError
+from pullback.distributed.membership import exchange, process_count, process_index
+from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.arguments import integer
 from pullback.graph.boundary import boundary
 from pullback.io import Checkpointer
@@ -74,13 +76,14 @@ def fit(
     - `log` is a folder for `history.csv`, rewritten every `log_every` steps, and `history.svg`;
       with `tensorboard` also for event files
     - `checkpoints` saves the run, and a run that finds a checkpoint there continues from it: model,
-      optimizer, keys, measured values, and the position in `data` if it has `state_dict`
+      optimizer, keys, measured values, and the position in `data`
     - `callbacks` are called with the loop and the values whenever these are logged
     - `progress` shows a bar: by default if the error stream is a terminal
     - `policy`, `loss_scale` and `statistics` are those of `TrainingLoop`
 
     Ctrl-C ends training after the step that runs, and saves a checkpoint. The model that is given
-    stays as it is.
+    stays as it is. Among several processes all call `fit` and measure the same values; process 0
+    alone writes `log` and shows the progress.
 
     >>> x = pb.tensor([[0.0], [1.0], [2.0]])
     >>> def loss(model, x):
@@ -99,11 +102,13 @@ def fit(
         early_stopping, callbacks,
     )  # fmt: skip
     run.validation, run.validate_every = validation, _limit(validate_every, "validate_every")
-    run.log = None if log is None else Path(log)
-    if tensorboard:
-        if run.log is None:
-            raise ArgumentError("fit: tensorboard needs a folder, log=...")
-        run.board = TensorBoardWriter(run.log)
+    if tensorboard and log is None:
+        raise ArgumentError("fit: tensorboard needs a folder, log=...")
+    if process_index() == 0:
+        run.log = None if log is None else Path(log)
+        run.board = TensorBoardWriter(run.log) if tensorboard and run.log is not None else None
+    else:
+        progress = False
     if checkpoints is not None:
         given = isinstance(checkpoints, Checkpointer)
         run.checkpoints = checkpoints if given else Checkpointer(checkpoints)  # type: ignore[assignment, arg-type]
@@ -129,8 +134,10 @@ class _Run:
         self.most_epochs = 1 if epochs is None and steps is None else epochs
         self.early_stopping, self.callbacks = early_stopping, callbacks
         self.history = History()
-        self.step = self.epoch = 0
+        self.step = self.epoch = self.batch = 0
+        self.saved_step = 0  # not read from the folder: processes could see it at different times
         self.stopped = ""
+        self.resumed = False
 
     # checkpoints
 
@@ -141,6 +148,7 @@ class _Run:
         rest = {
             "step": self.step,
             "epoch": self.epoch,
+            "batch": self.batch,
             "data": None if position is None else position(),
             "history": self.history.rows,
             "early_stopping": None if stopping is None else stopping.state_dict(),
@@ -156,15 +164,19 @@ class _Run:
         self.loop.load_state_dict(found["loop"])
         rest = json.loads(found["run"])
         self.step, self.epoch = rest["step"], rest["epoch"]
+        self.saved_step, self.resumed = self.step, True
         self.history = History(rest["history"])
+        self.batch = rest["batch"]
         if rest["data"] is not None:
             self.data.load_state_dict(rest["data"])  # type: ignore[attr-defined]
         if rest["early_stopping"] is not None and self.early_stopping is not None:
             self.early_stopping.load_state_dict(rest["early_stopping"])
 
     def save(self, force: bool = False) -> None:
-        if self.checkpoints is not None and self.step not in self.checkpoints.steps():
-            self.checkpoints.save(self.step, self.saved(), force=force)
+        if self.checkpoints is None or self.step == self.saved_step:
+            return
+        if self.checkpoints.save(self.step, self.saved(), force=force):
+            self.saved_step = self.step
 
     # training
 
@@ -174,8 +186,10 @@ class _Run:
             try:
                 while not self.is_over():
                     self.train_epoch()
-            finally:
-                self.close()
+            except BaseException as error:
+                self.close_after(error)
+                raise
+            self.close()
         return FitResult(
             self.loop.model, self.history, self.step, self.stopped or "done", self.loop
         )
@@ -193,28 +207,46 @@ class _Run:
 
     def train_epoch(self) -> None:
         before = self.step
-        for batch in self.data:
+        # A checkpoint after the last batch of an epoch is continued with what follows the epoch.
+        resumed, self.resumed = self.resumed, False
+        for batch in self.rest_of_epoch():
             measured = self.loop.step(batch)
             self.step += 1
+            self.batch += 1
             self.bar.advance()
             if self.step % self.log_every == 0 or self.step == 1:
                 self.note({name: value.item() for name, value in measured.items()})
             if self.validate_every and self.step % self.validate_every == 0:
                 self.validate()
-            if self.ctrl_c.pressed:
+            if self.is_interrupted():
                 self.stopped = "interrupted"
             if self.is_over():
                 return
             self.save()
-        if self.step == before:
+        if self.step == before and not resumed:
             raise ArgumentError(
                 "fit: data gave no batch in this epoch",
                 hint="An iterator is used up after one epoch: pass a DataLoader or a list.",
             )
-        self.epoch += 1
+        self.epoch, self.batch = self.epoch + 1, 0
         if self.validate_every is None:
             self.validate()
         self.save()
+
+    def rest_of_epoch(self) -> Iterable[Any]:
+        """The batches that follow; data that has no position is read again up to it."""
+        return (
+            self.data if hasattr(self.data, "state_dict") else islice(self.data, self.batch, None)
+        )
+
+    def is_interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed. Several processes stop after the same step: they ask each
+        other when they log, which waits for all of them anyway."""
+        if process_count() == 1:
+            return self.ctrl_c.pressed
+        if self.step % self.log_every:
+            return False
+        return "1" in exchange("fit: interrupted", str(int(self.ctrl_c.pressed)))
 
     def validate(self) -> None:
         if self.validation is None:
@@ -237,11 +269,25 @@ class _Run:
             callback(self.loop, values)
 
     def close(self) -> None:
-        """Save and write what is left, also after an error."""
-        if self.step:
-            self.save(force=True)
+        """Save and write what is left."""
+        self.save(force=True)
         if self.checkpoints is not None:
             self.checkpoints.wait()
+        self.close_logs()
+
+    def close_after(self, error: BaseException) -> None:
+        """Save and write what can be, after an error. Other processes may know nothing of it, so
+        there is nobody to save with."""
+        if process_count() == 1:
+            try:
+                self.save(force=True)
+                if self.checkpoints is not None:
+                    self.checkpoints.wait()
+            except PullbackError as failed:
+                error.add_note(failed.message)
+        self.close_logs()
+
+    def close_logs(self) -> None:
         if self.log is not None and any("loss" in name for name in self.history.names()):
             self.history.plot(self.log / "history.svg")
         if self.board is not None:

@@ -17,7 +17,6 @@ from pullback.errors import (
     DTypeError,
     HostReadError,
     IndexOutOfRange,
-    InPlaceError,
     ShapeError,
 )
 

@@ -50,7 +50,7 @@ CASES = {
     "k0e": ([RIGHT], without_infinity(sp.k0e)), "k1e": ([RIGHT], without_infinity(sp.k1e)),
     "sinc": ([LINE], lambda x: np.where(np.isinf(x), 0, np.where(x == np.rint(x), x == 0,
                                                                    np.sinc(x)))),
-    "cbrt": ([LINE], None), "rgamma": ([[*LINE[1:], -1e-3, 170.0, -170.5]], None),
+    "cbrt": ([LINE], None), "rgamma": ([[*LINE[1:], -1e-3, 0.25, 0.5, 170.0, -170.5]], None),
     "expi": ([[*LINE, 1e-300, 0.37, 39.9, 40.1, 700.0]], None),
     "ellipk": ([LINE], None), "ellipe": ([LINE], None), "ellipkm1": ([[*UNIT[1:], 300.0]], None),
 }  # fmt: skip
