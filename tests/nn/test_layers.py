@@ -15,6 +15,12 @@ from pullback import nn
 RNG = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def _seed():
+    """Each test draws its parameters from the same keys, whatever ran before."""
+    nn.seed(0)
+
+
 def real(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape)
 
