@@ -109,9 +109,9 @@ class _Written(str):
             return annotation
         if isinstance(annotation, ForwardRef):
             return cls(annotation.__forward_arg__)
-        return cls(
-            annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-        )
+        if isinstance(annotation, str):
+            return cls(annotation)
+        return cls(inspect.formatannotation(annotation))
 
 
 def _literal(default: Any) -> Any:
