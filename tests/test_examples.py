@@ -21,7 +21,6 @@ from paths import EXAMPLES
     ("name", "words"),
     [
         ("implicit", "second derivative"),
-        ("per_example_gradients", "norms of 16 examples"),
         ("hessian", "forward over reverse"),
         ("lstm", "first signs remembered"),
         ("neural_ode", "error of the path"),
