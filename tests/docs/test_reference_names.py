@@ -51,6 +51,12 @@ def test_links_of_plain_files_exist(page: Path) -> None:
             assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"
 
 
+def test_examples_are_listed() -> None:
+    folder = ROOT / "examples"
+    listed = set(LINK.findall((folder / "README.md").read_text(encoding="utf-8")))
+    assert {path.name for path in folder.glob("*.py")} == {n for n in listed if n.endswith(".py")}
+
+
 @pytest.mark.parametrize("module", [pb, *modules()], ids=lambda module: module.__name__)
 def test_public_functions_have_examples(module: Any) -> None:
     if module.__name__ == "pullback.testing":
