@@ -1,5 +1,6 @@
 """Fixtures for all tests and for the examples in docstrings."""
 
+import importlib.util
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,19 @@ from pullback.engines.registry import engine
 from pullback.graph.table import TABLE
 from pullback.lazy import settings
 
-PRINTS = ("DebugPrint", "debug.md", "[debugging-", "debug/printing.py", "test_printing.py")
+# Modules that need an optional library
+_NEEDS = {"pullback/interop/einops_backend.py": "einops"}
+collect_ignore = [path for path, name in _NEEDS.items() if importlib.util.find_spec(name) is None]
+
+PRINTS = (
+    "DebugPrint",
+    "debug.md",
+    "[debugging-",
+    "debug/printing.py",
+    "test_printing.py",
+    "debug_nan.md",
+    "debug.print",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -387,4 +387,67 @@ BESSEL = [
                  reason="measured against the amplitude 1 / x beyond 1"),
 ]  # fmt: skip
 
-CASES = [*ELEMENTARY, *ACTIVATIONS, *NORMAL, *ODDS, *GAMMA, *BESSEL]
+
+def minus(sampler: Sampler) -> Sampler:
+    return lambda rng, n: -sampler(rng, n)
+
+
+PARAMETERS = mixed(between(-2, 1), minus(logarithmic(1e-6, 1e6)))
+
+
+def ellipkm1(p: Any) -> Any:
+    return mp.pi / 2 / mp.agm(1, mp.sqrt(p))
+
+
+def slope_of_ellipk(m: Any) -> Any:
+    return (mp.ellipe(m) - (1 - m) * mp.ellipk(m)) / (2 * m * (1 - m))
+
+
+def lambert(name: str, k: int, domain: Sampler) -> AccuracyCase:
+    return unary(
+        name, lambda x: mp.lambertw(x, k),
+        lambda x: 1 / ((mp.lambertw(x, k) + 1) * mp.exp(mp.lambertw(x, k))).real, domain,
+        function=lambda x: pb.special.lambertw(x, k), cost=2,
+        reason="the derivative contains 1 + w, which is small near -1/e",
+    )  # fmt: skip
+
+
+def part_of(name: str, i: int) -> Callable:
+    return lambda x: getattr(pb.special, name)(x)[i]
+
+
+FAR = mixed(between(-12, 12), logarithmic(1e-3, 1e3, signed=True))
+INTEGRALS = [
+    unary("sici (sine)", mp.si, lambda x: mp.sinc(x), FAR, function=part_of("sici", 0),
+          slope_scale=lambda x: 1 / max(1, abs(x)),
+          reason="the derivative is measured against 1 / max(1, abs(x))"),
+    unary("sici (cosine)", mp.ci, lambda x: mp.cos(x) / x, logarithmic(1e-3, 1e3),
+          function=part_of("sici", 1), scale=lambda x: 1 / max(1, abs(x)),
+          slope_scale=lambda x: 1 / x, limits=(6, 16),
+          reason="measured against 1 / max(1, x), derivatives against 1 / x"),
+    unary("fresnel (sine)", mp.fresnels, lambda x: mp.sin(mp.pi * x * x / 2), FAR,
+          function=part_of("fresnel", 0), slope_scale=lambda x: min(1, 4 * x * x), cost=4,
+          reason="the derivative is measured against 1 beyond 0.5"),
+    unary("fresnel (cosine)", mp.fresnelc, lambda x: mp.cos(mp.pi * x * x / 2), FAR,
+          function=part_of("fresnel", 1), slope_scale=one, cost=4,
+          reason="the derivative is measured against 1"),
+    special("rgamma", mp.rgamma, lambda x: -mp.rgamma(x) * mp.digamma(x),
+            mixed(between(-8, 8), between(1, 170)), limits=(6, 16),
+            scale=lambda x: abs(mp.gamma(1 - x)) if x < 0.5 else 0,
+            slope_scale=lambda x: abs(mp.gamma(1 - x)) if x < 0.5 else mp.rgamma(x),
+            reason="below 0.5 errors are measured against gamma(1 - x), because of the zeros"),
+    special("expi", mp.ei, lambda x: mp.exp(x) / x,
+            mixed(logarithmic(1e-6, 80), between(30, 60), between(-40, 0)), limits=(16, 16),
+            scale=lambda x: 1 if 0 < x < 1 else 0,
+            reason="a sum of up to 115 terms; below 1 errors are measured against 1"),
+    special("ellipk", mp.ellipk, slope_of_ellipk, PARAMETERS),
+    special("ellipe", mp.ellipe, lambda m: (mp.ellipe(m) - mp.ellipk(m)) / (2 * m), PARAMETERS,
+            limits=(16, 40), reason="a difference near m = 1 and for large -m"),
+    special("ellipkm1", ellipkm1,
+            lambda p: (ellipkm1(p) - mp.ellipe(1 - p) / p) / (2 * (1 - p)),
+            logarithmic(1e-30, 0.9), limits=(6, 16), reason="a mean that takes up to twelve steps"),
+    lambert("lambertw", 0, mixed(between(-0.36, 3), logarithmic(1e-6, 1e30))),
+    lambert("lambertw(k=-1)", -1, mixed(between(-0.36, 0), minus(logarithmic(1e-30, 0.3)))),
+]  # fmt: skip
+
+CASES = [*ELEMENTARY, *ACTIVATIONS, *NORMAL, *ODDS, *GAMMA, *BESSEL, *INTEGRALS]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from pullback import tree
-from pullback.api.checkpoint_policies import Policy, nothing_saved
+from pullback.api.checkpoint_policies import CheckpointPolicy, nothing_saved
 from pullback.api.custom_arguments import is_array_argument
 from pullback.api.placeholders import stage
 from pullback.api.signatures import ArrayLike, Params, Result
@@ -24,14 +24,14 @@ from pullback.ops.wrap.checkpoint import Checkpoint, Named
 
 @overload
 def checkpoint(
-    f: Callable[Params, Result], policy: Policy = nothing_saved
+    f: Callable[Params, Result], policy: CheckpointPolicy = nothing_saved
 ) -> Callable[Params, Result]: ...
 @overload
 def checkpoint(
-    f: None = None, policy: Policy = nothing_saved
+    f: None = None, policy: CheckpointPolicy = nothing_saved
 ) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]: ...
 @validated
-def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:
+def checkpoint(f: Callable | None = None, policy: CheckpointPolicy = nothing_saved) -> Callable:
     """Return a function that recomputes its intermediate values in the backward pass.
 
     Until then only arguments and results are kept, and the values that the policy selects:
@@ -46,7 +46,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     """
     if f is None:
         return functools.partial(checkpoint, policy=policy)
-    if not isinstance(policy, Policy):
+    if not isinstance(policy, CheckpointPolicy):
         message = f"checkpoint: policy must be from pb.checkpoint_policies, got {policy!r}"
         raise ArgumentError(message)
     name = getattr(f, "__name__", "function")

@@ -13,22 +13,22 @@ from pullback.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class Policy:
+class CheckpointPolicy:
     """The values to keep: results of products and convolutions, and values with a name."""
 
     dots: bool = False
     names: tuple[str, ...] = ()
 
-    def __or__(self, other: Policy) -> Policy:
+    def __or__(self, other: CheckpointPolicy) -> CheckpointPolicy:
         names = tuple(dict.fromkeys((*self.names, *other.names)))
-        return Policy(self.dots or other.dots, names)
+        return CheckpointPolicy(self.dots or other.dots, names)
 
 
-nothing_saved = Policy()
-dots_saved = Policy(dots=True)
+nothing_saved = CheckpointPolicy()
+dots_saved = CheckpointPolicy(dots=True)
 
 
-def names_saved(*names: str) -> Policy:
+def names_saved(*names: str) -> CheckpointPolicy:
     """Keep the values that `pb.checkpoint_name(x, name)` marked with one of `names`.
 
     >>> pb.checkpoint_policies.names_saved("mask", "scores").names
@@ -37,4 +37,4 @@ def names_saved(*names: str) -> Policy:
     for name in names:
         if not isinstance(name, str):
             raise ArgumentError(f"names_saved: names must be strings, got {type(name).__name__}")
-    return Policy(names=names)
+    return CheckpointPolicy(names=names)

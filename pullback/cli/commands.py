@@ -21,7 +21,7 @@ from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
 from pullback.static.autodiff import GradientOptions, autodiff
 from pullback.static.descriptions import instruction_entries
 from pullback.static.literals import type_text
-from pullback.static.module import Module, canonicalise, fingerprint, verify
+from pullback.static.module import IRModule, canonicalise, fingerprint, verify
 from pullback.static.profiles import EXTENDED
 
 AS_OPTIONS = {  # how the command line writes the arguments that hints show
@@ -89,7 +89,7 @@ def _register_grad(commands: Any) -> None:
     parser.add_argument("--all", action="store_true", help="give gradients of all float values")
 
 
-def _print_command(args: argparse.Namespace, module: Module, **results: Any) -> int:
+def _print_command(args: argparse.Namespace, module: IRModule, **results: Any) -> int:
     text = module.text()
     if args.json:
         return report_diagnostics(module=text, **results)
@@ -98,7 +98,7 @@ def _print_command(args: argparse.Namespace, module: Module, **results: Any) -> 
 
 
 def _command_for_each(
-    args: argparse.Namespace, work: Callable[[Module], dict[str, Any]]
+    args: argparse.Namespace, work: Callable[[IRModule], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[Diagnostic]]:
     """The result for each file, and the errors: one bad file does not hide the others."""
     found, failures = [], []
@@ -114,9 +114,9 @@ def _command_for_each(
 
 
 def _verify_command(args: argparse.Namespace) -> int:
-    def checked(module: Module) -> dict[str, Any]:
+    def checked(module: IRModule) -> dict[str, Any]:
         if args.profile:
-            module = Module(module.instructions, module.outputs, args.profile, module.end)
+            module = IRModule(module.instructions, module.outputs, args.profile, module.end)
         verify(module)
         return {"profile": module.profile, **_summary_command(module)}
 
@@ -124,7 +124,7 @@ def _verify_command(args: argparse.Namespace) -> int:
     return report_failures(failures, args.json, modules=found)
 
 
-def _summary_command(module: Module) -> dict[str, Any]:
+def _summary_command(module: IRModule) -> dict[str, Any]:
     graph = module.graph
     pairs = zip(graph.names, graph.inputs, strict=True)
     return {

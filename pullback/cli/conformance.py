@@ -27,7 +27,7 @@ from pullback.cli.options import command_with_options, engine_option
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import NAMES
 from pullback.static.autodiff import autodiff
-from pullback.static.module import Module, canonicalise, verify
+from pullback.static.module import IRModule, canonicalise, verify
 from pullback.static.parser import parse
 from pullback.static.run import run
 
@@ -175,7 +175,7 @@ def _case_outcome(
     return found
 
 
-def _case_gradient(module: Module, given: Mapping) -> Module:
+def _case_gradient(module: IRModule, given: Mapping) -> IRModule:
     wrt = [_case_value(t) for t in given["wrt"]] if "wrt" in given else None
     output = None if given.get("output") is None else int(str(given["output"]).removeprefix("%"))
     made = autodiff(module, wrt, output, given.get("seed"), profile=given.get("profile"))

@@ -17,7 +17,7 @@ from pullback.errors import PullbackError, TextPosition
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
 from pullback.static.literals import type_text
-from pullback.static.module import Module
+from pullback.static.module import IRModule
 from pullback.static.parser import parse
 
 COLOURS = {"red": "31", "green": "32", "blue": "34", "bold": "1"}
@@ -52,7 +52,7 @@ class Source:
         self.data = _read_source(path)
 
     @cached_property
-    def module(self) -> Module:
+    def module(self) -> IRModule:
         return parse(self.data)
 
     def line(self, number: int) -> str:

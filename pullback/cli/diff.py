@@ -22,7 +22,7 @@ from pullback.cli.diagnostics import (
 )
 from pullback.cli.options import FILE, command_with_options
 from pullback.static.instructions import Instruction
-from pullback.static.module import Module, canonicalise, fingerprint
+from pullback.static.module import IRModule, canonicalise, fingerprint
 from pullback.static.text import TextWriter
 
 NARROWEST = 24  # columns of a side
@@ -71,7 +71,7 @@ def _diff(args: argparse.Namespace) -> int:
     return 0 if same else 1
 
 
-def compared_modules(left: Module, right: Module) -> Iterator[Row]:
+def compared_modules(left: IRModule, right: IRModule) -> Iterator[Row]:
     """The rows of a comparison, in order."""
     if left.profile != right.profile:
         yield Row("|", f"profile: {left.profile}", f"profile: {right.profile}")
@@ -116,7 +116,7 @@ def _diff_kind(i: Instruction) -> str:
     return _line(i._replace(results=(0,) * len(i.results), operands=(0,) * len(i.operands)))
 
 
-def _outputs_diff(module: Module) -> str:
+def _outputs_diff(module: IRModule) -> str:
     return f"outputs: {', '.join([f'%{y}' for y in module.outputs])}"
 
 

@@ -60,7 +60,7 @@ def trace(call: Invocation, before: Snapshot) -> CompileTrace:
         held = walk(call.f, call.roots, call.own)
         staged, states = _staged_for_trace(call)
         _exclude_changed_from_trace(call, held, first)
-        handles = _CapturedHandles(before, first)
+        handles = _CapturedHandles(before, states, first)
         shared = [h for c in staged.captured if len(h := handles.candidates(c)) > 1]
         if not shared:
             break
@@ -119,10 +119,10 @@ def _separate_traced_inputs(tensors: list[Tensor]) -> None:
 class _CapturedHandles:
     """Finds the tensors that captured nodes belong to."""
 
-    def __init__(self, before: Snapshot, first: int) -> None:
+    def __init__(self, before: Snapshot, states: list[Tensor], first: int) -> None:
         self.first = first
         self._labels = dict(zip(before.tensors, before.paths))
-        self._known = {t._node: t for t in before.tensors}
+        self._known = {t._node: t for t in [*before.tensors, *states]}
         self._searched: dict[Node, list[Tensor]] = {}
 
     def candidates(self, node: Node) -> list[Tensor]:

@@ -12,13 +12,15 @@ from pullback.fft.cosine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from pullback.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from pullback.fft.half_spectra import irfft, irfft2, irfftn, rfft, rfft2, rfftn
 from pullback.fft.hermitian import hfft, hfft2, hfftn, ihfft, ihfft2, ihfftn
+from pullback.fft.short_time import istft, stft
 from pullback.fft.transforms import fft, fft2, fftn, ifft, ifft2, ifftn
 from pullback.graph.boundary import publish
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2",
     "hfftn", "idct", "idctn", "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
-    "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "istft", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "stft",
 ]  # fmt: skip
 
 

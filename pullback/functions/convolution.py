@@ -22,7 +22,7 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.conv.conv2d import Conv2d
+from pullback.ops.conv.conv2d import ImageConvolution
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
@@ -70,7 +70,7 @@ def conv2d(
     a, b = float_arguments(as_tensor(x), as_tensor(filters))
     steps = per_dimension("conv2d", strides, 2, "strides")
     border: Any = padding if isinstance(padding, str) else placed("conv2d", window_pairs, padding)
-    return record(Conv2d(steps, border), (a, b))
+    return record(ImageConvolution(steps, border), (a, b))
 
 
 def max_pool(

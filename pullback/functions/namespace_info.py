@@ -38,12 +38,12 @@ class NamespaceInfo:
             return names[0]
         return f"{place.mesh.platform}:{place.mesh.devices[0]}"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """Return the devices of this process, those of the platform in use first."""
         mode = current()
         there = engine(mode.engine, mode.device)
         names = [f"{platform_name(there)}:{k}" for k in range(len(there.local_devices))]
-        return [*names, "cpu:0"] if platform_name(there) != "cpu" else names
+        return (*names, "cpu:0") if platform_name(there) != "cpu" else tuple(names)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the dtypes that functions choose if none is given."""

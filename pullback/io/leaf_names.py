@@ -41,11 +41,14 @@ def _has_names(entries: Any) -> bool:
     return all(isinstance(e, str) for e in entries)
 
 
-def leaf_paths(data: Any) -> dict[int, LeafPath]:
-    """Return the paths of the numbered leaves in data of `described_tree`."""
-    found: dict[int, LeafPath] = {}
+def leaf_paths(data: Any) -> dict[int, list[LeafPath]]:
+    """Return the paths of the numbered leaves in data of `described_tree`.
+
+    A leaf has several if it is a tensor that occurs more than once.
+    """
+    found: dict[int, list[LeafPath]] = {}
     for number, path in _leaf_paths_below(data, LeafPath(), 0):
-        found.setdefault(number, path)
+        found.setdefault(number, []).append(path)
     return found
 
 

@@ -26,10 +26,10 @@ def load(path: str | os.PathLike, like: T, keys: KeyMap | None = None) -> T: ...
 def load(path: str | os.PathLike, like: Any = None, keys: KeyMap | None = None) -> Any:
     """Load what `pb.save` wrote, or a safetensors file of another library.
 
-    With `like`, a tree of tensors (or of types, as `pb.eval_shape` returns them), the result has
-    its classes, its shardings and its `requires_grad`. Names, shapes and dtypes must agree. Without
-    it, a class that is not known here becomes a dict, and a file of another library is a dict of
-    tensors by name.
+    With `like`, a tree of tensors (or of types, as `pb.eval_shape` returns them), the result is a
+    new tree with its classes, shardings and `requires_grad`. Names, shapes and dtypes must agree.
+    Without it, a class that is not known here becomes a dict, and a file of another library is a
+    dict of tensors by name.
 
     `keys`, a dict or function, tells the name in the file for the name of each leaf of `like`, such
     as `layers.0.w`. The name may come with a function that is applied to the tensor: `(name,

@@ -115,7 +115,7 @@ class SavedFile:
 
     def by_name(self) -> dict[str, SavedLeaf]:
         """Return the leaves by their names, such as `layers.0.w`."""
-        return {path.dotted: self.leaves[k] for k, path in self.paths.items()}
+        return {path.dotted: self.leaves[k] for k, paths in self.paths.items() for path in paths}
 
 
 class ForeignFile(SavedFile):
@@ -124,10 +124,10 @@ class ForeignFile(SavedFile):
     def __init__(self, name: str, files: list[Container]) -> None:
         pieces = {n: _foreign_tensor(file, n) for file in files for n in file.entries}
         if len(pieces) != sum(len(file.entries) for file in files):
-            raise ValueError("a tensor is in two files")
+            raise DamagedFile(f"load: {name} cannot be read: two of its files have the same tensor")
         self.name, self.leaves, self.info = name, list(pieces.values()), {}
         self.tree = ["dict", [[n, k] for k, n in enumerate(pieces)]]
-        self.paths = {k: LeafPath(f"[{n!r}]", n) for k, n in enumerate(pieces)}
+        self.paths = {k: [LeafPath(f"[{n!r}]", n)] for k, n in enumerate(pieces)}
 
 
 def _foreign_tensor(file: Container, name: str) -> SavedTensor:
@@ -154,7 +154,7 @@ def opened_file(path: str | os.PathLike) -> Iterator[SavedFile]:
 
 
 def _read_saved_file(path: str, stack: ExitStack) -> SavedFile:
-    if path.endswith(".json"):
+    if path.endswith("index.json"):
         return _model_in_several_files(path, stack)
     file = stack.enter_context(opened_container(path))
     body = read_manifest(file)

@@ -55,10 +55,10 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
         made = TreeSnapshot(described_tree(value, leaf), [])
     except RecursionError:
         raise ArgumentError(f"{op}: containers are nested too deeply") from None
-    paths: dict[int, LeafPath] = leaf_paths(made.tree)
+    paths = leaf_paths(made.tree)
     names = UniqueNames()
     for number, x in enumerate(leaves):
-        made.leaves.append(_saved_leaf(op, x, paths[number], names, made, copy))
+        made.leaves.append(_saved_leaf(op, x, paths[number][0], names, made, copy))
     return made
 
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pullback import functions as pf
-from pullback.graph.arguments import validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.arguments import flag, real
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.functional.arguments import Layout, float_tensor, is_channels_first, widened
 from pullback.nn.initial import drawn_parameter
-from pullback.nn.layer_arguments import check_rank, checked_layout, positive
+from pullback.nn.layer_arguments import check_rank, checked_layout, named_layer, positive
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
 
 
-@public_methods
 class RunningNorm(Module):
     """What the layers share: scale and shift of each channel, and running statistics."""
 
@@ -33,7 +31,6 @@ class RunningNorm(Module):
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
-    @validated
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, *, layout: Layout = "NHWC",
@@ -41,11 +38,14 @@ class RunningNorm(Module):
     ) -> None:  # fmt: skip
         name = type(self).__name__
         self.num_features = n = positive(name, num_features, "num_features")
-        self.eps, self.momentum, self.layout = eps, momentum, checked_layout(name, layout)
+        self.layout = checked_layout(name, layout)
+        self.eps = real(name, eps, "eps")
+        self.momentum = None if momentum is None else real(name, momentum, "momentum")
+        affine = flag(name, affine, "affine")
         self.weight = drawn_parameter(pf.ones, (n,), dtype) if affine else None
         self.bias = drawn_parameter(pf.zeros, (n,), dtype) if affine else None
         self.running_mean = self.running_var = self.num_batches_tracked = None
-        self.track_running_stats = bool(track_running_stats)
+        self.track_running_stats = flag(name, track_running_stats, "track_running_stats")
         if track_running_stats:
             self.register_buffer("running_mean", drawn_parameter(pf.zeros, (n,), dtype))
             self.register_buffer("running_var", drawn_parameter(pf.ones, (n,), dtype))
@@ -88,6 +88,7 @@ class BatchNormLayer(RunningNorm):
         return 1 / self.num_batches_tracked.astype(self.running_mean.dtype)
 
 
+@named_layer
 class BatchNorm1d(BatchNormLayer):
     """Normalises each channel of [N, C] or [N, L, C], or [N, C, L] with `layout="NCHW"`; see
     `BatchNorm2d`.
@@ -99,6 +100,7 @@ class BatchNorm1d(BatchNormLayer):
     rank: ClassVar[int] = 1
 
 
+@named_layer
 class BatchNorm2d(BatchNormLayer):
     """Normalises each channel of images; `layout="NHWC"` takes [N, H, W, C], "NCHW" [N, C, H, W].
 
@@ -117,6 +119,7 @@ class BatchNorm2d(BatchNormLayer):
     rank: ClassVar[int] = 2
 
 
+@named_layer
 class BatchNorm3d(BatchNormLayer):
     """Normalises each channel of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`;
     see `BatchNorm2d`.
@@ -128,11 +131,9 @@ class BatchNorm3d(BatchNormLayer):
     rank: ClassVar[int] = 3
 
 
-@public_methods
 class InstanceNormLayer(RunningNorm):
     """The base class of `InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`."""
 
-    @validated
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False, *, layout: Layout = "NHWC",
@@ -171,6 +172,7 @@ class InstanceNormLayer(RunningNorm):
         self.running_var = var * (1 - m) + new_var * m
 
 
+@named_layer
 class InstanceNorm1d(InstanceNormLayer):
     """Normalises each channel of each sequence [L, C], or [C, L] with `layout="NCHW"`; see
     `InstanceNorm2d`.
@@ -182,6 +184,7 @@ class InstanceNorm1d(InstanceNormLayer):
     rank: ClassVar[int] = 1
 
 
+@named_layer
 class InstanceNorm2d(InstanceNormLayer):
     """Normalises each channel of each image; `layout="NHWC"` takes [N, H, W, C], "NCHW"
     [N, C, H, W].
@@ -196,6 +199,7 @@ class InstanceNorm2d(InstanceNormLayer):
     rank: ClassVar[int] = 2
 
 
+@named_layer
 class InstanceNorm3d(InstanceNormLayer):
     """Normalises each channel of each volume [D, H, W, C], or [C, D, H, W] with `layout="NCHW"`;
     see `InstanceNorm2d`.

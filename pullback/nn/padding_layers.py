@@ -30,7 +30,6 @@ _ABOUT = (
 def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
     """Return the function that pads images with `rank` spatial dimensions."""
 
-    @composed
     def pad(x: ArrayLike, padding: Shape, value: float = 0.0, *, layout: Layout = "NHWC") -> Tensor:
         a = as_tensor(x)
         first = is_channels_first(layout)
@@ -46,8 +45,9 @@ def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
             return pf.pad(a, pairs, constant_values=value)
         return pf.pad(a, pairs, mode)
 
+    pad.__name__ = name
     pad.__doc__ = f"Pad {_WORDS[mode]} around images with {rank} spatial dimensions."
-    return pad
+    return composed(pad)
 
 
 _WORDS = {

@@ -19,7 +19,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn.flops import node_flops
 from pullback.nn.keys import rng
 from pullback.nn.module import Module, observer
-from pullback.nn.module_tensors import trainable_tensors
+from pullback.nn.module_tensors import trainable
 from pullback.nn.module_tree import STATE
 from pullback.nn.module_walk import named_submodules, named_values
 from pullback.random.keys import key
@@ -169,5 +169,5 @@ def summarize(model: Module, args: tuple, kwargs: dict[str, Any]) -> Summary:
         output, count = calls.outputs.get(own, ""), calls.counts.get(own, 0)
         size = sum(t.size for t in mine)
         rows.append(LayerRow(name, type(module).__name__, output, size, flops.get(own, 0), count))
-    trained = sum(t.size for t in trainable_tensors(model))
+    trained = sum({id(t): t.size for t in trainable(model).values()}.values())
     return Summary(tuple(rows), model.num_parameters(), trained, sum(flops.values()))

@@ -27,7 +27,7 @@ from pullback.optim.clipping import (
     clip_by_value,
     global_norm,
 )
-from pullback.optim.lbfgs import LBFGSRule, Minimum
+from pullback.optim.lbfgs import LBFGSResult, LBFGSRule
 from pullback.optim.lbfgs_forms import LBFGS, lbfgs
 from pullback.optim.lion_lamb import LAMB, LAMBRule, Lion, LionRule, lamb, lion
 from pullback.optim.muon import Muon, MuonRule, muon
@@ -38,13 +38,56 @@ from pullback.optim.sgd import SGD, SGDRule, sgd
 from pullback.optim.wrappers import accumulate, apply_if_finite, ema
 
 __all__ = [
-    "LAMB", "LBFGS", "SGD", "Adadelta", "AdadeltaRule", "Adafactor", "AdafactorRule", "Adagrad",
-    "AdagradRule", "Adam", "AdamRule", "AdamW", "ChainRule", "LAMBRule", "LBFGSRule", "Lion",
-    "LionRule", "Minimum", "Muon", "MuonRule", "Optimizer", "OptimizerRule", "OptimizerState",
-    "ParameterGroup", "PartitionRule", "RMSProp", "RMSPropRule", "SGDRule", "StepValues",
-    "UpdateRule", "accumulate", "adadelta", "adafactor", "adagrad", "adam", "adamw",
-    "apply_if_finite", "chain", "clip_by_global_norm", "clip_by_value", "ema", "global_norm",
-    "lamb", "lbfgs", "lion", "muon", "partition", "rmsprop", "schedules", "sgd",
+    "LAMB",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "AdadeltaRule",
+    "Adafactor",
+    "AdafactorRule",
+    "Adagrad",
+    "AdagradRule",
+    "Adam",
+    "AdamRule",
+    "AdamW",
+    "ChainRule",
+    "LAMBRule",
+    "LBFGSResult",
+    "LBFGSRule",
+    "Lion",
+    "LionRule",
+    "Muon",
+    "MuonRule",
+    "Optimizer",
+    "OptimizerRule",
+    "OptimizerState",
+    "ParameterGroup",
+    "PartitionRule",
+    "RMSProp",
+    "RMSPropRule",
+    "SGDRule",
+    "StepValues",
+    "UpdateRule",
+    "accumulate",
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamw",
+    "apply_if_finite",
+    "chain",
+    "clip_by_global_norm",
+    "clip_by_value",
+    "ema",
+    "global_norm",
+    "lamb",
+    "lbfgs",
+    "lion",
+    "muon",
+    "partition",
+    "rmsprop",
+    "schedules",
+    "sgd",
 ]  # fmt: skip
 
 

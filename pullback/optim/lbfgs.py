@@ -38,7 +38,7 @@ class CurvatureState(NamedTuple):
     iterations: Tensor
 
 
-class Minimum(NamedTuple):
+class LBFGSResult(NamedTuple):
     """What a minimisation found."""
 
     params: Any
@@ -87,7 +87,7 @@ class LBFGSRule(OptimizerRule):
 
     def minimize(
         self, f: Callable[..., Any], params: Any, max_iter: int = 500, max_eval: int | None = None
-    ) -> Minimum:
+    ) -> LBFGSResult:
         """Return the minimum of a function that is found from `params` on.
 
         >>> f = lambda x: ((x - 2) ** 4 / 2).sum() + (x ** 2).sum()
@@ -100,7 +100,7 @@ class LBFGSRule(OptimizerRule):
 
     def _minimized(
         self, f: Callable, state: CurvatureState, params: Any, max_iter: int, max_eval: int | None
-    ) -> tuple[Minimum, CurvatureState]:
+    ) -> tuple[LBFGSResult, CurvatureState]:
         leaves, structure = tree.flatten(params)
         mine = parameters_of(params)
         dtypes = [p.dtype for p, own in zip(leaves, mine, strict=True) if own]
@@ -119,7 +119,7 @@ class LBFGSRule(OptimizerRule):
         search = Descent(self, evaluated, state)
         search.run([x.detach() for x in _point_of(params)], max_iter, max_eval)
         now = search.now
-        found = Minimum(
+        found = LBFGSResult(
             tree_at(now.point), now.loss, tree_at(now.gradient), search.iterations,
             search.evaluations, search.converged,
         )  # fmt: skip

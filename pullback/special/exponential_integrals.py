@@ -8,7 +8,7 @@ from pullback.functions.shape import broadcast_shapes, spread
 from pullback.functions.where_take import where
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import wrap
-from pullback.ops.elementwise.exponential_integral import ExpIntegral
+from pullback.ops.elementwise.exponential_integral import ExpIntegral, ExpIntegralEi
 from pullback.special.operands import known_orders, special
 from pullback.typing import ArrayLike
 
@@ -22,6 +22,15 @@ def exp1(z: ArrayLike) -> Tensor:
     0.2194
     """
     return special("exp1", ExpIntegral(1), z)
+
+
+def expi(x: ArrayLike) -> Tensor:
+    """Return the integral of exp(t) / t from minus infinity to x, as a principal value for x > 0.
+
+    >>> round(pb.special.expi(1.0).item(), 4)
+    1.8951
+    """
+    return special("expi", ExpIntegralEi(), x)
 
 
 def expn(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -47,4 +56,4 @@ def _expn_of_order(n: int, x: Tensor) -> Tensor:
     return special("expn", ExpIntegral(n), x) if n else exp(-x) / x
 
 
-__all__ = ["exp1", "expn"]
+__all__ = ["exp1", "expi", "expn"]

@@ -6,17 +6,15 @@ import math
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, apply, float_node, integer, literal
-from pullback.functions.composed import composed
 from pullback.functions.factory import float_unary
-from pullback.functions.special import digamma, lgamma, sinc
-from pullback.functions.where_take import where
+from pullback.functions.special import digamma, lgamma
 from pullback.graph.arguments import validated
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.beta_functions import Beta, BetaLn, Binom
 from pullback.ops.elementwise.float_bits import CopySign
 from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma
-from pullback.ops.elementwise.gamma_values import Gamma
+from pullback.ops.elementwise.gamma_values import Gamma, Rgamma
 from pullback.ops.elementwise.incomplete_beta import BetaInc
 from pullback.ops.elementwise.incomplete_gamma import GammaInc, GammaIncC
 from pullback.ops.elementwise.select import Where
@@ -32,18 +30,10 @@ gammaln = float_unary(
 psi = float_unary("psi", Digamma, "Derivative of `gammaln`, the digamma function.",
                   "1.0 -> -0.577...")  # fmt: skip
 
-
-@composed
-def rgamma(x: ArrayLike) -> Tensor:
-    """Return the reciprocal of the gamma function, which is 0 at 0 and at negative integers.
-
-    >>> pb.special.rgamma([3.0, 0.0, -2.0]).tolist()
-    [0.5, 0.0, 0.0]
-    """
-    x = wrap(float_node(x))
-    left = x < 0.5  # there the reflection formula has no poles
-    low, high = where(left, x, 0), where(left, 1, x)
-    return where(left, low * sinc(low) * gamma(1 - low), 1 / gamma(high))
+rgamma = float_unary(
+    "rgamma", Rgamma, "Reciprocal of the gamma function; 0 at 0 and at negative integers.",
+    "4.0 -> 0.166...",
+)  # fmt: skip
 
 
 def gammasgn(x: ArrayLike) -> Tensor:

@@ -15,7 +15,7 @@ from pullback.ops.sources import Const, Result
 from pullback.static.catalogue import catalogued
 from pullback.static.gradients import differentiate_static
 from pullback.static.link import link_module
-from pullback.static.module import Module, require_module
+from pullback.static.module import IRModule, require_module
 from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.static.verify import verify
 from pullback.transforms.reverse import on_path
@@ -50,13 +50,13 @@ class Gradient(NamedTuple):
     `gradients` maps values of the original module to values of `gradient_module`.
     """
 
-    gradient_module: Module
+    gradient_module: IRModule
     gradients: dict[int, int]
 
 
 @catalogued
 def autodiff(
-    module: Module,
+    module: IRModule,
     wrt: Sequence[int | str] | int | str | None = None,
     output: int | None = None,
     seed: bool | str | None = None,
@@ -109,14 +109,14 @@ def autodiff(
     if profile is not None:
         profile = text("autodiff", profile, "profile")
     if profile is not None and profile != module.profile:
-        module = Module(module.instructions, module.outputs, profile)
+        module = IRModule(module.instructions, module.outputs, profile)
     return _Autodiff(module, options).gradient(targets, output, seed)
 
 
 class _Autodiff:
     """A module, linked and in its canonical form."""
 
-    def __init__(self, module: Module, options: GradientOptions) -> None:
+    def __init__(self, module: IRModule, options: GradientOptions) -> None:
         self.module, self.options = module, options
         self.core = module.profile != EXTENDED
         if options.verify:
@@ -147,7 +147,7 @@ class _Autodiff:
         if self.options.verify:
             _verify_for_autodiff(made, profile)
         made, _ = canonicalise_all(made)
-        result = Module.from_graph(made, profile)
+        result = IRModule.from_graph(made, profile)
         found = result.outputs[len(self.graph.outputs) :]
         return Gradient(result, dict(zip(ids, found, strict=True)))
 

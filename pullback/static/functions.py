@@ -17,14 +17,14 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF, Const, placeholder
 from pullback.static.catalogue import catalogued
-from pullback.static.module import Module, require_module
+from pullback.static.module import IRModule, require_module
 
 _KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 can be a float
 
 
 @catalogued
 @validated
-def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
+def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> IRModule:
     """The program that `f` records on these arguments, as a module.
 
     Inputs have the names of the parameters, or `names`, one for each tensor in the arguments.
@@ -46,7 +46,7 @@ def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -
     graph = _function_with_constants(graph, captured, start)
     if names is not None:
         graph = _renamed_function_inputs(graph, len(trace.names), names)
-    return Module.from_graph(graph)
+    return IRModule.from_graph(graph)
 
 
 def _function_with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph:
@@ -79,7 +79,7 @@ def _renamed_function_inputs(graph: Graph, least: int, names: Sequence[str]) -> 
     return Graph(graph.inputs, graph.outputs, chosen)
 
 
-def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
+def to_function(module: IRModule) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     """The module as a function of tensors, which are passed by position or by name.
 
     It returns a tensor, or a tuple if there are several outputs, and can be differentiated,

@@ -20,7 +20,7 @@ from pullback.static.text import module_text
 from pullback.static.verify import verify as verify_graph
 
 
-class Module(InstructionList):
+class IRModule(InstructionList):
     """A program in the static IR, made by `pb.ir.parse` or `Module.from_graph`.
 
     >>> import pullback as pb
@@ -35,7 +35,7 @@ class Module(InstructionList):
     """
 
     @classmethod
-    def from_graph(cls, graph: Graph, profile: str | None = None) -> Module:
+    def from_graph(cls, graph: Graph, profile: str | None = None) -> IRModule:
         """The module of a graph, by default in the smallest profile that fits."""
         made, _ = flatten_graph(graph, profile)
         return cls(made.instructions, made.outputs, made.profile)
@@ -64,7 +64,7 @@ class Module(InstructionList):
         return module_text(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Module) and self.text() == other.text()
+        return isinstance(other, IRModule) and self.text() == other.text()
 
     def __hash__(self) -> int:
         return hash(self.text())
@@ -73,9 +73,9 @@ class Module(InstructionList):
         return self.text()
 
 
-def require_module(name: str, module: Any) -> Module:
+def require_module(name: str, module: Any) -> IRModule:
     """The module passed to the function `name`; raises an error if it is something else."""
-    if isinstance(module, Module):
+    if isinstance(module, IRModule):
         return module
     is_graph = isinstance(module, Graph)
     hint = f"{'Module.from_graph makes' if is_graph else 'pb.ir.parse reads'} one."
@@ -83,7 +83,7 @@ def require_module(name: str, module: Any) -> Module:
 
 
 @catalogued
-def verify(module: Module | Graph) -> None:
+def verify(module: IRModule | Graph) -> None:
     """Raise an error with a code of the catalogue if a module is invalid.
 
     >>> import pullback as pb
@@ -105,11 +105,13 @@ def verify(module: Module | Graph) -> None:
 
 
 @overload
-def canonicalise(module: Module, with_map: Literal[False] = False) -> Module: ...
+def canonicalise(module: IRModule, with_map: Literal[False] = False) -> IRModule: ...
 @overload
-def canonicalise(module: Module, with_map: Literal[True]) -> tuple[Module, dict[int, int]]: ...
+def canonicalise(module: IRModule, with_map: Literal[True]) -> tuple[IRModule, dict[int, int]]: ...
 @validated
-def canonicalise(module: Module, with_map: bool = False) -> Module | tuple[Module, dict[int, int]]:
+def canonicalise(
+    module: IRModule, with_map: bool = False
+) -> IRModule | tuple[IRModule, dict[int, int]]:
     """The canonical form: no copies, dead code or repeated work, dense numbers, sorted operands.
 
     With `with_map`, also a dict from old to new values, without those that were dropped.
@@ -132,7 +134,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Module | tuple[Modul
     """
     graph, places = canonicalise_all(require_module("canonicalise", module).graph)
     flat, (numbers, several) = flatten_graph(graph, module.profile)
-    made = Module(flat.instructions, flat.outputs, flat.profile)
+    made = IRModule(flat.instructions, flat.outputs, flat.profile)
     if not with_map:
         return made
     found: dict[int, int] = {}
@@ -144,7 +146,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Module | tuple[Modul
     return made, found
 
 
-def fingerprint(module: Module | Graph) -> str:
+def fingerprint(module: IRModule | Graph) -> str:
     """The sha256 of the canonical form, which does not depend on names, numbers and lines.
 
     >>> import pullback as pb

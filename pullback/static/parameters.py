@@ -21,7 +21,7 @@ from pullback.static.instructions import InstructionList
 _MISSING = inspect.Parameter.empty
 
 
-class Parameter(NamedTuple):
+class OpParameter(NamedTuple):
     """A parameter's type and default."""
 
     hint: Any
@@ -29,12 +29,12 @@ class Parameter(NamedTuple):
 
 
 @cache
-def parameters_of(cls: Any) -> dict[str, Parameter]:
+def parameters_of(cls: Any) -> dict[str, OpParameter]:
     """What a text states about an op: the keywords of its `text.read`, and its fields."""
     given = inspect.signature(cls.text.read).parameters.values()
     hints = _parameter_hints(cls.text.read)
     stated = {
-        p.name: Parameter(hints.get(p.name, Any), p.default)
+        p.name: OpParameter(hints.get(p.name, Any), p.default)
         for p in given if p.kind is p.KEYWORD_ONLY
     }  # fmt: skip
     others = any(p.kind is p.VAR_KEYWORD for p in given)
@@ -42,11 +42,11 @@ def parameters_of(cls: Any) -> dict[str, Parameter]:
 
 
 @cache
-def parameter_fields(cls: Any) -> dict[str, Parameter]:
+def parameter_fields(cls: Any) -> dict[str, OpParameter]:
     hints = _parameter_hints(cls)
     missing = dataclasses.MISSING
     return {
-        f.name: Parameter(hints.get(f.name, Any), _MISSING if f.default is missing else f.default)
+        f.name: OpParameter(hints.get(f.name, Any), _MISSING if f.default is missing else f.default)
         for f in dataclasses.fields(cls)
     }
 
@@ -70,7 +70,10 @@ def bind_parameters(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> d
 
 
 def _bound_parameters(
-    known: dict[str, Parameter], order: Sequence[str], arguments: Sequence, keys: Mapping[str, Any]
+    known: dict[str, OpParameter],
+    order: Sequence[str],
+    arguments: Sequence,
+    keys: Mapping[str, Any],
 ) -> dict[str, Any]:
     if len(arguments) > len(order):
         raise _wrong_parameter(f"it takes {len(order)} parameters, got {len(arguments)}")

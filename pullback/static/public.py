@@ -7,7 +7,8 @@ from pullback.static.autodiff import Gradient, GradientOptions, autodiff
 from pullback.static.catalogue import CATALOGUE
 from pullback.static.descriptions import extensions
 from pullback.static.functions import from_function, to_function
-from pullback.static.module import Module, canonicalise, fingerprint, verify
+from pullback.static.module import IRModule as Module
+from pullback.static.module import canonicalise, fingerprint, verify
 from pullback.static.parser import parse
 from pullback.static.run import run
 

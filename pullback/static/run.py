@@ -24,14 +24,14 @@ from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
 from pullback.static.catalogue import catalogued
 from pullback.static.functions import apply_module_function, bind_function_inputs
-from pullback.static.module import Module, require_module
+from pullback.static.module import IRModule, require_module
 
 ENGINES = ("xla", "reference")
 
 
 @catalogued
 def run(
-    module: Module, inputs: Mapping[str, Any] | None = None, engine: str | None = None,
+    module: IRModule, inputs: Mapping[str, Any] | None = None, engine: str | None = None,
     checks: str | None = None, timeout: float | None = None,
 ) -> list[np.ndarray]:  # fmt: skip
     """The module's outputs, in order, for arrays given by the names of its inputs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -159,7 +159,8 @@ class _Run:
         """Continue from the latest checkpoint, if there is one."""
         if self.checkpoints is None or self.checkpoints.latest() is None:
             return
-        found = self.checkpoints.restore(like={"loop": self.loop.state_dict(), "run": ""})
+        like: dict[str, Any] = {"loop": self.loop.state_dict(), "run": ""}
+        found = self.checkpoints.restore(like=like)
         self.loop.load_state_dict(found["loop"])
         rest = json.loads(found["run"])
         self.step, self.epoch = rest["step"], rest["epoch"]
@@ -195,7 +196,7 @@ class _Run:
 
     def total_steps(self) -> int | None:
         found = [] if self.most_steps is None else [self.most_steps]
-        if self.most_epochs is not None and hasattr(self.data, "__len__"):
+        if self.most_epochs is not None and isinstance(self.data, Sized):
             found.append(self.most_epochs * len(self.data))
         return min(found, default=None)
 

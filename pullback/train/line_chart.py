@@ -55,7 +55,7 @@ def line_chart(
     turned = f'transform="rotate(-90 20 {middle:g})"'
     parts.append(text(20, middle, y_label, "middle", extra=turned))
 
-    key = right
+    key = float(right)
     for (name, points), colour in reversed(list(zip(lines.items(), COLOURS, strict=False))):
         drawn = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in points)
         parts.append(f'<polyline class="line" stroke="{colour}" points="{drawn}"/>')

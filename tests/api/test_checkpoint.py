@@ -296,7 +296,7 @@ def test_a_result_of_several_can_be_saved_by_name():
 
 def test_policies_combine():
     both = POLICIES["dots"] | POLICIES["names"] | pb.checkpoint_policies.names_saved("z", "hidden")
-    assert both == pb.checkpoint_policies.Policy(True, ("hidden", "z"))
+    assert both == pb.checkpoint_policies.CheckpointPolicy(True, ("hidden", "z"))
 
 
 def test_a_call_of_the_same_function_is_the_same_program():

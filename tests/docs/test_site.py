@@ -94,9 +94,9 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="chromium is not installed")
 def test_pages_render(site: Path, tmp_path: Path) -> None:
-    """Pages of each kind, and the widest; `PULLBACK_ALL_PAGES=1` opens every page."""
+    """Pages of each kind, and the widest; `SITE_ALL_PAGES=1` opens every page."""
     pages = pages_of(site)
-    if os.environ.get("PULLBACK_ALL_PAGES") != "1":
+    if os.environ.get("SITE_ALL_PAGES") != "1":
         pages = [site / f"{name}.html" for name in OPENED]
     with browser.opened(tmp_path / "profile") as tab:
         for page in pages:

@@ -5,6 +5,7 @@ Values are compared with NumPy in test_functions.py, special cases in test_speci
 
 from __future__ import annotations
 
+import array
 import inspect
 import operator
 from inspect import Parameter
@@ -14,7 +15,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, DTypeError
 
 # The parameters of the standard's functions: "_" is one without a name, "." marks one that is only
 # given by its name, "=" one that has a default, "*" any number of arguments
@@ -240,12 +241,28 @@ def test_one_element_becomes_a_python_number(dtype):
     assert complex(x) == 1 and bool(x) is True
     if not x.dtype.is_complex:
         assert (int(x), float(x)) == (1, 1.0) and type(int(x)) is int and type(float(x)) is float
+    for convert in (int, float) if x.dtype.is_complex else ():
+        with told(DTypeError, TypeError, convert.__name__, "complex128", "x.real"):
+            convert(x)
     if x.dtype.is_integer:
         assert [5, 6][x] == 6 and operator.index(x) == 1
     else:
         with told(ArgumentError, TypeError, "index", x.dtype.name):
             operator.index(x)
     assert (x.real == x).all() and (x.imag == 0).all()
+
+
+def test_buffers_keep_their_dtype():
+    for data, dtype in (
+        (memoryview(bytearray(2)), "uint8"),
+        (bytearray(2), "uint8"),
+        (array.array("h", [0, 0]), "int16"),
+    ):
+        assert pb.asarray(data).dtype == dtype and pb.asarray(data).tolist() == [0, 0]
+
+
+def test_diagonals_beyond_the_matrix():
+    assert not pb.eye(2, 3, k=2**70).any() and not pb.eye(2, k=-(2**70)).any()
 
 
 def test_result_types_with_scalars():

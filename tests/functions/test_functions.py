@@ -337,6 +337,10 @@ def test_created_tensors_are_constants_of_a_traced_function() -> None:
 def test_sorted_values_and_their_indices() -> None:
     values, indices = pb.top_k([[1, 5, 3], [9, 7, 8]], 2)
     assert values.tolist() == [[5, 3], [9, 8]] and indices.tolist() == [[1, 2], [0, 2]]
+    values, indices = pb.top_k([[2, 5, 1], [9, 7, 8]], 2, 0, mode="smallest")
+    assert values.tolist() == [[2, 5, 1], [9, 7, 8]] and indices.tolist() == [[0] * 3, [1] * 3]
+    with pytest.raises(ArgumentError, match="top_k: mode must be"):
+        pb.top_k([1, 2], 1, mode="least")  # type: ignore[arg-type]
 
 
 def test_stable_functions_do_not_overflow() -> None:

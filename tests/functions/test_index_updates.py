@@ -111,8 +111,11 @@ def test_errors():
         pb.scatter_add(pb.ones((2, 2)), 0, [0], [1.0])
     with pytest.raises(ShapeError, match="index_add: index must be a vector"):
         pb.index_add(pb.ones(2), 0, [[0]], [1.0])
+    with pytest.raises(IndexOutOfRange, match="index_copy: index 2"):
+        pb.index_copy(pb.ones(2), 0, [2], [1.0])  # known indices are checked at once
+    late = pb.index_fill(pb.ones(2), 0, pb.tensor([2]), 1.0)
     with pytest.raises(IndexOutOfRange):
-        pb.index_copy(pb.ones(2), 0, [2], [1.0]).numpy()
+        late.numpy()
     with pytest.raises(IndexOutOfRange):
         pb.masked_scatter(pb.zeros(3), [True] * 3, [1.0]).numpy()
     with pytest.raises(ArgumentError, match="diagonal_scatter: axis1 and axis2 must differ"):

@@ -106,6 +106,9 @@ def test_a_model_in_several_files(tmp_path, gpt2):
     found = pb.load(index)
     assert set(found) == set(weights)
     assert all(found[n].tolist() == weights[n].tolist() for n in names)
+    official.save_file({names[9]: weights[names[9]]}, tmp_path / "model-1.safetensors")
+    with pytest.raises(DamagedFile, match="two of its files have the same tensor"):
+        pb.load(index)
     for text in ("{}", "[", '{"weight_map": {"a": "../x"}}'):
         index.write_text(text)
         with pytest.raises(DamagedFile, match=r"no index of a model|other folders"):

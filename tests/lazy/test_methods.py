@@ -154,7 +154,7 @@ def test_derivatives_of_methods():
         (lambda x: x.narrow(0, 2, 2), ShapeError, "2 elements from 2 on are not in a dimension"),
         (lambda x: x.chunk(0), ArgumentError, "the number of parts must be at least 1"),
         (lambda x: x.select(2, 0), AxisError, "select: axis 2 is out of range"),
-        (lambda x: x.topk(5, largest=False), ShapeError, "topk: k must be at least 0 and at most"),
+        (lambda x: x.topk(5, largest=False), ShapeError, "top_k: k must be at least 0 and at most"),
         (lambda x: x.to("flat"), ArgumentError, "a device is a platform and an index"),
         (lambda x: x.to(3.5), ArgumentError, "to: takes a device, a dtype or a tensor"),
         (lambda x: x.to("cpu", colour=1), ArgumentError, "to: takes a device, a dtype or a tensor"),

@@ -48,14 +48,16 @@ CASES = {
     "i1": ([LINE], lambda x: np.where(np.isinf(x), x, sp.i1(x))),
     "i0e": ([LINE], None), "i1e": ([LINE], None), "k0": ([RIGHT], None), "k1": ([RIGHT], None),
     "k0e": ([RIGHT], without_infinity(sp.k0e)), "k1e": ([RIGHT], without_infinity(sp.k1e)),
-    "rgamma": ([[*LINE[1:], -1e-3, 0.25, 0.5, 30.0]], None),
     "sinc": ([LINE], lambda x: np.where(np.isinf(x), 0, np.where(x == np.rint(x), x == 0,
                                                                    np.sinc(x)))),
-    "cbrt": ([LINE], None),
+    "cbrt": ([LINE], None), "rgamma": ([[*LINE[1:], -1e-3, 0.25, 0.5, 170.0, -170.5]], None),
+    "expi": ([[*LINE, 1e-300, 0.37, 39.9, 40.1, 700.0]], None),
+    "ellipk": ([LINE], None), "ellipe": ([LINE], None), "ellipkm1": ([[*UNIT[1:], 300.0]], None),
 }  # fmt: skip
 # On XLA the others are compiled by the tests of the op table.
 ON_XLA = ("erfcx", "ndtri", "log_ndtr", "logit", "exprel", "entr", "xlogy", "gamma", "gammasgn",
-          "psi", "gammainc", "betainc", "zeta", "j0", "y0", "i0", "sinc", "cbrt")  # fmt: skip
+          "psi", "gammainc", "betainc", "zeta", "j0", "y0", "i0", "sinc", "cbrt", "expi",
+          "ellipe")  # fmt: skip
 # Pairs where SciPy's values are quirks: infinities whose limits are as they are here.
 SKIPPED = {"xlogy": lambda x, y: x < 0, "xlog1py": lambda x, y: x < 0}
 
@@ -94,6 +96,25 @@ def test_entropies_at_their_ends():
     np.testing.assert_array_equal(pb.special.rel_entr(x, y).numpy(), want)
     want[1] = 3.0
     np.testing.assert_array_equal(pb.special.kl_div(x, y).numpy(), want)
+
+
+@pytest.mark.usefixtures("_reference")
+def test_integrals_of_waves_and_lambert():
+    x = np.array([*LINE, -7.3, 1.5, 2.99, 3.01, 1e4, 1e8])
+    for name in ("sici", "fresnel"):
+        for got, want in zip(getattr(pb.special, name)(x), getattr(sp, name)(x), strict=True):
+            known = ~np.isnan(want)
+            np.testing.assert_allclose(got.numpy()[known], want[known], rtol=1e-13, atol=1e-15)
+    z = np.array([-0.36, -0.3, -0.1, -1e-9, -1e-300])
+    for k, more in ((0, [0.0, 1e-300, 0.5, 3.0, 1e5, 1e300, INF]), (-1, [])):
+        points = np.array([*z, *more])
+        got = pb.special.lambertw(points, k).numpy()
+        np.testing.assert_allclose(got, sp.lambertw(points, k).real, rtol=1e-14)
+        assert pb.special.lambertw(np.array(-1 / np.e), k).item() == pytest.approx(-1, abs=1e-3)
+        assert np.isnan(pb.special.lambertw([-0.5, NAN], k).numpy()).all()
+    np.testing.assert_array_equal(pb.special.lambertw([0.0, 1.0], -1).numpy(), [-INF, NAN])
+    with pytest.raises(ArgumentError, match="k must be 0 or -1"):
+        pb.special.lambertw(1.0, 2)
 
 
 @pytest.mark.usefixtures("_reference")

@@ -16,7 +16,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, placeholder
 from pullback.static.literals import literal_text
-from pullback.static.module import Module
+from pullback.static.module import IRModule as Module
 
 SAMPLED = [name for name in sorted(TABLE) if list(TABLE[name].samples())]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 120  # seconds without an answer
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-extensions", "--disable-background-networking", "--hide-scrollbars",
@@ -50,8 +52,9 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            data = os.read(self._answers, 1 << 16)
-            assert data, "chromium has ended"
+            ready, _, _ = select.select([self._answers], [], [], PATIENCE)
+            data = os.read(self._answers, 1 << 16) if ready else b""
+            assert data, "chromium has ended, or does not answer"
             self._buffer += data
         text, _, self._buffer = self._buffer.partition(b"\0")
         message = json.loads(text)

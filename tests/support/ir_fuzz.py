@@ -11,7 +11,7 @@ import numpy as np
 import pullback as pb
 from pullback import testing
 from pullback.graph.table import TABLE
-from pullback.static.module import Module
+from pullback.static.module import IRModule as Module
 
 CORE = """
 # every instruction of Core v1

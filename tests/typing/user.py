@@ -176,7 +176,7 @@ def optimize(params: Params, x: pb.Tensor, y: pb.Tensor) -> Tree:
     optimizer.learning_rate = rate
     optimizer.load_state_dict(optimizer.state_dict())
     found = pb.optim.lbfgs().minimize(lambda p: loss(p, x, y), params)
-    assert_type(found, pb.optim.Minimum)
+    assert_type(found, pb.optim.LBFGSResult)
     leaves: list[Any] = pb.tree.leaves(params)
     pb.evaluate(leaves)
     return pb.tree.map(lambda p: p * 0.5, params)

@@ -138,8 +138,9 @@ def _heading(stem: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """The beginning of a docstring, as a heading."""
-    return re.split(r"[.:;](?:\s|$)", text.strip())[0].replace("\n", " ") or "Others"
+    """The beginning of a docstring, as a heading: of a long sentence, the part before a comma."""
+    found = re.split(r"[.:;](?:\s|$)", text.strip())[0].replace("\n", " ")
+    return (found if len(found) < 45 else found.split(", ")[0]) or "Others"
 
 
 def _other_chapters() -> list[Chapter]:
@@ -170,7 +171,8 @@ def _module_chapter(module: ModuleType) -> Chapter:
     names = [n for n in public_names(module) if not isinstance(getattr(module, n), ModuleType)]
     names.sort(key=lambda n: hasattr(getattr(module, n), "_fields"))  # types of results come last
     sections = _sections_by_file(module, names) if len(names) > LONG else []
-    sections = sections or [Section("", names, module.__name__)]
+    if len(sections) < 2:
+        sections = [Section("", names, module.__name__)]
     return Chapter(module_pages()[name], f"`{name}`", module.__doc__ or "", sections)
 
 

@@ -35,9 +35,9 @@ def _enter(node: ast.stmt, prefix: str, found: dict[str, int]) -> None:
                 _enter(child, f"{name}.", found)
         case ast.Assign(targets=targets):
             for target in targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        found.setdefault(prefix + name.id, node.lineno)
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Name):
+                        found.setdefault(prefix + part.id, node.lineno)
         case ast.AnnAssign(target=ast.Name(id=name)):
             found.setdefault(prefix + name, node.lineno)
         case ast.If(body=body, orelse=orelse):
@@ -46,13 +46,15 @@ def _enter(node: ast.stmt, prefix: str, found: dict[str, int]) -> None:
 
 
 @cache
-def _holders() -> dict[str, list[Path]]:
-    """The files that define a name."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for name in definitions(path):
-            found.setdefault(name, []).append(path)
-    return found
+def _texts() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def _holders(name: str) -> list[Path]:
+    """The files that define a name; those that do not contain it need not be parsed."""
+    found = (path for path, text in _texts().items() if f"\n{name}" in text or f" {name}" in text)
+    return [path for path in found if name in definitions(path)]
 
 
 def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
@@ -65,11 +67,11 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
                 return path, definitions(path)[key]
     # made by a factory, or a constant: the file that names it, first in the owner's folder
     for key in (name, f"{name}_"):
-        candidates = _holders().get(key, [])
+        candidates = _holders(key)
         near = [p for p in candidates if _is_near(p, owner) or len(candidates) == 1]
-        own = sorted(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
-        for candidate in own:
-            return candidate, definitions(candidate)[key]
+        if near:
+            best = min(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
+            return best, definitions(best)[key]
     if path is not None and hasattr(value, "__code__"):
         return path, inspect.unwrap(value).__code__.co_firstlineno
     return None

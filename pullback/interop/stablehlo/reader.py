@@ -26,11 +26,11 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.imported import from_hlo
 from pullback.ops.sources import Const, Input
 from pullback.static.catalogue import catalogued
-from pullback.static.module import Module
+from pullback.static.module import IRModule
 
 
 @catalogued
-def from_stablehlo(program: str | bytes) -> Module:
+def from_stablehlo(program: str | bytes) -> IRModule:
     """Read a StableHLO program, given as text or portable bytes, as a module.
 
     It reads the instructions that `to_stablehlo` writes; any other raises an error that names it.
@@ -43,7 +43,7 @@ def from_stablehlo(program: str | bytes) -> Module:
     %2 = BinOp(Mul, %1, %0) : Tensor<f32, [1]>
     outputs: %2
     """
-    return Module.from_graph(read_stablehlo_graph(program))
+    return IRModule.from_graph(read_stablehlo_graph(program))
 
 
 def read_stablehlo_graph(program: str | bytes) -> Graph:

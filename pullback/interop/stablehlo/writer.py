@@ -12,7 +12,7 @@ from pullback.engines.xla.instructions import Block, HloValue, normal_instructio
 from pullback.engines.xla.printer import print_module, print_quoted, print_type
 from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
-from pullback.static.module import Module, require_module
+from pullback.static.module import IRModule, require_module
 
 
 class Unchecked(Builder):
@@ -27,13 +27,13 @@ class Unchecked(Builder):
 
 
 @overload
-def to_stablehlo(program: Module | Graph, portable: Literal[False] = False) -> str: ...
+def to_stablehlo(program: IRModule | Graph, portable: Literal[False] = False) -> str: ...
 @overload
-def to_stablehlo(program: Module | Graph, portable: Literal[True]) -> bytes: ...
+def to_stablehlo(program: IRModule | Graph, portable: Literal[True]) -> bytes: ...
 @overload
-def to_stablehlo(program: Module | Graph, portable: bool) -> str | bytes: ...
+def to_stablehlo(program: IRModule | Graph, portable: bool) -> str | bytes: ...
 @validated
-def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes:
+def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | bytes:
     """A module or graph as a StableHLO program with one function, `main`.
 
     The result is text; with `portable`, it is bytes in StableHLO's portable form, which later

@@ -1,7 +1,7 @@
 """Dropout: elements, channels or units that are left out at random.
 
-The random numbers come from `key`, or from the block `with pb.nn.rng(key)` around the call. The
-functions do nothing where `training` is false.
+The random numbers come from `key`, else from the block `with pb.nn.rng(key)` around the call, else
+from the stream that `pb.nn.seed` starts. The functions do nothing where `training` is false.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pullback.errors import ArgumentError
 from pullback.functions.arguments import literal
 from pullback.functions.composed import composed
 from pullback.functions.rectifiers import SELU_ALPHA, SELU_SCALE
-from pullback.lazy.operators import as_tensor
-from pullback.lazy.tensor import Tensor
+from pullback.graph.dtypes import uint32
+from pullback.lazy.operators import as_tensor, scalar_operand
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.functional.arguments import Layout, channel_axis, float_tensor
 from pullback.nn.keys import next_key
-from pullback.random.discrete import bernoulli
+from pullback.random.discrete import bernoulli, bits
 from pullback.typing import ArrayLike
 
 _LEAST = -SELU_ALPHA * SELU_SCALE  # where selu is -inf: what alpha_dropout puts in
@@ -29,8 +30,8 @@ def dropout(
 ) -> Tensor:
     """Replace each element by 0 with probability `p`, and divide the others by 1 - p.
 
-    >>> pb.nn.functional.dropout(pb.ones(4), 0.75, key=pb.random.key(0)).tolist()
-    [0.0, 4.0, 0.0, 0.0]
+    >>> pb.nn.functional.dropout(pb.ones(4), 0.75, key=pb.random.key(2)).tolist()
+    [0.0, 0.0, 4.0, 0.0]
     """
     a = float_tensor(x)
     return _dropped(a, a.shape, p, training, key)
@@ -47,7 +48,7 @@ def feature_dropout(
 
     >>> x = pb.nn.functional.feature_dropout(pb.ones((1, 2, 3)), key=pb.random.key(1))
     >>> x.tolist()
-    [[[2.0, 2.0, 0.0], [2.0, 2.0, 0.0]]]
+    [[[2.0, 0.0, 2.0], [2.0, 0.0, 2.0]]]
     """
     a = float_tensor(x)
     return _dropped(a, _per_feature(a, layout), p, training, key)
@@ -61,8 +62,8 @@ def alpha_dropout(
 
     Mean 0 and variance 1 are kept (Klambauer et al., 2017).
 
-    >>> pb.nn.functional.alpha_dropout([1.0, 1.0], key=pb.random.key(0)).tolist()
-    [1.665..., 1.665...]
+    >>> pb.nn.functional.alpha_dropout([1.0, 1.0], key=pb.random.key(1)).tolist()
+    [1.665..., -0.779...]
     """
     a = float_tensor(x)
     return _alpha_dropped(a, a.shape, p, training, key)
@@ -88,7 +89,12 @@ def _kept(shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | Non
         raise ArgumentError(f"p must be a probability, from 0 to 1, got {p}")
     if not training or (not isinstance(p, Tensor) and p == 0):
         return None
-    return bernoulli(next_key("dropout") if key is None else key, 1 - p, shape)
+    used = next_key("dropout") if key is None else key
+    if isinstance(p, Tensor):
+        return bernoulli(used, 1 - p, shape)
+    # 32 bits for each element take half as long as a sample to within 2**-64
+    limit = min(round((1 - p) * 2**32), 2**32 - 1)
+    return bits(used, shape) < wrap(scalar_operand(limit, uint32))
 
 
 def _dropped(

@@ -7,7 +7,7 @@ dimension N may be missing.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -50,6 +50,18 @@ class PoolWindow(NamedTuple):
         return size, stride, ((0, 0), *self.padding, (0, 0)), dilation
 
 
+@overload
+def max_pool1d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., return_indices: Literal[False] = ..., *,
+    layout: Layout = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool1d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., *, return_indices: Literal[True],
+    layout: Layout = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @composed
 def max_pool1d(
     x: ArrayLike, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0,
@@ -66,6 +78,18 @@ def max_pool1d(
     )
 
 
+@overload
+def max_pool2d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., return_indices: Literal[False] = ..., *,
+    layout: Layout = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool2d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., *, return_indices: Literal[True],
+    layout: Layout = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @composed
 def max_pool2d(
     x: ArrayLike, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0,
@@ -86,6 +110,18 @@ def max_pool2d(
     )
 
 
+@overload
+def max_pool3d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., return_indices: Literal[False] = ..., *,
+    layout: Layout = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool3d(
+    x: ArrayLike, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ...,
+    dilation: Shape = ..., ceil_mode: bool = ..., *, return_indices: Literal[True],
+    layout: Layout = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @composed
 def max_pool3d(
     x: ArrayLike, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0,

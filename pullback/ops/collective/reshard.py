@@ -10,7 +10,7 @@ from pullback.ops.collective.reduce import Collective
 from pullback.ops.prelude import Axis, Node, Type, jvp_in_first, laid_out
 from pullback.ops.samples import real
 from pullback.ops.text import Text
-from pullback.ops.wrap.identity import Identity
+from pullback.ops.wrap.identity import IdentityOp
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, layout
 
@@ -27,7 +27,7 @@ class _ReshardText(Text):
         return cls.to(Sharding.from_short(mesh, spec, devices or None, replicated, priority))
 
 
-class Reshard(Identity, Collective):
+class Reshard(IdentityOp, Collective):
     """The same value with the given sharding, stored as plain fields."""
 
     mesh: tuple[int, ...]

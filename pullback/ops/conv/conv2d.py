@@ -93,12 +93,13 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
         return self.general(*geometry_example_types(xs, mapped)).batch(axis, xs, mapped)
 
 
-class Conv2d(ImageProduct):
+class ImageConvolution(ImageProduct):
     """Convolution of images [N, H, W, C] with a filter [h, w, C, F].
 
     `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right)).
     """
 
+    name = "Conv2d"  # in the static IR
     gives, operands = "result", ("input", "filter")
     text = ImageText(("strides", "padding"), profile="core-v1")
     imported = Imported(("convolution",))
@@ -147,7 +148,9 @@ class Conv2dBackwardFilter(ImageProduct):
     gives, operands = "filter", ("input", "result")
 
 
-ImageProduct.family.update(result=Conv2d, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter)
+ImageProduct.family.update(
+    result=ImageConvolution, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter
+)
 
 
 def _stated_conv2d_padding(padding: Any) -> str | Padding:

@@ -1,4 +1,4 @@
-"""The exponential integrals of positive order."""
+"""The exponential integrals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.special_base import SpecialFunction, column, half_line, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
-exp, log, log1p, maximum = op_functions("Exp", "Log", "Log1p", "Maximum")
+exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
+maximum, minimum = op_functions("Maximum", "Minimum")
 NEAR = 0.7  # below it, series are used
+FAR = 40.0  # above it, the asymptotic series is exact
 
 
 class ExpIntegral(SpecialFunction):
@@ -53,3 +55,27 @@ class ExpIntegral(SpecialFunction):
     @classmethod
     def samples(cls) -> Any:
         yield cls(2), tuple([np.array(p) for p in cls.points])
+
+
+class ExpIntegralEi(SpecialFunction):
+    """The integral of exp(t) / t from minus infinity to x, as a principal value for x > 0."""
+
+    points = ((-3.0, -0.2, 0.3, 5.0, 60.0),)
+
+    def expand(self, x: Node) -> Node:
+        size = absolute(x)
+        made = where(less(size, FAR), self._near(minimum(size, FAR)), self._far(maximum(size, FAR)))
+        made = where(equal(x, 0), -np.inf, where(equal(size, np.inf), np.inf, made))
+        return where(less(x, 0), -ExpIntegral(1)(size), made)
+
+    def _near(self, x: Node) -> Node:
+        terms = [1 / ((k + 1) * math.factorial(k + 1)) for k in range(115)]
+        return log(x) + np.euler_gamma + x * horner_series(terms, x)
+
+    def _far(self, x: Node) -> Node:
+        """Sum the asymptotic series; factors of the exponential overflow later than it does."""
+        t, half = 1 / x, exp(minimum(x, 800) * 0.5)
+        return half * (horner_series([math.factorial(k) for k in range(40)], t) * t) * half
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: where(equal(x, np.inf), np.inf, exp(x) / x),)

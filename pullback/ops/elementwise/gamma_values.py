@@ -14,7 +14,7 @@ from pullback.ops.elementwise.gamma_functions import (
     GammaFamily,
     stirling_rest,
 )
-from pullback.ops.elementwise.special_base import exp_series, from_integer, sine_of_pi
+from pullback.ops.elementwise.special_base import cosine_of_pi, exp_series, from_integer, sine_of_pi
 from pullback.ops.prelude import Node, op_functions
 
 exp, power, absolute = op_functions("Exp", "Pow", "Abs")
@@ -33,6 +33,23 @@ class Gamma(GammaFamily):
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: guarded(out, Digamma()(x)),)
+
+
+class Rgamma(GammaFamily):
+    """1 / gamma(x), which is 0 at 0 and at negative integers, and nowhere infinite on the right."""
+
+    def expand(self, x: Node) -> Node:
+        made = gamma_of_positive(maximum(x, 1 - x))
+        return where(less(x, 0.5), sine_of_pi(x) * made * (1 / math.pi), 1 / made)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        def slope() -> Node:
+            z = minimum(x, 0.5)  # the reflected side, where digamma has poles and the value zeros
+            other = cosine_of_pi(z) - sine_of_pi(z) * (1 / math.pi) * Digamma()(1 - z)
+            right = -guarded(out, Digamma()(maximum(x, 0.5)))
+            return where(less(x, 0.5), other * Gamma()(1 - z), right)
+
+        return (slope,)
 
 
 def gamma_of_positive(z: Node) -> Node:

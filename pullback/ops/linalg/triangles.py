@@ -14,7 +14,7 @@ from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.iota import Iota
-from pullback.ops.wrap.identity import Identity
+from pullback.ops.wrap.identity import IdentityOp
 
 
 def rows_and_columns(shape: Sequence[int]) -> tuple[Node, Node]:
@@ -84,7 +84,7 @@ def hermitian_part(x: Node) -> Node:
     return (x + adjoint(x)) * 0.5
 
 
-class Hermitian(Identity):
+class Hermitian(IdentityOp):
     """Returns its operand, of which one triangle will be read as a Hermitian matrix.
 
     Its derivative is that of (x + adjoint of x) / 2, so gradients of functions of a Hermitian

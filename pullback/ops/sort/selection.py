@@ -32,7 +32,7 @@ def _first_ranks(ranks: Sequence[int]) -> list[int]:
     return [r for i, r in enumerate(ranks) if not i or r != ranks[i - 1] + 1]
 
 
-class Blocks(NamedTuple):
+class SelectionBlocks(NamedTuple):
     """Keys of slices, in blocks of rows that a field of `FIELD` bits can count."""
 
     keys: Any  # [slices, blocks, rows, COLUMNS]
@@ -70,7 +70,7 @@ class Blocks(NamedTuple):
         return b.reduce("minimum", b.reduce("minimum", found, largest, (2,)), largest, (1, 2))
 
 
-def _blocks(b: Any, keys: Any) -> Blocks:
+def _blocks(b: Any, keys: Any) -> SelectionBlocks:
     """Write keys [slices, n] in blocks; what is missing in the last is larger than all."""
     slices, n = keys.shape
     rows = -(-n // COLUMNS)
@@ -83,10 +83,10 @@ def _blocks(b: Any, keys: Any) -> Blocks:
             "stablehlo.pad", keys, largest, out=Type((slices, n + missing), keys.dtype),
             edge_padding_low=(0, 0), edge_padding_high=(0, missing), interior_padding=(0, 0),
         )  # fmt: skip
-    return Blocks(b.reshape(keys, (slices, count, rows, COLUMNS)))
+    return SelectionBlocks(b.reshape(keys, (slices, count, rows, COLUMNS)))
 
 
-def nth_key(b: Any, blocks: Blocks, rank: Any) -> Any:
+def nth_key(b: Any, blocks: SelectionBlocks, rank: Any) -> Any:
     """Write the key of each slice that has `rank` (i32[slices]) others before it."""
     dtype = blocks.keys.dtype
     first = b.full(
@@ -117,7 +117,7 @@ def nth_key(b: Any, blocks: Blocks, rank: Any) -> Any:
     return blocks.least(b, "GE", found)
 
 
-def _found_keys(b: Any, blocks: Blocks, ranks: Sequence[int]) -> list[Any]:
+def _found_keys(b: Any, blocks: SelectionBlocks, ranks: Sequence[int]) -> list[Any]:
     """Write the keys at ranks, which ascend."""
     made: list[Any] = []
     slices = blocks.keys.shape[0]

@@ -19,10 +19,10 @@ from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
 from pullback.ops.wrap.call import Call
-from pullback.ops.wrap.identity import Alias, Barrier, Identity
+from pullback.ops.wrap.identity import Alias, Barrier, IdentityOp
 
 
-class Named(Identity, RunsAs):
+class Named(IdentityOp, RunsAs):
     """Returns its operand, named for checkpoint policies."""
 
     label: str

@@ -14,7 +14,7 @@ from pullback.ops.prelude import Axis, Node, Op, Type, jvp_in_first
 from pullback.ops.samples import real
 
 
-class Identity(Op, abstract=True):
+class IdentityOp(Op, abstract=True):
     """Returns its operand."""
 
     cheap: ClassVar[bool] = True
@@ -43,19 +43,19 @@ class Identity(Op, abstract=True):
         yield cls(), (real(3, 4),)
 
 
-class Alias(Identity, Transparent):
+class Alias(IdentityOp, Transparent):
     """A separate node for an argument of a function that is being differentiated."""
 
 
-class StopGradient(Identity, Transparent, Detached):
+class StopGradient(IdentityOp, Transparent, Detached):
     """Returns its operand, which every derivative treats as a constant."""
 
 
-class Contiguous(Identity):
+class Contiguous(IdentityOp):
     """A request for a contiguous layout, which has no effect: the engine decides on layouts."""
 
 
-class OptimizationBarrier(Identity, Distinct):
+class OptimizationBarrier(IdentityOp, Distinct):
     """Prevents the compiler from moving or merging computations across it."""
 
     cheap: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Parse text into a Module; docs/ir.md has the grammar.
+"""Parse text into a module; docs/ir.md has the grammar.
 
 The parser checks syntax only. Linking checks the meaning.
 """
@@ -12,7 +12,7 @@ from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
 from pullback.static.catalogue import catalogued
 from pullback.static.instructions import Instruction
-from pullback.static.module import Module
+from pullback.static.module import IRModule
 from pullback.static.parser.reader import ParserReader
 from pullback.static.parser.statements import stated
 from pullback.static.profiles import CORE, PROFILES
@@ -22,7 +22,7 @@ _ENDS = frozenset(("\n", ";", "", ")"))
 
 
 @catalogued
-def parse(text: str | bytes) -> Module:
+def parse(text: str | bytes) -> IRModule:
     """Parse a module. Bad syntax raises an error; `verify` checks the meaning.
 
     >>> import pullback as pb
@@ -66,7 +66,7 @@ class _Parser(ParserReader):
 
     profile = CORE
 
-    def module(self) -> Module:
+    def module(self) -> IRModule:
         self.separators()
         if self.words[self.at] == "profile" and self.words[self.at + 1] == ":":
             self.profile_line()
@@ -91,7 +91,7 @@ class _Parser(ParserReader):
             self.line += words[self.at] == "\n"
             self.at += 1
 
-    def body(self, close: str) -> Module:
+    def body(self, close: str) -> IRModule:
         """Read instructions, then the line of outputs."""
         made: list[Instruction] = []
         types: dict[int, Type] = {}
@@ -118,7 +118,7 @@ class _Parser(ParserReader):
             self.fail("nothing after `outputs:`" if not close else f"`{close}`")
         if declared is not None:
             self.check_inputs(made, *declared)
-        return Module(made, outputs, self.profile, end)
+        return IRModule(made, outputs, self.profile, end)
 
     def identities(self) -> list[int]:
         """Read `outputs: %1, %2`."""

@@ -16,7 +16,7 @@ from pullback.graph.table import TABLE
 from pullback.ops.elementwise.guarded import Guarded
 from pullback.ops.prelude import ones
 from pullback.static.catalogue import CATALOGUE
-from pullback.static.module import Module
+from pullback.static.module import IRModule as Module
 from pullback.static.profiles import PROFILES
 from pullback.transforms.reverse import gradients
 
