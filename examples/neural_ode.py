@@ -7,6 +7,8 @@ adjoint method, a `custom_vjp` that keeps the last state alone and solves the eq
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 import pullback as pb
@@ -96,13 +98,8 @@ def main(steps: int = 40, width: int = 32, updates: int = 300) -> tuple[float, f
     def loss(field, solver):
         return ((solver(field, start, steps) - path) ** 2).mean()
 
-    def through_all(field, start, steps):
-        return solve(field, start, steps, safe=False)
-
-    plain, safe, adjoint = (
-        pb.grad(lambda field, solver=solver: loss(field, solver))(field)
-        for solver in (through_all, solve, solve_by_adjoint)
-    )
+    solvers = partial(solve, safe=False), solve, solve_by_adjoint
+    plain, safe, adjoint = (pb.grad(loss)(field, solver) for solver in solvers)
     for want, a, b in zip(*map(pb.tree.leaves, (plain, safe, adjoint)), strict=True):
         np.testing.assert_allclose(a.numpy(), want.numpy(), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(b.numpy(), want.numpy(), rtol=1e-5, atol=1e-7)
@@ -110,7 +107,7 @@ def main(steps: int = 40, width: int = 32, updates: int = 300) -> tuple[float, f
     rule = pb.optim.adam(1e-2)
     state, errors = rule.init(field), []
     for _ in range(updates):
-        error, grads = pb.value_and_grad(lambda field: loss(field, solve))(field)
+        error, grads = pb.value_and_grad(loss)(field, solve)
         field, state = rule.update(grads, state, field)
         errors.append(error)
     print(f"error of the path {errors[0].item():.3f} to {errors[-1].item():.5f}")

@@ -56,7 +56,7 @@ def test_digits_learns_and_is_loaded_again(
 ) -> None:
     found = run("digits", epochs=6, out=tmp_path, progress=False)
     shown = capsys.readouterr().out
-    assert float(shown.split("test accuracy")[1].split("%")[0]) > 90 < 100 * found["accuracy"]
+    assert float(shown.split("test accuracy")[1].split("%")[0]) > 85 < 100 * found["accuracy"]
     assert found["steps"] == 6 * (1438 // 64) and f"{found['compiled']} programs" in shown
     picture = ET.parse(tmp_path / "history.svg").getroot()
     lines = [p for p in picture.iter() if p.tag.endswith("polyline")]
