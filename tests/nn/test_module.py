@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -136,6 +137,11 @@ def test_frozen_parameters_have_no_gradient():
     copied.requires_grad_()
     copied.requires_grad_(True)
     assert not copied.is_frozen()
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert again.linear.bias is not model.linear.bias
+        assert pb.grad(lambda m, x: (m(x) ** 2).mean())(again, X).linear.bias is None
+        opt = pb.optim.SGD(again.parameters())
+        assert [p.requires_grad for p in opt.params] == [True, False]
 
 
 def test_names_and_state_dicts():
