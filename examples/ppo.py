@@ -1,7 +1,7 @@
 """Proximal policy optimisation (Schulman and others, 2017): a policy learns to balance a pole.
 
-The environment is written with tensors, so `vmap` runs many of them, `scan` runs them for many steps,
-and playing and learning are one compiled program.
+The environment is written with tensors, so `vmap` runs many of them and `scan` runs many steps.
+Playing and learning are one compiled program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def reset(key):
 
 def advance(state, push):
     """The state after a push to the left (0) or the right (1), and whether the pole has fallen."""
-    place, speed, angle, turning = pb.unstack(state)
+    _, speed, angle, turning = pb.unstack(state)
     sine, cosine = pb.sin(angle), pb.cos(angle)
     total = (pb.where(push == 1, 10.0, -10.0) + 0.05 * turning**2 * sine) / 1.1
     turn = (9.8 * sine - cosine * total) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))

@@ -5,6 +5,8 @@ It is state: a compiled function that draws from it gets other keys at each call
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from pullback.graph.arguments import validated
@@ -13,6 +15,7 @@ from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.random.keys import key, split
 
+_lock = threading.RLock()
 _state: list[Tensor] = []  # the key that the next one is split from
 
 
@@ -29,14 +32,16 @@ def seed(value: int) -> None:
     >>> a.weight.tolist() == b.weight.tolist()
     True
     """
-    write_state(_stream(), key(value))
+    with _lock:
+        write_state(_stream(), key(value))
 
 
 def default_key() -> Tensor:
     """Return the next key of the default stream."""
-    state = _stream()
-    following, drawn = split(state)
-    write_state(state, following)
+    with _lock:  # two threads must not get the same key
+        state = _stream()
+        following, drawn = split(state)
+        write_state(state, following)
     return drawn
 
 
