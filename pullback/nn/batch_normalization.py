@@ -16,7 +16,13 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.functional.arguments import Layout, float_tensor, is_channels_first, widened
 from pullback.nn.initial import drawn_parameter
-from pullback.nn.layer_arguments import check_rank, checked_layout, named_layer, positive
+from pullback.nn.layer_arguments import (
+    check_channels,
+    check_rank,
+    checked_layout,
+    named_layer,
+    positive,
+)
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
 
@@ -65,6 +71,7 @@ class BatchNormLayer(RunningNorm):
     def forward(self, x: ArrayLike) -> Tensor:
         a = float_tensor(x)
         self._check(a, (self.rank + 2, 2) if self.rank == 1 else (self.rank + 2,))
+        check_channels(type(self).__name__, a, a.ndim - 2, self.layout, self.num_features)
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None or not self.training:
             return F.batch_norm(
@@ -149,6 +156,7 @@ class InstanceNormLayer(RunningNorm):
         single = a.ndim == self.rank + 1
         if single:
             a = pf.expand_dims(a, 0)
+        check_channels(type(self).__name__, a, self.rank, self.layout, self.num_features)
         own = self.training or self.running_mean is None
         if own and self.running_mean is not None:
             self._track(a.detach())

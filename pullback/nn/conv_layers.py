@@ -22,7 +22,13 @@ from pullback.nn import functional as F
 from pullback.nn.functional.arguments import Layout, is_channels_first
 from pullback.nn.functional.convolution import ConvPadding, FilterLayout
 from pullback.nn.initial import drawn_parameter, layer_keys
-from pullback.nn.layer_arguments import checked_layout, layer_numbers, named_layer, positive
+from pullback.nn.layer_arguments import (
+    check_channels,
+    checked_layout,
+    layer_numbers,
+    named_layer,
+    positive,
+)
 from pullback.nn.module import Module
 from pullback.ops.conv.windows import dilated_window, resolve_window_padding
 from pullback.random.continuous import uniform
@@ -124,11 +130,13 @@ class ConvolutionLayer(FilterLayer):
 
     def forward(self, x: ArrayLike) -> Tensor:
         padding: Any = self.padding
+        images = as_tensor(x)
+        check_channels(type(self).__name__, images, self.rank, self.layout, self.in_channels)
         if self.padding_mode != "zeros":
-            x, padding = self._padded(as_tensor(x)), 0
+            images, padding = self._padded(images), 0
         convolve: Any = (F.conv1d, F.conv2d, F.conv3d)[self.rank - 1]
         return convolve(
-            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups,
+            images, self.weight, self.bias, self.stride, padding, self.dilation, self.groups,
             layout=self.layout, filter_layout=self._filter_layout(),
         )  # fmt: skip
 
@@ -209,6 +217,7 @@ class TransposedConvolutionLayer(FilterLayer):
     def forward(self, x: ArrayLike, output_size: Shape | None = None) -> Tensor:
         """Return the transposed convolution, with spatial sizes `output_size` if they are given."""
         images = as_tensor(x)
+        check_channels(type(self).__name__, images, self.rank, self.layout, self.in_channels)
         extra = self.output_padding
         if output_size is not None:
             extra = self._output_padding_for(images, output_size)

@@ -58,6 +58,20 @@ def positive(layer: str, value: int, what: str) -> int:
     return found
 
 
+def check_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: int) -> None:
+    """Refuse images with other channels than those of a layer, or with channels elsewhere."""
+    axis, other = -1, x.ndim - rank - 1
+    if is_channels_first(layout):
+        axis, other = other, axis
+    if other < -1 or axis < -1 or x.shape[axis] == channels:  # other ranks are refused later
+        return
+    names = "[N, C, ...]" if axis >= 0 else "[N, ..., C]"
+    message = f'needs {channels} channels, {names} (layout="{layout}"), got {x._node.type}'
+    better = "NHWC" if axis >= 0 else "NCHW"
+    hint = f'Write {layer}(..., layout="{better}") for this order.'
+    raise ShapeError(message, op=layer, hint=hint if x.shape[other] == channels else None)
+
+
 def check_rank(layer: str, x: Tensor, ranks: tuple[int, ...], wanted: str) -> None:
     """Refuse a tensor of another rank than those that a layer takes."""
     if x.ndim not in ranks:

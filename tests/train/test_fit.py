@@ -145,6 +145,16 @@ def test_plain_trees_are_models_too():
     assert loop.evaluate([(X, Y)])["loss"] < first and params["w"].numpy().sum() == 0
 
 
+def test_a_model_in_evaluation_mode_is_not_trained():
+    model, rule = nn.Sequential(nn.Linear(2, 1), nn.Dropout(0.5)), pb.optim.sgd(0.1)
+    with pytest.raises(ArgumentError, match=r"evaluation mode(.|\n)*model\.train\(\)"):
+        TrainingLoop(model.eval(), lambda model, x: model(x).sum(), rule)
+    model.train()[1].eval()  # a part of it may be
+    assert not TrainingLoop(model, lambda model, x: model(x).sum(), rule).model[1].training
+    with pytest.raises(ArgumentError, match=r"a function of a model and a batch"):
+        TrainingLoop(model, nn.MSELoss(), rule)
+
+
 def test_mistakes_are_named():
     with pytest.raises(ArgumentError, match="must be a rule such as"):
         fit(Net(), loss, [], pb.optim.Adam)

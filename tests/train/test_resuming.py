@@ -30,7 +30,7 @@ def batches():
 
 
 @pytest.mark.parametrize("start", [OneProcess, TwoProcesses])
-def test_a_killed_run_ends_with_the_bits_of_one_that_was_left_alone(start, tmp_path):
+def test_a_killed_run_ends_with_the_bits_of_one_that_was_left_alone(start, tmp_path, on_cpu):
     killed, alone = tmp_path / "killed", tmp_path / "alone"
     steps, _ = kill_and_resume(start, killed)
     shown = finished(start(alone, steps))
