@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import compress, count
 from operator import is_not
 from typing import Any
 
@@ -22,14 +23,17 @@ class LostWrites:
         self.before = [(x, _node_attributes(x)) for x in watched_nodes(arguments)]
 
     def refuse(self, name: str, result: Any) -> None:
-        """Raise if an attribute was set since, or a tensor among them was changed in place."""
-        changed = [(x, n) for x, before in self.before if (n := _changed_attribute(x, before))]
+        """Raise if an attribute was set since, a list or dict among them has other items, or a
+        tensor was changed in place.
+        """
+        changed = [(x, before) for x, before in self.before if _changed_attribute(x, before, ())]
         if not changed:
             return
         # The node that was written to, or the tensor that was changed in place
         returned = set(map(id, [*nodes_within(result), *tree.leaves(result)]))
-        for x, n in changed:
-            if id(x) not in returned and id(getattr(x, n, None)) not in returned:
+        for x, before in changed:
+            n = None if id(x) in returned else _changed_attribute(x, before, returned)
+            if n is not None:
                 what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
                 hint = getattr(type(x), "lost_write_hint", _HINT)
                 raise InPlaceError(what, hint=hint)
@@ -57,20 +61,34 @@ _HINT = "It has a copy, so the write would be lost. Return the new value."
 _ABSENT = (None, LostWrites)
 
 
-def _changed_attribute(x: Any, before: dict[str, Any]) -> str | None:
+def _changed_attribute(x: Any, before: dict[str, Any], returned: Container[int]) -> str | None:
+    """Return the name of an attribute that has changed, other than in a tensor that is returned."""
     now = _node_attributes(x)
     for n in dict.fromkeys([*before, *now]):
-        if any(map(is_not, now.get(n, _ABSENT), before.get(n, _ABSENT))):
+        new, old = now.get(n, _ABSENT), before.get(n, _ABSENT)
+        if len(new) != len(old):
             return n
+        for i in compress(count(), map(is_not, new, old)):
+            tensor = new[i - 1]  # its node has changed
+            if not (i and new[i] is getattr(tensor, "_node", None) and id(tensor) in returned):
+                return n
     return None
 
 
+def _watched_parts(value: Any) -> tuple[Any, ...]:
+    """Return a value and what it holds: the node of a tensor, the items of a container."""
+    if isinstance(value, (list, tuple, dict, set)):
+        items = [*value, *value.values()] if isinstance(value, dict) else value
+        return (value, *[part for item in items for part in _watched_parts(item)])
+    return value, getattr(value, "_node", None)
+
+
 def _node_attributes(x: Any) -> dict[str, Any]:
-    """Return the attributes of a node, with the nodes of tensors."""
+    """Return the attributes of a node, with the nodes of tensors and the items of containers."""
     fields = fields_of(type(x))
     if fields is None:
         own = {n: v for n, v in vars(x).items() if n not in type(x).unwatched}
     else:
         names = [n for n in (*fields.children, *fields.static) if hasattr(x, n)]
         own = {n: getattr(x, n) for n in names} | dict(fields.more(x))
-    return {n: (v, getattr(v, "_node", None)) for n, v in own.items()}
+    return {n: _watched_parts(v) for n, v in own.items()}

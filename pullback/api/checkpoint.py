@@ -48,7 +48,8 @@ def checkpoint(f: Callable | None = None, policy: CheckpointPolicy = nothing_sav
         return functools.partial(checkpoint, policy=policy)
     if not isinstance(policy, CheckpointPolicy):
         message = f"checkpoint: policy must be from pb.checkpoint_policies, got {policy!r}"
-        raise ArgumentError(message)
+        hint = "Write pb.checkpoint(f)(x)." if isinstance(policy, Tensor) else None
+        raise ArgumentError(message, hint=hint)
     name = getattr(f, "__name__", "function")
 
     @boundary

@@ -201,9 +201,10 @@ def unknown_name(owner: str, name: str) -> UnknownName | UnknownImport:
     """The error for a name that a module or `Tensor` does not have, at the caller's caller."""
     frame = sys._getframe(2)
     code, at = frame.f_code.co_code, frame.f_lasti
-    imported = owner != "Tensor" and 0 <= at < len(code) and code[at] == _IMPORT_FROM
+    is_module = owner.startswith("pullback")
+    imported = is_module and 0 <= at < len(code) and code[at] == _IMPORT_FROM
     kind = UnknownImport if imported else UnknownName  # Python replaces the message of the latter
-    holder = "Tensor" if owner == "Tensor" else f"module {owner!r}"
+    holder = f"module {owner!r}" if is_module else owner
     # Most errors of this kind answer `hasattr`, so that nobody reads the hint
     hint = functools.partial(_suggest_name, owner, name)
     error = kind(f"{holder} has no attribute {name!r}", hint=hint)

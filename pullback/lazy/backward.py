@@ -52,8 +52,10 @@ def _check_loss_for_backward(loss: Tensor) -> None:
     if not requires_gradient(tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
-            hint="Create parameters with pb.tensor(data, requires_grad=True). What is recorded "
-            "inside\n`with pb.no_grad():` does not count.",
+            hint="For the parameters of a model, create an optimizer first, as in\n"
+            "`pb.optim.Adam(model.parameters())`, or call `model.requires_grad_()`; create other\n"
+            "tensors with requires_grad=True. What is recorded inside `with pb.no_grad():` does "
+            "not count.",
         )
     if consumed_by(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
         raise ArgumentError(
@@ -93,12 +95,18 @@ def _is_active(node: Node) -> bool:
     return any((t.leaf and t.alive) or type(t) is Consumed for t in node.tokens)
 
 
+_FUNCTIONAL_STEP = (
+    "Write `loss, grads = pb.value_and_grad(f)(model, x)` in it, and return the new parameters\n"
+    "of `pb.optim.adam(...).update(grads, state, model)`; or compile the model alone."
+)
+
+
 def _deposit_gradient(leaf: Node, g: Node) -> None:
     """Add a gradient to `.grad` of the tensor of a leaf."""
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf and token.alive else None
         if tensor is not None:
-            guard_placeholder_write(tensor, "backward()")
+            guard_placeholder_write(tensor, "backward()", _FUNCTIONAL_STEP)
             before = [] if tensor._grad is None else [(1, 0, tensor._grad._node)]
             total = accumulate(leaf, [*before, (0, 0, g)])
             assert total is not None

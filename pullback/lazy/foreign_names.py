@@ -6,27 +6,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pullback.errors import UnknownName
 from pullback.graph.boundary import leave, unknown_name
+from pullback.suggestions.object_names import OBJECT_NAMES
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
 
 class ForeignName:
     """An attribute that does not exist: `hasattr` is False."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "owner")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, owner: str = "Tensor") -> None:
+        self.name, self.owner = name, owner
 
-    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         try:
-            raise unknown_name("Tensor", self.name)
+            raise unknown_name(self.owner, self.name)
         except UnknownName as error:
             leave(error)
             raise
+
+
+class ForeignMember(ForeignName):
+    """An attribute that does not exist, in a class that others derive from."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        for base in (owner or type(instance)).__mro__:
+            found = vars(base).get(self.name, self)
+            if not isinstance(found, ForeignName):  # another base class has it
+                return found.__get__(instance, owner) if hasattr(found, "__get__") else found
+        return super().__get__(instance, owner)
 
 
 class ExistingNames(type):
@@ -48,6 +62,23 @@ class ForeignNames(metaclass=ExistingNames):
 
     def __dir__(self) -> list[str]:
         return dir(type(self))
+
+
+def add_foreign_members(cls: type, owner: str) -> None:
+    """Let the objects of a class answer the names of its table."""
+    for name in OBJECT_NAMES[owner]:
+        setattr(cls, name, ForeignMember(name, owner))
+    cls.__dir__ = _existing_names  # type: ignore[method-assign, assignment]
+
+
+def _existing_names(x: object) -> list[str]:
+    foreign = {
+        name
+        for base in type(x).__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, ForeignMember)
+    }
+    return [n for n in object.__dir__(x) if n not in foreign or hasattr(x, n)]
 
 
 def add_foreign_names(names: Iterable[str]) -> None:

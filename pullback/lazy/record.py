@@ -164,13 +164,15 @@ def cut(node: Node) -> Node:
     return Node(_STOP, (node,), node.type, node.where, tokens_of_constant(node.tokens))
 
 
-def guard_placeholder_write(tensor: Tensor, what: str) -> None:
+def guard_placeholder_write(
+    tensor: Tensor, what: str, instead: str = "Return the new value instead."
+) -> None:
     """Raise if a function that runs on placeholders changes a tensor from outside."""
     if thread.tracing_from and tensor._node.number < thread.tracing_from:
         raise InPlaceError(
             f"{what}: this tensor was made outside the function that is being traced",
             hint="The function runs once, on placeholders, so later calls would not repeat the "
-            "write.\nReturn the new value instead.",
+            f"write.\n{instead}",
         )
 
 

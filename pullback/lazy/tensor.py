@@ -18,7 +18,7 @@ from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
 from pullback.lazy.foreign_names import ForeignNames
-from pullback.lazy.frozen import note_requires_grad
+from pullback.lazy.frozen import is_frozen, note_requires_grad
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
 from pullback.lazy.in_place_methods import InPlaceMethods
@@ -145,6 +145,15 @@ class Tensor(
         6
         """
         return self._node.type.size
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the elements.
+
+        >>> pb.ones((2, 3)).nbytes
+        24
+        """
+        return self.size * self.dtype.numpy.itemsize
 
     def __len__(self) -> int:
         if not self.shape:
@@ -379,11 +388,14 @@ class Tensor(
             copy._node = leaf_of(self._node, ())
             copy.requires_grad = True
             copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        elif is_frozen(self):
+            note_requires_grad(copy, False)
         return copy
 
     def __reduce__(self) -> tuple:
         refuse_cut(self, "pickling")
-        return _unpickled_tensor, (read(self), self._token is not None, self.sharding)
+        requires_grad = None if is_frozen(self) else self._token is not None
+        return _unpickled_tensor, (read(self), requires_grad, self.sharding)
 
     def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding.
@@ -424,13 +436,14 @@ def _compute_tensor(tensor: Tensor) -> None:
 
 
 def _unpickled_tensor(
-    array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None
+    array: np.ndarray, requires_grad: bool | None, sharding: Sharding | None = None
 ) -> Tensor:
+    """Return a tensor; `requires_grad` is None if it was frozen."""
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)
-    if requires_grad:
-        made.requires_grad = True
+    if requires_grad is None or requires_grad:
+        made.requires_grad = bool(requires_grad)
     return made
 
 

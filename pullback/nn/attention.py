@@ -7,6 +7,7 @@ from typing import Any, overload
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arange, expand_dims, moveaxis, reshape, split, zeros
 from pullback.graph.arguments import integer
+from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import bool_
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
@@ -19,6 +20,7 @@ from pullback.nn.module import Module
 from pullback.typing import ArrayLike
 
 
+@public_methods
 class MultiHeadAttention(Module):
     """Attention with several heads over tensors [..., length, embed_dim].
 

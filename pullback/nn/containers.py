@@ -58,6 +58,26 @@ class ModuleList(Module):
         """
         self.layers.append(self._layer(layer))
 
+    def extend(self, layers: Iterable[Callable[..., Any]]) -> None:
+        """Add layers at the end.
+
+        >>> layers = pb.nn.ModuleList()
+        >>> layers.extend([pb.nn.Linear(2, 3), pb.nn.Linear(3, 1)])
+        >>> len(layers)
+        2
+        """
+        self.layers.extend([self._layer(x) for x in layers])
+
+    def insert(self, i: int, layer: Callable[..., Any]) -> None:
+        """Add a layer before position `i`.
+
+        >>> layers = pb.nn.ModuleList([pb.nn.Linear(3, 1)])
+        >>> layers.insert(0, pb.nn.Linear(2, 3))
+        >>> layers[0].weight.shape
+        (3, 2)
+        """
+        self.layers.insert(i, self._layer(layer))
+
     def __len__(self) -> int:
         return len(self.layers)
 
@@ -73,6 +93,9 @@ class ModuleList(Module):
 
     def __setitem__(self, i: int, layer: Callable[..., Any]) -> None:
         self.layers[i] = self._layer(layer)
+
+    def __delitem__(self, i: int | slice) -> None:
+        del self.layers[i]
 
 
 @public_methods
@@ -123,6 +146,9 @@ class ModuleDict(Module):
 
     def __setitem__(self, name: str, layer: Module) -> None:
         self.layers[name] = layer
+
+    def __delitem__(self, name: str) -> None:
+        del self.layers[name]
 
     def keys(self) -> Iterable[str]:
         """Return the names.

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any, TypeVar
+
 from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.graph.arguments import integer, shown
+from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import Layout, is_channels_first, spatial_numbers
 from pullback.typing import Shape
+
+C = TypeVar("C", bound=type)
+
+
+def named_layer(cls: C) -> C:
+    """Give a class the `__init__` of its base class under its own name, which errors show."""
+    inherited: Any = cls.__init__  # type: ignore[misc]
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        inherited(self, *args, **kwargs)
+
+    made: Any = init
+    made.__signature__ = inspect.signature(inherited)
+    made.__name__, made.__qualname__ = "__init__", f"{cls.__name__}.__init__"
+    cls.__init__ = made  # type: ignore[misc]
+    return public_methods(cls)
 
 
 def checked_layout(layer: str, layout: Layout) -> Layout:
@@ -36,6 +56,20 @@ def positive(layer: str, value: int, what: str) -> int:
     if found < 1:
         raise ArgumentError(f"{what} must be at least 1, got {shown(value)}", op=layer)
     return found
+
+
+def check_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: int) -> None:
+    """Refuse images with other channels than those of a layer, or with channels elsewhere."""
+    axis, other = -1, x.ndim - rank - 1
+    if is_channels_first(layout):
+        axis, other = other, axis
+    if other < -1 or axis < -1 or x.shape[axis] == channels:  # other ranks are refused later
+        return
+    names = "[N, C, ...]" if axis >= 0 else "[N, ..., C]"
+    message = f'needs {channels} channels, {names} (layout="{layout}"), got {x._node.type}'
+    better = "NHWC" if axis >= 0 else "NCHW"
+    hint = f'Write {layer}(..., layout="{better}") for this order.'
+    raise ShapeError(message, op=layer, hint=hint if x.shape[other] == channels else None)
 
 
 def check_rank(layer: str, x: Tensor, ranks: tuple[int, ...], wanted: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import integer, validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
@@ -55,7 +55,11 @@ class Linear(Module):
             self.bias = drawn_parameter(uniform, keys[1], shape[:1], dtype, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x @ self.weight.T
+        try:
+            y = x @ self.weight.T
+        except ShapeError:
+            got = f"got {x._node.type} for a weight {self.weight._node.type}"
+            raise ShapeError(f"needs [..., {self.weight.shape[-1]}], {got}", op="Linear") from None
         return y if self.bias is None else y + self.bias
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pullback.errors import ArgumentError
 from pullback.graph.boundary import public_methods
+from pullback.lazy.foreign_names import add_foreign_members
 from pullback.lazy.host_data import asarray
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.nn import module_text
 from pullback.nn.module_tensors import converted_tensor, map_module_tensors, trainable
-from pullback.nn.module_tree import FROZEN, STATE, register_module
-from pullback.nn.module_walk import named_submodules, named_tensors
+from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, register_module
+from pullback.nn.module_walk import is_module, named_submodules, named_tensors, named_values
 from pullback.nn.state_dict import load_into, state_dict_of
 from pullback.typing import ArrayLike
 
@@ -91,7 +92,8 @@ class Module:
     unwatched: ClassVar[frozenset[str]] = frozenset({"training"})  # a function may set it in a copy
     lost_write_hint: ClassVar[str] = (
         "It has a copy, so the write would be lost. Return the module beside the result, with\n"
-        "has_aux=True in pb.grad; or call model.eval(), which leaves its state alone."
+        "has_aux=True in pb.grad; or call model.eval(), which leaves its state alone. In object\n"
+        "style, write pb.compile(model), without the module as an argument."
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -126,15 +128,21 @@ class Module:
             return
         super().__setattr__(name, value)
 
-    def register_buffer(self, name: str, value: ArrayLike) -> None:
+    def register_buffer(self, name: str, value: ArrayLike | None, persistent: bool = True) -> None:
         """Set an attribute that is state: a tensor without a gradient.
+
+        It is no part of `state_dict()` unless it is `persistent`.
 
         >>> model = pb.nn.Module()
         >>> model.register_buffer("mask", [1.0, 0.0])
         >>> [name for name, _ in model.named_buffers()]
         ['mask']
         """
-        setattr(self, name, State(value))
+        setattr(self, name, None if value is None else State(value))
+        own = self.__dict__
+        own[UNSAVED] = own.get(UNSAVED, frozenset()) - {name} | (set() if persistent else {name})
+        if not own[UNSAVED]:
+            del own[UNSAVED]
 
     # tensors and modules by name
 
@@ -187,6 +195,23 @@ class Module:
         ['Sequential', 'Linear']
         """
         return (m for _, m in named_submodules(self))
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Return the modules directly in this one, with their names.
+
+        >>> [name for name, _ in pb.nn.Sequential(pb.nn.Linear(2, 3)).named_children()]
+        ['0']
+        """
+        found = {id(m): (name, m) for name, m in reversed(named_values(self)) if is_module(m)}
+        return reversed(found.values())
+
+    def children(self) -> Iterator[Module]:
+        """Return the modules directly in this one.
+
+        >>> [type(m).__name__ for m in pb.nn.Sequential(pb.nn.Linear(2, 3)).children()]
+        ['Linear']
+        """
+        return (m for _, m in self.named_children())
 
     def num_parameters(self) -> int:
         """Return how many numbers the parameters hold.
@@ -345,4 +370,5 @@ class Module:
         return module_text.show_settings(self)
 
 
+add_foreign_members(Module, "Module")
 register_module(Module)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Attributes of a module for its own use
 STATE = "_state"  # the names of attributes that are state
+UNSAVED = "_unsaved"  # the names of those among them that are no part of a state dict
 FROZEN = "_frozen"  # the names of parameters that are frozen
 CHILDREN = "_children"  # of a rebuilt module: the names of its children, whatever they hold now
 
@@ -150,4 +151,4 @@ def _thawed(value: Any) -> Any:
 
 def attributes_of(x: Module) -> Mapping[str, Any]:
     """Return the attributes of a module that users set."""
-    return {n: v for n, v in vars(x).items() if n not in (STATE, FROZEN, CHILDREN)}
+    return {n: v for n, v in vars(x).items() if n not in (STATE, UNSAVED, FROZEN, CHILDREN)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback import tree
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import STATE, child_names
+from pullback.nn.module_tree import STATE, UNSAVED, child_names
 from pullback.tree_nodes import is_node
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class NamedTensor(NamedTuple):
     name: str
     tensor: Tensor
     is_state: bool
+    is_saved: bool = True  # whether it is a part of state dicts
 
 
 def named_submodules(x: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:
@@ -40,13 +41,29 @@ def named_tensors(x: Module) -> list[NamedTensor]:
     """Return the tensors of a module and of those in it, each once."""
     found: dict[int, NamedTensor] = {}
     for prefix, module in named_submodules(x):
-        state = vars(module).get(STATE, ())
+        state, unsaved = vars(module).get(STATE, ()), vars(module).get(UNSAVED, ())
         for name, value in named_values(module):
             if isinstance(value, Tensor) and id(value) not in found:
                 whole = f"{prefix}.{name}" if prefix else name
                 is_state = name in state or not value.dtype.is_inexact
-                found[id(value)] = NamedTensor(whole, value, is_state)
+                found[id(value)] = NamedTensor(whole, value, is_state, name not in unsaved)
     return list(found.values())
+
+
+def second_names(x: Module) -> dict[str, str]:
+    """Return the further names of tensors that a module holds more than once, with the first."""
+    first = {id(t.tensor): t.name for t in named_tensors(x)}
+    found: dict[str, str] = {}
+    queue: list[tuple[str, Module, tuple[int, ...]]] = [("", x, ())]
+    while queue:
+        prefix, module, above = queue.pop()
+        for name, value in named_values(module):
+            whole = f"{prefix}.{name}" if prefix else name
+            if is_module(value):
+                queue += [] if id(value) in above else [(whole, value, (*above, id(value)))]
+            elif first[id(value)] != whole:
+                found[whole] = first[id(value)]
+    return found
 
 
 def named_values(x: Module) -> list[tuple[str, Any]]:

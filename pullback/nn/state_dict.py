@@ -9,7 +9,7 @@ from pullback.errors import ArgumentError
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.module_walk import named_tensors
+from pullback.nn.module_walk import named_tensors, second_names
 from pullback.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def state_dict_of(x: Module) -> dict[str, Tensor]:
     """Return handles of their own on the tensors of a module: later steps do not change them."""
-    return {name: wrap(tensor.detach()._node) for name, tensor, _ in named_tensors(x)}
+    return {t.name: wrap(t.tensor.detach()._node) for t in named_tensors(x) if t.is_saved}
 
 
 def load_into(x: Module, values: Mapping[str, ArrayLike], strict: bool) -> None:
@@ -26,7 +26,9 @@ def load_into(x: Module, values: Mapping[str, ArrayLike], strict: bool) -> None:
     if not isinstance(values, Mapping):
         got = type(values).__name__
         raise ArgumentError(f"load_state_dict: values must be a dict of names, got {got}")
-    mine = {name: tensor for name, tensor, _ in named_tensors(x)}
+    mine = {t.name: t.tensor for t in named_tensors(x) if t.is_saved}
+    if any(name not in mine for name in values):
+        values = _by_first_names(values, second_names(x))
     if strict:
         _require_same_names(mine, values)
     pairs = [(name, mine[name], asarray(values[name])) for name in mine if name in values]
@@ -35,6 +37,20 @@ def load_into(x: Module, values: Mapping[str, ArrayLike], strict: bool) -> None:
     with no_grad():
         for _, tensor, value in pairs:
             tensor.assign(value.astype(tensor.dtype))
+
+
+def _by_first_names(
+    values: Mapping[str, ArrayLike], first_names: Mapping[str, str]
+) -> Mapping[str, ArrayLike]:
+    """Return the values of tensors that the module holds twice by their first names."""
+    found: dict[str, ArrayLike] = {}
+    for name, value in values.items():
+        first = first_names.get(name, name)
+        other = found.setdefault(first, value)
+        if other is not value and asarray(other).tolist() != asarray(value).tolist():
+            what = f"{first} and {name} are one tensor of the module, and must have one value"
+            raise ArgumentError(f"load_state_dict: {what}")
+    return found
 
 
 def _require_same_names(mine: Mapping[str, object], values: Mapping[str, object]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.errors import ArgumentError
 from pullback.functions import relu
+from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn.attention import MultiHeadAttention
 from pullback.nn.containers import ModuleList
@@ -13,6 +15,7 @@ from pullback.nn.dropout_layers import Dropout
 from pullback.nn.initial import layer_keys
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module
+from pullback.nn.module_walk import is_module
 from pullback.nn.normalization_layers import LayerNorm
 from pullback.typing import ArrayLike
 
@@ -45,6 +48,7 @@ class _TransformerLayer(Module):
         return norm(x + self.dropout(part(x)))
 
 
+@public_methods
 class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention and a feed-forward network, over tensors [..., length, d_model].
 
@@ -79,6 +83,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         return self._residual(x, self.norm2, self._feed_forward)
 
 
+@public_methods
 class TransformerDecoderLayer(_TransformerLayer):
     """Causal self-attention, attention to a memory, and a feed-forward network.
 
@@ -119,12 +124,20 @@ class TransformerDecoderLayer(_TransformerLayer):
         return self._residual(x, self.norm3, self._feed_forward)
 
 
+@public_methods
 class _TransformerStack(Module):
     """Layers with parameters of their own that are applied one after another."""
 
     def __init__(
         self, make_layer: Callable[[], Module], num_layers: int, norm: Module | None = None
     ) -> None:
+        if is_module(make_layer):
+            name = type(make_layer).__name__
+            raise ArgumentError(
+                "make_layer must be a function that returns a new layer, got a layer",
+                op=type(self).__name__,
+                hint=f"Write lambda: {name}(...): each layer has parameters of its own.",
+            )
         self.layers = ModuleList([make_layer() for _ in range(num_layers)])
         self.norm = norm
 

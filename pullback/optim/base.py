@@ -12,6 +12,7 @@ from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import DType
 from pullback.graph.html import html_table
 from pullback.graph.node import Node
+from pullback.lazy.foreign_names import add_foreign_members
 from pullback.lazy.operators import number
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
@@ -110,6 +111,9 @@ class OptimizerRule:
     def rebuilt(self, change: Any) -> OptimizerRule:
         """Return this rule with every `UpdateRule` in it replaced by `change` of it."""
         return change(self)
+
+
+add_foreign_members(OptimizerRule, "OptimizerRule")
 
 
 @public_methods
@@ -257,6 +261,12 @@ def rate_of(
     """Return the learning rate of an optimizer, which `lr` is another name for."""
     if lr is None:
         return learning_rate
+    if not isinstance(learning_rate, (int, float)) and not callable(learning_rate):
+        hint = (
+            "Parameters are an argument of init and update, and of classes such as pb.optim.Adam."
+        )
+        message = f"learning_rate must be a number or a schedule, got {shown(learning_rate)}"
+        raise ArgumentError(message, op=op, hint=hint)
     if not isinstance(learning_rate, float) or learning_rate != default:
         raise ArgumentError("learning_rate and lr are the same, give one of them", op=op)
     return lr

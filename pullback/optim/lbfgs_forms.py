@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import validated
 from pullback.lazy.settings import no_grad
@@ -89,21 +88,28 @@ class LBFGS(Optimizer):
             hint = "Write opt.step(closure): it calls zero_grad() and backward(), returns the loss."
             raise ArgumentError("LBFGS.step: needs a closure, it evaluates the loss", hint=hint)
 
+        self._wake()
+        trained = [p for p in self.params if id(p) not in self._asleep]
+
         def evaluated(point: list[Tensor]) -> tuple[Any, list[Any]]:
-            self._assign(point)
+            _assign(trained, point)
             loss = closure()
-            return loss.detach(), [p.grad for p in self.params]
+            return loss.detach(), [p.grad for p in trained]
 
         rule = self.rule
         assert isinstance(rule, LBFGSRule)
         search = Descent(rule, evaluated, self.state)
-        point = [cast_leaf(p.detach(), optimizer_dtype(p.dtype)) for p in self.params]
+        point = [cast_leaf(p.detach(), optimizer_dtype(p.dtype)) for p in trained]
         search.run(point, self.max_iter, self.max_eval)
-        self._assign(search.now.point)
+        _assign(trained, search.now.point)
         self.state = search.state
         return search.first_loss
 
-    def _assign(self, point: list[Tensor]) -> None:
-        with no_grad():
-            for p, x in zip(tree.leaves(self._tree), point, strict=True):
-                p.assign(cast_leaf(x, p.dtype))
+    def _extended_state(self, first: Any) -> Any:
+        return first  # the curvature was that of a function of fewer parameters
+
+
+def _assign(params: list[Tensor], point: list[Tensor]) -> None:
+    with no_grad():
+        for p, x in zip(params, point, strict=True):
+            p.assign(cast_leaf(x, p.dtype))

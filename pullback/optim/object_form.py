@@ -10,6 +10,8 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.boundary import public_methods
 from pullback.graph.html import html_table
+from pullback.lazy.foreign_names import add_foreign_members
+from pullback.lazy.frozen import is_frozen
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
@@ -26,7 +28,8 @@ class Optimizer:
 
     `params` is a tree of tensors, such as a list, a dict or a module; an iterator of tensors or of
     pairs of a name and a tensor; or a list of dicts, each with its `params` and options of its own.
-    Parameters that do not require a gradient are made to. Leaves without derivative are left alone.
+    Parameters that do not require a gradient are made to, except frozen ones: those are trained as
+    soon as their `requires_grad` is switched on. Leaves without derivative are left alone.
 
     The class takes any rule, so that wrapped ones have an object form too:
 
@@ -45,10 +48,11 @@ class Optimizer:
         require_rule(self._name, rule)
         self.params: list[Tensor]
         self.params, self._tree, options = collect_groups(params, self._name)
+        self._asleep = {id(p) for p in self.params if is_frozen(p)}  # they have no slots
         self._structure = tree.structure(self._tree)
         self._rules = [rule] if options is None else [_with_options(rule, o) for o in options]
         self._grouped = options is not None
-        self.state = track_missed(self.rule.init(self._tree))
+        self.state = self._first_state()
 
     @property
     def rule(self) -> OptimizerRule:
@@ -86,13 +90,32 @@ class Optimizer:
         the loss.
         """
         loss = None if closure is None else closure()
-        grads = tree.unflatten(self._structure, [p.grad for p in self.params])
+        self._wake()
+        asleep = self._asleep
+        found = [None if id(p) in asleep else p.grad for p in self.params]
+        grads = tree.unflatten(self._structure, found)
         with no_grad(), at_one_line():
             new, self.state = self.rule.advance(grads, self.state, self._tree)
             for p, value in zip(self.params, tree.leaves(new), strict=True):
                 if value is not p:
                     p.assign(value)
         return loss
+
+    def _first_state(self) -> Any:
+        kept = [None if id(p) in self._asleep else p for p in self.params]
+        return track_missed(self.rule.init(tree.unflatten(self._structure, kept)))
+
+    def _wake(self) -> None:
+        """Begin with parameters that were frozen until now."""
+        if not self._asleep:
+            return
+        woken = {id(p) for p in self.params if id(p) in self._asleep and not is_frozen(p)}
+        if woken:
+            self._asleep -= woken
+            self.state = self._extended_state(self._first_state())
+
+    def _extended_state(self, first: Any) -> Any:
+        return loaded_state(first, plain_state(first) | plain_state(self.state))
 
     def zero_grad(self) -> None:
         """Clear the gradients, which `backward()` would otherwise add to."""
@@ -131,6 +154,9 @@ class Optimizer:
         self.state = loaded_state(self.state, state_dict["state"])
         for i, rate in state_dict["learning_rates"].items():
             self._rules[int(i)] = with_learning_rate(self._rules[int(i)], rate)
+
+
+add_foreign_members(Optimizer, "Optimizer")
 
 
 def _with_options(rule: OptimizerRule, options: dict[str, Any]) -> OptimizerRule:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import shown
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import OptimizerRule, with_learning_rate
@@ -48,6 +49,12 @@ def collect_groups(
     """Return the distinct parameters, the tree that holds them, and the options of groups."""
     if isinstance(params, Iterator):
         params = list(params)
+    if isinstance(params, (int, float)):
+        raise ArgumentError(
+            f"{name}: params must be tensors, got {shown(params)}",
+            hint=f"Write {name}(model.parameters(), lr={params}), or use the functional form,\n"
+            f"pb.optim.{name.lower()}.",
+        )
     found: dict[int, str] = {}
     if not _are_groups(params):
         kept = _kept_tree(params, name, found)
@@ -57,12 +64,25 @@ def collect_groups(
         groups = [_group_options(group, name) for group in params]
         kept = [_kept_tree(group["params"], name, found) for group in params]
     leaves = tree.leaves(kept)
-    if not leaves:
-        raise ArgumentError(f"{name}: params must hold at least one float tensor, got none")
+    _require_trained(leaves, name)
     for p in leaves:
-        if not p.requires_grad:
+        if not p.requires_grad and not is_frozen(p):
             p.requires_grad = True
     return leaves, kept, groups
+
+
+def _require_trained(leaves: list[Tensor], name: str) -> None:
+    if not leaves:
+        raise ArgumentError(
+            f"{name}: params must hold at least one float tensor, got none",
+            hint="Pass model.parameters() as they are: the optimizer switches requires_grad on, "
+            "except\nof parameters that were frozen with p.requires_grad = False.",
+        )
+    if all(map(is_frozen, leaves)):
+        raise ArgumentError(
+            f"{name}: params must hold a tensor to train, but all {len(leaves)} are frozen",
+            hint="Write model.requires_grad_() to train them.",
+        )
 
 
 def _are_groups(params: object) -> bool:
@@ -89,7 +109,6 @@ def _kept_tree(params: Any, name: str, found: dict[int, str]) -> Any:
     kept: list[Tensor | None] = []
     for leaf, path in zip(leaves, tree.paths(params), strict=True):
         wanted = is_parameter(leaf, path) and (own is None or id(leaf) in own)
-        wanted = wanted and not is_frozen(leaf)
         if wanted and id(leaf) in found:
             message = f"{name}: the tensor at {path} is in two groups of parameters"
             raise ArgumentError(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pullback.lazy.record import cut, register, wrap
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P, Sharding
 from pullback.tree_constants import constant_leaves
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import is_node, register_hint
 
 # A tree of booleans, or of one for each subtree of the parameters; or a function of a path
 Mask = Any
@@ -82,7 +82,8 @@ def parts_like(structure: Any, other: object, name: str) -> list[Any]:
     if parts is None or not all(p is None or tree.structure(p).is_leaf() for p in parts):
         wanted, got = tree.show(structure), tree.show(found)
         message = f"update: {name} must have the tree structure of params, {wanted}, got {got}"
-        raise ArgumentError(message)
+        frozen = "If parameters were frozen or released since `init`, call it again."
+        raise ArgumentError(message, hint=frozen if "Constant(" in wanted + got else None)
     return parts
 
 
@@ -125,7 +126,7 @@ def structure_paths(structure: Any) -> list[str]:
 
 def values_by_leaf(given: Any, params: object, name: str) -> list[Any]:
     """Return the value for each leaf: from a function of its path, or from a tree above it."""
-    if isinstance(given, Callable):  # type: ignore[arg-type]
+    if callable(given) and not is_node(type(given)):  # a module is a tree
         return [given(path) for path in tree.paths(params)]
     found = tree.broadcast_prefix(given, params)
     if found is None:

@@ -110,7 +110,7 @@ class AverageRule(WrappedRule):
         leaves, structure = tree.flatten(new)
         before, keep = parts_like(structure, state.average, "state"), self.decay
         average = [
-            a * keep + cast_leaf(p, a.dtype) * (1.0 - keep) if own else p
+            a if a is None else a * keep + cast_leaf(p, a.dtype) * (1.0 - keep) if own else p
             for a, p, own in zip(before, leaves, parameters_of(new), strict=True)
         ]
         return new, AverageState(inner, tree.unflatten(structure, average))

@@ -113,6 +113,10 @@ _WRITTEN = {
     "hard_silu": "pb.hardswish(x)", "standardize": "(x - pb.mean(x)) / pb.std(x)",
     "dot_product_attention": "pb.nn.functional.scaled_dot_product_attention(q, k, v)",
     "initializers": "pb.nn.init",
+    "utils": "pb.data.DataLoader",
+    "tree_serialise_leaves": "pb.save(path, tree)",
+    "tree_deserialise_leaves": "pb.load(path, like=tree)",
+    "tree_at": "copy.deepcopy(tree), and set the attribute of the copy",
     # optimizers and trees
     "SGD": "pb.optim.SGD(params, learning_rate)", "Adam": "pb.optim.Adam(params)",
     "adam": "pb.optim.adam(learning_rate)", "sgd": "pb.optim.sgd(learning_rate)",
@@ -138,6 +142,7 @@ _RANDOM = {
     "set_state": "A key is all of the state.",
 }  # fmt: skip
 _TREE = {
+    "at": "copy.deepcopy(tree), and set the attribute of the copy",
     "tree_map": "map", "tree_leaves": "leaves", "tree_flatten": "flatten", "multimap": "map",
     "tree_unflatten": "unflatten", "tree_structure": "pb.tree.flatten(tree)[1]",
     "register_pytree_node": "register", "register_pytree_node_class": "register",
@@ -159,7 +164,9 @@ _OPTIM = {
     "polynomial_schedule": "pb.optim.schedules.polynomial(start, end, steps)",
     "join_schedules": "pb.optim.schedules.join(schedules, boundaries)",
     "warmup_cosine_decay_schedule": "pb.optim.schedules.warmup(peak, steps, then=...)",
-    "AveragedModel": "ema",
+    "AveragedModel": "ema", "masked": "the argument mask, or pb.optim.partition(rules, labels)",
+    "inject_hyperparams": "A learning rate is a schedule or a tensor: changes do not recompile.",
+    "scale_by_adam": "chain", "scale": "chain", "add_decayed_weights": "the argument weight_decay",
 }  # fmt: skip
 _NN = {
     "MultiheadAttention": "MultiHeadAttention", "Dense": "Linear", "Embed": "Embedding",
@@ -167,7 +174,25 @@ _NN = {
     "BatchNorm": "pb.nn.BatchNorm2d(channels)", "Buffer": "State", "Variable": "State",
     "compact": "Set the layers as attributes in __init__, and call them in forward.",
     "Rngs": "pb.nn.rng(key)", "manual_seed": "seed", "filter_grad": "pb.grad(f)",
+    "filter_value_and_grad": "pb.value_and_grad(f)", "filter_vmap": "pb.vmap(f)",
+    "inference_mode": "model.eval()", "apply_updates": "pb.optim.adam(...).update(...)",
+    "partition": "A module is a tree: pb.grad(f)(model) leaves constants alone.",
+    "combine": "A module is a tree: pb.grad(f)(model) leaves constants alone.",
+    "split": "A module is a tree: pb.tree.flatten(model); pb.split splits a tensor.",
+    "merge": "A module is a tree: pb.tree.unflatten(structure, leaves).",
+    "state": "model.state_dict()", "update": "model.load_state_dict(values)",
+    "Param": "pb.nn.Parameter(data)", "ParameterList": "a list of tensors as an attribute",
+    "ParameterDict": "a dict of tensors as an attribute",
+    "DataParallel": "Shard the batch: x.shard(mesh, pb.P(...)).",
     "filter_jit": "pb.compile(f)", "utils": "pb.optim.clip_by_global_norm(grads, max_norm)",
+}  # fmt: skip
+_SCHEDULES = {
+    "StepLR": "pb.optim.schedules.exponential(start, decay, every, staircase=True)",
+    "MultiStepLR": "piecewise", "ExponentialLR": "exponential", "CosineAnnealingLR": "cosine",
+    "LinearLR": "linear", "PolynomialLR": "polynomial", "OneCycleLR": "one_cycle",
+    "ConstantLR": "constant", "SequentialLR": "join",
+    "LambdaLR": "A schedule is a function of the step: lr=lambda step: 0.1 / (1 + step).",
+    "ReduceLROnPlateau": "Set opt.learning_rate between steps: it does not recompile.",
 }  # fmt: skip
 _SPECIAL = {
     "loggamma": "lgamma", "sigmoid": "pb.sigmoid(x)", "exp2": "pb.exp2(x)", "log1p": "pb.log1p(x)",
@@ -191,10 +216,12 @@ _FUNCTIONAL = {
     "relu_": "relu", "elu_": "elu",
 }  # fmt: skip
 _INIT = {
-    **{f"{name}_": name for name in (
-        "constant", "dirac", "eye", "kaiming_normal", "kaiming_uniform", "normal", "ones",
-        "orthogonal", "sparse", "uniform", "xavier_normal", "xavier_uniform", "zeros")},
-    "trunc_normal_": "truncated_normal", "glorot_normal": "xavier_normal",
+    **{f"{name}_": f"x.assign(pb.nn.init.{name}(x.shape))" for name in ("eye", "ones", "zeros")},
+    **{f"{name}_": f"x.assign(pb.nn.init.{name}(x.shape, ...))" for name in ("constant", "dirac")},
+    **{f"{name}_": f"x.assign(pb.nn.init.{name}(key, x.shape))" for name in (
+        "kaiming_normal", "kaiming_uniform", "normal", "orthogonal", "sparse", "uniform",
+        "xavier_normal", "xavier_uniform")},
+    "trunc_normal_": "x.assign(pb.nn.init.truncated_normal(key, x.shape))", "glorot_normal": "xavier_normal",
     "glorot_uniform": "xavier_uniform", "he_normal": "kaiming_normal",
     "he_uniform": "kaiming_uniform",
 }  # fmt: skip
@@ -207,5 +234,5 @@ TABLES = {
     "pullback.linalg": _LINALG, "pullback.random": _RANDOM, "pullback.tree": _TREE,
     "pullback.optim": _OPTIM, "pullback.special": _SPECIAL, "pullback.fft": _FFT,
     "pullback.debug": _DEBUG, "pullback.nn": _NN, "pullback.nn.functional": _FUNCTIONAL,
-    "pullback.nn.init": _INIT,
+    "pullback.nn.init": _INIT, "pullback.optim.schedules": _SCHEDULES,
 }  # fmt: skip

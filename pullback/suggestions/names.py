@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.suggestions.module_names import TABLES
+from pullback.suggestions.object_names import OBJECT_NAMES
 from pullback.suggestions.tensor_names import TENSOR_NAMES
 
 # Where a name that is not in its place is looked for, in this order
@@ -31,6 +32,8 @@ def suggest_name(owner: str, name: str) -> str:
     answer = _answers(owner).get(name)
     if answer is not None:
         return _sentence(owner, answer)
+    if owner in OBJECT_NAMES:
+        return ""
     found = _elsewhere(owner, name)
     if found:
         return f"Write {found}."
@@ -48,6 +51,8 @@ def _answers(owner: str) -> dict[str, str]:
     """The table of a module or of Tensor."""
     if owner == "Tensor":
         return TENSOR_NAMES
+    if owner in OBJECT_NAMES:
+        return OBJECT_NAMES[owner]
     numpy_names = sys.modules["pullback.interop.numpy"].NAMES if owner == "pullback" else {}
     return TABLES.get(owner, {}) | {name: f"pb.{ours}" for name, ours in numpy_names.items()}
 

@@ -11,11 +11,13 @@ from pullback.api.grad import value_and_grad
 from pullback.compiled.compile import compile
 from pullback.errors import ArgumentError
 from pullback.functions import sqrt, where
+from pullback.graph.arguments import shown
 from pullback.graph.boundary import public_methods
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.nn.keys import rng
+from pullback.nn.module import Module
 from pullback.optim.base import OptimizerRule
 from pullback.random.keys import fold_in
 from pullback.random.keys import key as make_key
@@ -95,7 +97,7 @@ class TrainingStep:
             for g, path in zip(tree.leaves(grads), tree.paths(grads), strict=True)
             if isinstance(g, Tensor)
         }
-        found = {"grad_norm": sqrt(sum(squares.values(), start=asarray(0.0)))}
+        found = {"grad_norm": sqrt(sum(squares.values(), start=0.0))}
         if self.statistics:
             found |= {f"grad_norm{path}": sqrt(s) for path, s in squares.items()}
         return found
@@ -129,6 +131,7 @@ class TrainingLoop:
         if not isinstance(optimizer, OptimizerRule):
             what = f"optimizer must be a rule such as pb.optim.adam(1e-3), got {optimizer!r}"
             raise ArgumentError(f"TrainingLoop: {what}")
+        _require_trainable(model, loss)
         with no_grad():
             own = tree.map(lambda x: x.copy() if isinstance(x, Tensor) else x, model)
             own = own if policy is None else policy.to_params(own)
@@ -182,6 +185,20 @@ class TrainingLoop:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
         self.state = LoopState(**{name: state[name] for name in LoopState._fields})
+
+
+def _require_trainable(model: Any, loss: Any) -> None:
+    if not callable(loss) or isinstance(loss, Module):
+        raise ArgumentError(
+            f"TrainingLoop: loss must be a function of a model and a batch, got {shown(loss)}",
+            hint="Write a function such as\n"
+            "`lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1])`.",
+        )
+    if isinstance(model, Module) and not model.training:
+        raise ArgumentError(
+            "TrainingLoop: the model is in evaluation mode, after model.eval()",
+            hint="Write model.train() first. Modules in it may stay in evaluation mode.",
+        )
 
 
 def _with_state_of(model: Any, source: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -11,6 +12,12 @@ import pytest
 import pullback as pb
 from pullback import nn
 from pullback.errors import ArgumentError, InPlaceError
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    """Each test draws its parameters from the same keys, whatever ran before."""
+    nn.seed(0)
 
 
 class Tracked(nn.Module):
@@ -136,6 +143,11 @@ def test_frozen_parameters_have_no_gradient():
     copied.requires_grad_()
     copied.requires_grad_(True)
     assert not copied.is_frozen()
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert again.linear.bias is not model.linear.bias
+        assert pb.grad(lambda m, x: (m(x) ** 2).mean())(again, X).linear.bias is None
+        opt = pb.optim.SGD(again.parameters())
+        assert [p.requires_grad for p in opt.params] == [True, False]
 
 
 def test_names_and_state_dicts():
@@ -156,6 +168,81 @@ def test_names_and_state_dicts():
         other.load_state_dict({**saved, "2.head.bias": np.zeros(3, np.float32)})
     other.load_state_dict({"0.mean": np.zeros(2, np.float32)}, strict=False)
     assert other[0].mean.tolist() == [0.0, 0.0]
+
+
+def test_tensors_with_two_names_are_loaded():
+    model = nn.ModuleDict({"table": nn.Embedding(3, 2), "out": nn.Linear(2, 3, bias=False)})
+    model["out"].weight = model["table"].weight
+    ones = np.ones((3, 2), np.float32)
+    assert list(model.state_dict()) == ["table.weight"]
+    model.load_state_dict({"table.weight": ones, "out.weight": ones + 0})  # as PyTorch saves it
+    assert model["out"].weight.tolist() == ones.tolist()
+    model.load_state_dict({"out.weight": 2 * ones})
+    assert model["table"].weight.tolist() == (2 * ones).tolist()
+    with pytest.raises(ArgumentError, match=r"table\.weight and out\.weight are one tensor"):
+        model.load_state_dict({"table.weight": ones, "out.weight": 2 * ones})
+    layer = nn.Linear(2, 2)
+    twice = nn.Sequential(layer, layer)
+    saved = {f"{i}.{n}": v for i in (0, 1) for n, v in layer.state_dict().items()}
+    twice.load_state_dict(saved)
+    assert [n for n, _ in twice.named_children()] == ["0"] and list(twice.children()) == [layer]
+
+
+def test_buffers_that_are_not_saved():
+    model = nn.Module()
+    model.register_buffer("kept", [1.0])
+    model.register_buffer("angles", [2.0], persistent=False)
+    model.register_buffer("none", None)
+    assert model.none is None
+    for m in (model, pb.tree.map(lambda x: x + 0, model), copy.deepcopy(model)):
+        assert list(m.state_dict()) == ["kept"]
+        assert [n for n, _ in m.named_buffers()] == ["kept", "angles"]
+        m.load_state_dict(model.state_dict())
+    model.register_buffer("angles", [2.0])
+    assert list(model.state_dict()) == ["kept", "angles"]
+
+
+class Writer(nn.Module):
+    def __init__(self, write):
+        self.linear, self.write = nn.Linear(3, 2), write
+        self.count, self.last, self.seen, self.named = 0, None, [], {}
+
+    def forward(self, x):
+        y = self.linear(x)
+        self.write(self, y)
+        return y
+
+
+WRITES = {
+    "count": lambda m, y: setattr(m, "count", m.count + 1),
+    "last": lambda m, y: setattr(m, "last", y),  # which is returned too
+    "seen": lambda m, y: m.seen.append(y),
+    "named": lambda m, y: m.named.update(last=y),
+}
+COPYING = {
+    "compile": lambda m: pb.compile(lambda m, x: m(x))(m, X),
+    "grad": lambda m: pb.grad(lambda m, x: m(x).sum())(m, X),
+    "vmap": lambda m: pb.vmap(lambda m, x: m(x), in_axes=(None, 0))(m, X),
+    "checkpoint": lambda m: pb.checkpoint(lambda m, x: m(x))(m, X),
+}
+
+
+@pytest.mark.parametrize("transform", COPYING)
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_to_a_copy_are_not_lost_silently(name, transform):
+    with pytest.raises(InPlaceError, match=rf"changed '{name}' of Writer"):
+        COPYING[transform](Writer(WRITES[name]))
+
+
+def test_backward_says_how_parameters_get_gradients():
+    model = nn.Linear(3, 1)
+    with pytest.raises(ArgumentError) as info:
+        model(X).sum().backward()
+    assert "model.requires_grad_()" in str(info.value)
+    assert "pb.optim.Adam(model.parameters())" in str(info.value)
+    model.requires_grad_()
+    with pytest.raises(InPlaceError, match=r"pb\.value_and_grad"):
+        pb.compile(lambda x: model(x).sum().backward())(X)
 
 
 def test_dataclasses_can_be_modules():
@@ -206,6 +293,17 @@ def test_keys_of_parameters():
     assert nn.Linear(2, 2).weight.tolist() == first.weight.tolist()
     shapes = pb.eval_shape(lambda: nn.Linear(10, 20))
     assert shapes.weight.shape == (20, 10)
+
+
+def test_lists_and_dicts_of_modules_change():
+    layers = nn.ModuleList([nn.Linear(2, 2)])
+    layers.extend([pb.relu, nn.Linear(2, 1)])
+    layers.insert(0, nn.Identity())
+    del layers[1]
+    assert [type(x).__name__ for x in layers] == ["Identity", "Lambda", "Linear"]
+    named = nn.ModuleDict({"a": nn.Identity()})
+    del named["a"]
+    assert len(named) == 0
 
 
 def test_what_cannot_be_a_layer_is_refused():

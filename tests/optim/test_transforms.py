@@ -103,14 +103,3 @@ def run_complex(rule, z, phase):
     for _ in range(2):
         z, state = rule.update(z - phase, state, z)
     return z.numpy()
-
-
-def test_frozen_parameters_stay():
-    a, b = pb.tensor([1.0]), pb.tensor([1.0])
-    b.requires_grad = False
-    opt = pb.optim.SGD([a, b], lr=0.5)
-    (a * b).sum().backward()
-    opt.step()
-    assert (a.item(), b.item()) == (0.5, 1.0) and opt.params == [a] and not b.requires_grad
-    b.requires_grad = True
-    assert len(pb.optim.SGD([a, b]).params) == 2

@@ -12,6 +12,7 @@ import pullback as pb
 from pullback.errors import UnknownImport, UnknownName
 from pullback.suggestions.module_names import TABLES
 from pullback.suggestions.names import find_target, target_names
+from pullback.suggestions.object_names import OBJECT_NAMES
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
 ANSWERS = {
@@ -24,7 +25,10 @@ ANSWERS = {
     ("pullback", "F"): "Write pb.nn.functional.",
     ("pullback", "cross_entropy"): "Write pb.nn.functional.cross_entropy.",
     ("pullback.nn.functional", "dropout2d"): "Write pb.nn.functional.feature_dropout.",
-    ("pullback.nn.init", "trunc_normal_"): "Write pb.nn.init.truncated_normal.",
+    (
+        "pullback.nn.init",
+        "trunc_normal_",
+    ): "Write x.assign(pb.nn.init.truncated_normal(key, x.shape)).",
     ("pullback", "permutation"): "Write pb.random.permutation.",
     ("pullback", "svd"): "Write pb.linalg.svd.",
     ("pullback", "rfft"): "Write pb.fft.rfft.",
@@ -46,6 +50,9 @@ ANSWERS = {
     ("Tensor", "vmap"): "Write pb.vmap(x, ...).",
     ("Tensor", "svd"): "Write pb.linalg.svd(x, ...).",
     ("Tensor", "set_"): "Write x.assign(value).",
+    ("pullback.nn", "filter_vmap"): "Write pb.vmap(f).",
+    ("pullback.nn.init", "zeros_"): "Write x.assign(pb.nn.init.zeros(x.shape)).",
+    ("pullback.optim.schedules", "OneCycleLR"): "Write pb.optim.schedules.one_cycle.",
 }
 
 
@@ -58,7 +65,7 @@ def test_the_answer_to_a_name(owner, name):
 
 def test_every_answer_names_what_exists():
     missing = []
-    for owner, table in [*TABLES.items(), ("Tensor", TENSOR_NAMES)]:
+    for owner, table in [*TABLES.items(), ("Tensor", TENSOR_NAMES), *OBJECT_NAMES.items()]:
         for name, answer in table.items():
             for target in target_names(owner, answer):
                 try:
@@ -97,6 +104,31 @@ def test_a_missing_name_is_missing():
         assert copied.tolist() == [1.0, 2.0]
     with pytest.raises(AttributeError):
         x.nelement = 3
+
+
+def test_modules_and_optimizers_answer_too():
+    class Mixin:
+        cpu = 3
+
+        def half(self):
+            return 7
+
+    class Model(pb.nn.Module, Mixin):
+        pass
+
+    model, rule = pb.nn.Linear(2, 2), pb.optim.sgd(0.1)
+    for x, name, answer in [
+        (model, "cuda", 'Write model.to(device="gpu").'),
+        (model, "unfreeze", "Write model.requires_grad_()."),
+        (pb.optim.SGD([pb.ones(2)]), "param_groups", "Write opt.groups, each with"),
+        (rule, "step", "opt.update(grads, state, params)"),
+    ]:
+        with told(UnknownName, AttributeError, repr(name), answer):
+            getattr(x, name)
+        assert not hasattr(x, name) and name not in dir(x)
+    assert Model().half() == 7 and Model().cpu == 3  # another base class has them
+    model.double = 2
+    assert model.double == 2 and "double" in dir(model)
 
 
 def test_the_error_travels_between_processes():
