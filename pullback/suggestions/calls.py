@@ -43,14 +43,8 @@ INTEGER_HINTS = {
 # Keywords that need more than another name, for functions with a parameter, and what to write
 _KEYWORD_HINTS = {
     "unbiased": ("correction", "Write correction=1 for unbiased=True, and 0 for unbiased=False."),
-    **{
-        name: ("padding_mask", "Write padding_mask=~mask: it is true for keys that are there.")
-        for name in ("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
-    },
-    **{
-        name: ("mask", "Write mask=~mask: it is true where a key is seen; floats are added.")
-        for name in ("attn_mask", "src_mask", "tgt_mask")
-    },
+    **dict.fromkeys(("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask"), ("padding_mask", "Write padding_mask=~mask: it is true for keys that are there.")),
+    **dict.fromkeys(("attn_mask", "src_mask", "tgt_mask"), ("mask", "Write mask=~mask: it is true where a key is seen; floats are added.")),
     "batch_first": ("num_heads", "The batch is always first: leave the argument out."),
     "set_to_none": ("", "Gradients are always set to None: leave the argument out."),
     "is_causal": ("causal", "Write causal=..."),
