@@ -14,7 +14,15 @@ from pullback.lazy import settings
 _NEEDS = {"pullback/interop/einops_backend.py": "einops"}
 collect_ignore = [path for path, name in _NEEDS.items() if importlib.util.find_spec(name) is None]
 
-PRINTS = ("DebugPrint", "debug.md", "[debugging-", "debug/printing.py", "test_printing.py")
+PRINTS = (
+    "DebugPrint",
+    "debug.md",
+    "[debugging-",
+    "debug/printing.py",
+    "test_printing.py",
+    "debug_nan.md",
+    "debug.print",
+)
 
 
 @pytest.fixture(autouse=True)

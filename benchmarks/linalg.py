@@ -104,6 +104,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.3, help="for each case, side and round")
     parser.add_argument("--only", default="", help="names of functions, separated by commas")
     parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--sizes", type=int, default=3, help="how many of the three sizes")
     options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     sides = []
@@ -111,7 +112,7 @@ def main() -> None:
         here, there = context.Pipe()
         context.Process(target=serve, args=(there, make, options.dtype), daemon=True).start()
         sides.append(here)
-    for shape in SHAPES:
+    for shape in SHAPES[: options.sizes]:
         for name in options.only.split(",") if options.only else CASES:
             best = [np.inf, np.inf]
             for _ in range(options.rounds):

@@ -17,8 +17,6 @@ source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
 pygments_style = "default"
 smartquotes = False  # quotes in text are often code
-# Names of pullback are `pb.sum` here, so module names in front of them would be noise.
-add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 100
 

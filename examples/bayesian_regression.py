@@ -1,7 +1,7 @@
 """Bayesian regression in two ways that need only the log posterior, beside the exact answer.
 
 Laplace's approximation takes the mode, and the Hessian there; variational inference fits a normal
-distribution by stochastic gradients of a bound. For linear regression with known noise the posterior
+distribution by stochastic gradients of a bound. In linear regression with known noise the posterior
 is normal, so both can be compared with it.
 """
 

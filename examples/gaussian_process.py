@@ -51,7 +51,9 @@ def main(points: int = 60, noise: float = 0.2) -> dict[str, float]:
     where = np.sort(rng.uniform(-3, 3, points))
     x, y = pb.tensor(where), pb.tensor(true_function(where) + noise * rng.normal(size=points))
     start = {name: pb.tensor(np.zeros(())) for name in ("log_scale", "log_length", "log_noise")}
-    fitted = pb.optim.lbfgs().minimize(lambda p: negative_log_likelihood(p, x, y), start)
+    fitted = pb.optim.lbfgs(tolerance_grad=1e-4).minimize(
+        lambda p: negative_log_likelihood(p, x, y), start
+    )
     params = fitted.params
 
     new = np.linspace(-2.9, 2.9, 200)

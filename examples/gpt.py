@@ -101,10 +101,9 @@ def train(steps=500, out=None, width=64, layers=2, context=64, every=20, progres
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a GPT on a book.")
-    for name, value in (("steps", 500), ("width", 64), ("layers", 2), ("context", 64)):
-        parser.add_argument(f"--{name}", type=int, default=value, help=f"{value} by default")
-    parser.add_argument("--every", type=int, default=20, help="steps between two checkpoints")
-    parser.add_argument("--write", type=int, default=200, help="characters to write at the end")
+    numbers = {"steps": 500, "width": 64, "layers": 2, "context": 64, "every": 20, "write": 200}
+    for name, value in numbers.items():  # a checkpoint every 20 steps; 200 characters at the end
+        parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--out", help="folder of the run; an earlier run in it is continued")
     given = vars(parser.parse_args())
     length = given.pop("write")

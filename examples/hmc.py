@@ -1,7 +1,7 @@
 """Hamiltonian Monte Carlo: samples of a distribution that is known up to a factor.
 
-A proposal follows the gradient of the log density for some leapfrog steps, a scan; it is accepted or
-not, which is another scan over the samples; and `vmap` runs many chains at once. All of it is one
+A proposal follows the gradient of the log density for some leapfrog steps, a scan; it is accepted
+or not, in another scan over the samples; and `vmap` runs many chains at once. All of it is one
 program.
 """
 

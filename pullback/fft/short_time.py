@@ -31,10 +31,11 @@ def stft(
     """Return the spectra of pieces of `n_fft` samples of the last axis, `hop_length` apart: an axis
     of frequencies, then one of pieces.
 
-    Arguments and defaults are those of PyTorch: a hop of `n_fft // 4`, a `window` of ones, which
-    is centred in a piece if it is shorter. With `center`, the signal is extended by `n_fft // 2`
-    samples on both sides, by `pad`. Spectra of real signals have the half that is not redundant,
-    unless `onesided` is false. `normalized` divides by the square root of `n_fft`.
+    Arguments and defaults are those of PyTorch: a hop of `n_fft // 4`, a `window` of ones. If its
+    length `win_length` is less than `n_fft`, it is centred in each piece. With `center`, the signal
+    is extended by `n_fft // 2` samples on both sides, by `pad`. Spectra of real signals have the
+    half that is not redundant, unless `onesided` is false. `normalized` divides by the square root
+    of `n_fft`.
 
     >>> pb.fft.stft(pb.ones(8), 4, window=pb.hanning(4)).shape
     (3, 9)
@@ -97,7 +98,7 @@ def istft(
 def _hop_and_window(
     x: Tensor, n_fft: int, hop: int | None, win_length: int | None, window: ArrayLike | None
 ) -> tuple[int, Tensor]:
-    hop = n_fft // 4 if hop is None else hop
+    hop = max(n_fft // 4, 1) if hop is None else hop
     size = n_fft if win_length is None else win_length
     if n_fft < 1 or hop < 1 or not 0 < size <= n_fft:
         what = "n_fft and hop_length must be 1 or more, win_length from 1 to n_fft"
@@ -107,8 +108,6 @@ def _hop_and_window(
     plain = isinstance(window, (list, tuple))  # numbers without a dtype of their own
     given = ones(size, dtype=kind) if window is None else window
     weights = asarray(given, kind) if plain else as_tensor(given)
-    if win_length is None and weights.ndim == 1 and weights.size <= n_fft:
-        size = weights.size
     if weights.shape != (size,):
         raise ShapeError(f"window must be a vector of {size} numbers, got {weights._node.type}")
     left = (n_fft - size) // 2

@@ -61,6 +61,7 @@ class ThreadState(threading.local):
         self.recorded: dict[tuple, range] = {}  # lazy.roots: nodes of the last derivative at a line
         self.rules_applied: list[str] = []  # transforms.call_rules: the last derivative's ops
         self.axis_sizes: dict[str, int] = {}  # api.named_axes: the named axes that are bound
+        self.state_pending: dict[int, int] = {}  # lazy.state_writes: writes of states not computed
         self.custom_calls: list[tuple] = []  # api.custom_rules: calls whose rules are running
 
 

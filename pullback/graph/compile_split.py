@@ -91,7 +91,7 @@ def split_into_segments(graph: Graph) -> list[Segment]:
     cuts = _segment_cuts(order)
     if not cuts:
         return []
-    parts = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)]) if a < b]
+    parts = _with_results([order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)])])
     # The last segment computes outputs that are constant
     parts[-1] = [*parts[-1], *dict.fromkeys(y for y in graph.outputs if y in free)]
     used: set[Node] = set(graph.outputs)
@@ -100,6 +100,18 @@ def split_into_segments(graph: Graph) -> list[Segment]:
         made.append(Segment(part, used, free))
         used.update(made[-1].takes)
     return made[::-1]
+
+
+def _with_results(parts: list[list[Node]]) -> list[list[Node]]:
+    """Move the results of ops with several to the part of their op, wherever they stand: only they
+    can pass between parts. The order is still one in which nodes can be computed."""
+    part_of = {n: i for i, part in enumerate(parts) for n in part}
+    moved: list[list[Node]] = [[] for _ in parts]
+    for i, part in enumerate(parts):
+        for n in part:
+            home = part_of.get(n.inputs[0], i) if isinstance(n.op, ResultSource) else i
+            moved[home].append(n)
+    return [part for part in moved if part]
 
 
 def _copied_by_segments(nodes: Iterable[Node]) -> set[Node]:

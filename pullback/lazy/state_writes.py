@@ -12,10 +12,14 @@ from contextlib import contextmanager
 
 from pullback.errors import ArgumentError, InPlaceError
 from pullback.graph.ambient import thread
+from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.lazy.operators import node_of
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.record import cut, register
 from pullback.lazy.tensor import Tensor
+
+_MOST_PENDING_WRITES = 256  # more than a step makes
 
 
 class StateWrites:
@@ -56,6 +60,8 @@ def write_state(state: Tensor, value: Tensor) -> None:
     node = cut(node_of(value))
     writes = thread.state_writes
     if not thread.tracing_from or _made_inside(state, writes):
+        if not thread.tracing_from:
+            _bound_history(state)
         state._node = node
         if node.value is None:
             register(state)
@@ -67,6 +73,21 @@ def write_state(state: Tensor, value: Tensor) -> None:
             hint="Pass the module to the function as an argument and return it, pass keys, or\n"
             "switch the module to evaluation with `model.eval()`.",
         )
+
+
+def _bound_history(state: Tensor) -> None:
+    """Compute a state that is written again and again and never read: it would not end to grow.
+
+    Such is a counter of batches; most state is computed with the result that it belongs to.
+    """
+    counts = thread.state_pending
+    if state._node.value is not None:
+        counts.pop(id(state), None)
+        return
+    remember(counts, id(state), counts.get(id(state), 0) + 1, bound=10_000)
+    if counts[id(state)] >= _MOST_PENDING_WRITES:
+        compute_pending([state._node])
+        del counts[id(state)]
 
 
 def _made_inside(state: Tensor, writes: StateWrites | None) -> bool:

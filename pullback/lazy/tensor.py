@@ -146,6 +146,15 @@ class Tensor(
         """
         return self._node.type.size
 
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the elements.
+
+        >>> pb.ones((2, 3)).nbytes
+        24
+        """
+        return self.size * self.dtype.numpy.itemsize
+
     def __len__(self) -> int:
         if not self.shape:
             raise ArgumentError("len: a rank-0 tensor has no length")

@@ -16,12 +16,17 @@ from pullback.nn.layer_arguments import checked_layout, positive
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
 
+_INPLACE = frozenset((
+    "CELU", "ELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "Mish", "RReLU", "ReLU",
+    "ReLU6", "SELU", "SiLU", "Threshold",
+))  # fmt: skip
+
 
 def _activation(
     name: str, function: Callable[..., Tensor], settings: str, result: str
 ) -> type[FunctionLayer]:
     call = f"pb.nn.{name}({settings}).eval()([-1.0, 2.0]).tolist()"
-    return function_layer(name, function, call, result)
+    return function_layer(name, function, call, result, inplace=name in _INPLACE)
 
 
 CELU = _activation("CELU", F.celu, "alpha=2.0", "[-0.7869..., 2.0]")

@@ -11,18 +11,22 @@ from typing import ClassVar
 
 from pullback import functions as pf
 from pullback.graph.arguments import flag, real
-from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.functional.arguments import Layout, float_tensor, is_channels_first, widened
 from pullback.nn.initial import drawn_parameter
-from pullback.nn.layer_arguments import check_channels, check_rank, checked_layout, positive
+from pullback.nn.layer_arguments import (
+    check_channels,
+    check_rank,
+    checked_layout,
+    named_layer,
+    positive,
+)
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
 
 
-@public_methods
 class RunningNorm(Module):
     """What the layers share: scale and shift of each channel, and running statistics."""
 
@@ -91,6 +95,7 @@ class BatchNormLayer(RunningNorm):
         return 1 / self.num_batches_tracked.astype(self.running_mean.dtype)
 
 
+@named_layer
 class BatchNorm1d(BatchNormLayer):
     """Normalises each channel of [N, C] or [N, L, C], or [N, C, L] with `layout="NCHW"`; see
     `BatchNorm2d`.
@@ -102,6 +107,7 @@ class BatchNorm1d(BatchNormLayer):
     rank: ClassVar[int] = 1
 
 
+@named_layer
 class BatchNorm2d(BatchNormLayer):
     """Normalises each channel of images; `layout="NHWC"` takes [N, H, W, C], "NCHW" [N, C, H, W].
 
@@ -120,6 +126,7 @@ class BatchNorm2d(BatchNormLayer):
     rank: ClassVar[int] = 2
 
 
+@named_layer
 class BatchNorm3d(BatchNormLayer):
     """Normalises each channel of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`;
     see `BatchNorm2d`.
@@ -131,7 +138,6 @@ class BatchNorm3d(BatchNormLayer):
     rank: ClassVar[int] = 3
 
 
-@public_methods
 class InstanceNormLayer(RunningNorm):
     """The base class of `InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`."""
 
@@ -174,6 +180,7 @@ class InstanceNormLayer(RunningNorm):
         self.running_var = var * (1 - m) + new_var * m
 
 
+@named_layer
 class InstanceNorm1d(InstanceNormLayer):
     """Normalises each channel of each sequence [L, C], or [C, L] with `layout="NCHW"`; see
     `InstanceNorm2d`.
@@ -185,6 +192,7 @@ class InstanceNorm1d(InstanceNormLayer):
     rank: ClassVar[int] = 1
 
 
+@named_layer
 class InstanceNorm2d(InstanceNormLayer):
     """Normalises each channel of each image; `layout="NHWC"` takes [N, H, W, C], "NCHW"
     [N, C, H, W].
@@ -199,6 +207,7 @@ class InstanceNorm2d(InstanceNormLayer):
     rank: ClassVar[int] = 2
 
 
+@named_layer
 class InstanceNorm3d(InstanceNormLayer):
     """Normalises each channel of each volume [D, H, W, C], or [C, D, H, W] with `layout="NCHW"`;
     see `InstanceNorm2d`.

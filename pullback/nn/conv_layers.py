@@ -16,14 +16,19 @@ from pullback import functions as pf
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
 from pullback.graph.arguments import flag, shown
-from pullback.graph.boundary import public_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.functional.arguments import Layout, is_channels_first
 from pullback.nn.functional.convolution import ConvPadding, FilterLayout
 from pullback.nn.initial import drawn_parameter, layer_keys
-from pullback.nn.layer_arguments import check_channels, checked_layout, layer_numbers, positive
+from pullback.nn.layer_arguments import (
+    check_channels,
+    checked_layout,
+    layer_numbers,
+    named_layer,
+    positive,
+)
 from pullback.nn.module import Module
 from pullback.ops.conv.windows import dilated_window, resolve_window_padding
 from pullback.random.continuous import uniform
@@ -84,7 +89,6 @@ class FilterLayer(Module):
         return pf.moveaxis(value, (1, 0), (-2, -1))
 
 
-@public_methods
 class ConvolutionLayer(FilterLayer):
     """The base class of `Conv1d`, `Conv2d` and `Conv3d`."""
 
@@ -149,6 +153,7 @@ class ConvolutionLayer(FilterLayer):
         return pf.pad(x, dict(zip(axes, pairs)), mode)
 
 
+@named_layer
 class Conv1d(ConvolutionLayer):
     """Convolution of sequences [N, L, C], or [N, C, L] with `layout="NCHW"`; see `Conv2d`.
 
@@ -159,6 +164,7 @@ class Conv1d(ConvolutionLayer):
     rank: ClassVar[int] = 1
 
 
+@named_layer
 class Conv2d(ConvolutionLayer):
     """Convolution of images: `layout="NHWC"` takes [N, H, W, C], `layout="NCHW"` [N, C, H, W].
 
@@ -178,6 +184,7 @@ class Conv2d(ConvolutionLayer):
     rank: ClassVar[int] = 2
 
 
+@named_layer
 class Conv3d(ConvolutionLayer):
     """Convolution of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`; see
     `Conv2d`.
@@ -189,7 +196,6 @@ class Conv3d(ConvolutionLayer):
     rank: ClassVar[int] = 3
 
 
-@public_methods
 class TransposedConvolutionLayer(FilterLayer):
     """The base class of `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`."""
 
@@ -237,6 +243,7 @@ class TransposedConvolutionLayer(FilterLayer):
         return extra
 
 
+@named_layer
 class ConvTranspose1d(TransposedConvolutionLayer):
     """Transposed convolution of sequences [N, L, C], or [N, C, L] with `layout="NCHW"`; see
     `ConvTranspose2d`.
@@ -248,6 +255,7 @@ class ConvTranspose1d(TransposedConvolutionLayer):
     rank: ClassVar[int] = 1
 
 
+@named_layer
 class ConvTranspose2d(TransposedConvolutionLayer):
     """Transposed convolution of images: `layout="NHWC"` takes [N, H, W, C], "NCHW" [N, C, H, W].
 
@@ -264,6 +272,7 @@ class ConvTranspose2d(TransposedConvolutionLayer):
     rank: ClassVar[int] = 2
 
 
+@named_layer
 class ConvTranspose3d(TransposedConvolutionLayer):
     """Transposed convolution of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`;
     see `ConvTranspose2d`.

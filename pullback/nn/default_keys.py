@@ -5,14 +5,19 @@ It is state: a compiled function that draws from it gets other keys at each call
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
+from pullback.functions.creation import from_array
+from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
-from pullback.lazy.host_data import asarray
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
+from pullback.ops.random.bits import SplitKey
 from pullback.random.keys import key, split
 
+_lock = threading.RLock()
 _state: list[Tensor] = []  # the key that the next one is split from
 
 
@@ -29,18 +34,29 @@ def seed(value: int) -> None:
     >>> a.weight.tolist() == b.weight.tolist()
     True
     """
-    write_state(_stream(), key(value))
+    with _lock:
+        write_state(_stream(), key(value))
 
 
 def default_key() -> Tensor:
     """Return the next key of the default stream."""
-    state = _stream()
-    following, drawn = split(state)
-    write_state(state, following)
+    with _lock:  # two threads must not get the same key
+        state = _stream()
+        following, drawn = split(state) if thread.tracing_from else _split_by_numpy(state)
+        write_state(state, following)
     return drawn
 
 
+def _split_by_numpy(state: Tensor) -> tuple[Tensor, Tensor]:
+    """Split a key on the host, so that no history of keys is pending."""
+    following, drawn = SplitKey((2,)).numpy(np.asarray(state.detach()))
+    return from_array(following), from_array(drawn)
+
+
 def _stream() -> Tensor:
+    """The tensor with the key; it is from outside of every function, whenever it is made."""
     if not _state:
-        _state.append(asarray(np.asarray(key(0))))
+        made = from_array(np.zeros(2, np.uint32))
+        made._node.number = 0
+        _state.append(made)
     return _state[0]

@@ -22,15 +22,16 @@ _KEYS = (
 
 Dropout = function_layer(
     "Dropout", F.dropout, "pb.nn.Dropout(0.75)(pb.ones(4), key=pb.random.key(2)).tolist()",
-    "[0.0, 0.0, 4.0, 0.0]", about=_KEYS,
+    "[0.0, 0.0, 4.0, 0.0]", about=_KEYS, inplace=True,
 )  # fmt: skip
 AlphaDropout = function_layer(
     "AlphaDropout", F.alpha_dropout, "pb.nn.AlphaDropout().eval()(pb.ones(2)).tolist()",
-    "[1.0, 1.0]", about=_KEYS,
+    "[1.0, 1.0]", about=_KEYS, inplace=True,
 )  # fmt: skip
 FeatureAlphaDropout = function_layer(
     "FeatureAlphaDropout", F.feature_alpha_dropout,
     "pb.nn.FeatureAlphaDropout().eval()(pb.ones((1, 2))).tolist()", "[[1.0, 1.0]]", about=_KEYS,
+    inplace=True,
 )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def _channel_dropout(rank: int) -> type[FunctionLayer]:
     shape = str((1, *(2,) * rank, 3))
     return function_layer(
         f"Dropout{rank}d", dropped, f"pb.nn.Dropout{rank}d()(pb.ones({shape})).shape", shape,
-        about=_KEYS,
+        about=_KEYS, inplace=True,
     )  # fmt: skip
 
 

@@ -50,14 +50,14 @@ def _differs(value: Any, default: Any) -> bool:
 
 def function_layer(
     name: str, function: Callable[..., Any], example: str, result: str, *, about: str = "",
-    inputs: int = 1, without: tuple[str, ...] = (), **defaults: Any,
+    inputs: int = 1, without: tuple[str, ...] = (), inplace: bool = False, **defaults: Any,
 ) -> type[FunctionLayer]:  # fmt: skip
     """Return the class of layers that call `function`.
 
     Its first arguments are the `inputs` of a call; the others, except `without`, are settings,
     with other `defaults` where given. Settings that are tensors are state. The documentation says
     what the function does, `about` what else there is to know, and shows an example with its
-    result.
+    result. With `inplace` the class takes that flag, as PyTorch's does; it has no effect.
     """
     given = list(inspect.signature(function).parameters.values())[inputs:]
     names = {p.name for p in given}
@@ -65,23 +65,29 @@ def function_layer(
     held = [p.replace(default=defaults.get(p.name, p.default)) for p in held]
     settings = {p.name: p.default for p in held}
     body = {
-        "__init__": _make_init(name, held), "__module__": sys._getframe(1).f_globals["__name__"],
+        "__init__": _make_init(name, held, inplace),
+        "__module__": sys._getframe(1).f_globals["__name__"],
         "__doc__": _layer_doc(function, about, example, result),
         "_function": LayerFunction(function, settings, "training" in names, "key" in names),
     }  # fmt: skip
     return type(name, (FunctionLayer,), body)
 
 
-def _make_init(name: str, held: list[inspect.Parameter]) -> Callable[..., None]:
+def _make_init(name: str, held: list[inspect.Parameter], inplace: bool) -> Callable[..., None]:
     """Return the `__init__` that takes settings and checks them by their annotations."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature([inspect.Parameter("self", positional), *held])
+    taken = [inspect.Parameter("self", positional), *[p for p in held if p.kind is positional]]
+    if inplace:
+        flag = inspect.Parameter("inplace", positional, default=False, annotation="bool")
+        taken.append(flag)
+    signature = inspect.Signature([*taken, *[p for p in held if p.kind is not positional]])
     tensors = {p.name for p in held if "ArrayLike" in str(p.annotation)}
 
     def init(self: FunctionLayer, *args: Any, **kwargs: Any) -> None:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        for setting, value in list(bound.arguments.items())[1:]:
+        given = {n: v for n, v in bound.arguments.items() if n not in ("self", "inplace")}
+        for setting, value in given.items():
             is_state = setting in tensors and value is not None
             setattr(self, setting, State(value) if is_state else value)
 

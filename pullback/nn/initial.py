@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.functions.creation import from_array
 from pullback.graph.ambient import thread
-from pullback.lazy.host_data import asarray
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import config
 from pullback.lazy.tensor import Tensor
@@ -37,6 +37,6 @@ def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> T
     with config(engine="reference"):
         made = draw(*args, **kwargs)
         if made.size <= _MOST_BY_NUMPY:
-            return asarray(np.asarray(made))
+            return from_array(np.asarray(made))
     compute_pending([made._node])
     return made

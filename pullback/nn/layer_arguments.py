@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any, TypeVar
+
 from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.graph.arguments import integer, shown
+from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import Layout, is_channels_first, spatial_numbers
 from pullback.typing import Shape
+
+C = TypeVar("C", bound=type)
+
+
+def named_layer(cls: C) -> C:
+    """Give a class the `__init__` of its base class under its own name, which errors show."""
+    inherited: Any = cls.__init__  # type: ignore[misc]
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        inherited(self, *args, **kwargs)
+
+    made: Any = init
+    made.__signature__ = inspect.signature(inherited)
+    made.__name__, made.__qualname__ = "__init__", f"{cls.__name__}.__init__"
+    cls.__init__ = made  # type: ignore[misc]
+    return public_methods(cls)
 
 
 def checked_layout(layer: str, layout: Layout) -> Layout:

@@ -9,7 +9,7 @@ _WRITTEN = {
     # shapes
     "adjoint": "x.mT.conj()", "nelement": "x.size", "ndimension": "x.ndim",
     "element_size": "x.dtype.bits // 8", "itemsize": "x.dtype.bits // 8",
-    "nbytes": "x.size * x.dtype.bits // 8", "flat": "x.flatten()", "resize": "x.reshape(shape)",
+    "flat": "x.flatten()", "resize": "x.reshape(shape)",
     "unfold": "Stack slices of x with pb.stack.",
     # dtypes, devices and copies
     "type": "x.astype(dtype)", "is_cuda": "x.device", "get_device": "x.device",

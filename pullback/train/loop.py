@@ -97,7 +97,7 @@ class TrainingStep:
             for g, path in zip(tree.leaves(grads), tree.paths(grads), strict=True)
             if isinstance(g, Tensor)
         }
-        found = {"grad_norm": sqrt(sum(squares.values(), start=asarray(0.0)))}
+        found = {"grad_norm": sqrt(sum(squares.values(), start=0.0))}
         if self.statistics:
             found |= {f"grad_norm{path}": sqrt(s) for path, s in squares.items()}
         return found

@@ -100,7 +100,7 @@ def test_host_memory_is_never_written_to():
         assert (seen == 1.0).all() and (data == 1.0).all()
 
 
-def test_dlpack_consumers_keep_their_values():
+def test_dlpack_consumers_keep_their_values(on_cpu):
     w = made(3.0)
     array = np.from_dlpack(w)
     step(w, pb.tensor(ONES))[0].numpy()

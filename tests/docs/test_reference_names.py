@@ -19,6 +19,7 @@ from tools.site.sections import SECTIONS, section_pages
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # `pb.name` in inline code; a call may follow
 NAME = re.compile(r"`(pb(?:\.[A-Za-z_]\w*)+)(?:\([^`]*\))?`")
+LINK = re.compile(r"\]\(([^()\s]+)\)")
 # Names that pages mention because they do not exist
 MISSING = {"pb.cat", "pb.name"}
 # These start or end processes, or need a package that tests do not have
@@ -40,6 +41,20 @@ def test_names_on_pages_exist(page: Path) -> None:
             found(path)
         except AttributeError as error:
             pytest.fail(f"{page.name} names {path}: {error}")
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_of_plain_files_exist(page: Path) -> None:
+    """Pages of docs/ are checked when the site is built."""
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target and not target.startswith("#"):
+            assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"
+
+
+def test_examples_are_listed() -> None:
+    folder = ROOT / "examples"
+    listed = set(LINK.findall((folder / "README.md").read_text(encoding="utf-8")))
+    assert {path.name for path in folder.glob("*.py")} == {n for n in listed if n.endswith(".py")}
 
 
 @pytest.mark.parametrize("module", [pb, *modules()], ids=lambda module: module.__name__)

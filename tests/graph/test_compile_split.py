@@ -13,6 +13,8 @@ from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import ResultSource
+from pullback.graph.node import Node
 from pullback.ops.prelude import interpret
 
 WIDTH = 5
@@ -59,9 +61,8 @@ def test_deeper_models_have_no_more_different_segments():
     assert sum(len(s.parts) for s in many) < 1.5 * sum(len(s.parts) for s in few)
 
 
-@pytest.mark.parametrize("layers", [4, 7, 13])
-def test_segments_compute_the_same_as_the_whole_program(layers):
-    graph = training_graph(layers)
+def check_segments(graph):
+    """The segments of a graph compute what all of it computes."""
     rng = np.random.default_rng(2)
     arrays = [np.asarray(rng.normal(size=x.type.shape), x.type.dtype.numpy) for x in graph.inputs]
     parts = split_into_segments(graph)
@@ -72,6 +73,27 @@ def test_segments_compute_the_same_as_the_whole_program(layers):
         values.update(zip(part.gives, made, strict=True))
     for y, want in zip(graph.outputs, interpret(graph, arrays), strict=True):
         np.testing.assert_array_equal(values[y], want)
+
+
+@pytest.mark.parametrize("layers", [4, 7, 13])
+def test_segments_compute_the_same_as_the_whole_program(layers):
+    check_segments(training_graph(layers))
+
+
+def test_results_may_stand_far_behind_their_op():
+    def f(x, *params):
+        last, sums = pb.scan(lambda h, p: (h @ p, h.sum()), x, pb.stack([params[0]] * 3))
+        for p in params:
+            last = layer(last, {"w": p, "b": last[0]})
+        return last, sums
+
+    shapes = [pb.tensor(X), *[pb.tensor(np.eye(WIDTH))] * 8]
+    traced = pb.trace(f, *shapes).graph
+    last, sums = traced.outputs
+    late = Node(sums.op, sums.inputs, sums.type, sums.where, (), sums.forward_op)
+    graph = Graph(traced.inputs, [last, late])
+    assert graph.nodes[-1] is late and isinstance(late.op, ResultSource)
+    check_segments(graph)
 
 
 def test_many_short_repetitions_are_not_cut():

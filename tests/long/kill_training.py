@@ -1,7 +1,7 @@
 """Training that is killed 20 times ends with the bits of a run that was left alone.
 
-Run as a script (`make long`). examples/gpt.py is killed at random moments after it has saved, as one
-process and as two, of which one or the other is killed; then it is continued to its end.
+Run as a script (`make long`). examples/gpt.py is killed at random moments after it has saved, as
+one process and as two, of which one or the other is killed; then it is continued to its end.
 """
 
 from __future__ import annotations

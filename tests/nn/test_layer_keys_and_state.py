@@ -110,6 +110,30 @@ def test_parameters_are_drawn_by_key():
     assert nn.Conv1d(1, 1, 1, dtype=pb.bfloat16).weight.dtype is pb.bfloat16
 
 
+@pytest.mark.usefixtures("_by_numpy")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_results_have_the_dtype_of_parameters_and_inputs(dtype):
+    x, rows = pb.ones((2, 4, 4, 3), dtype=dtype), pb.ones((5, 2, 3), dtype=dtype)
+    images = [
+        nn.Conv2d(3, 4, 3), nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(3, momentum=None),
+        nn.InstanceNorm2d(3, affine=True, track_running_stats=True), nn.GroupNorm(3, 3),
+        nn.LayerNorm(3), nn.RMSNorm(3), nn.Linear(3, 2), nn.PReLU(), nn.Dropout(), nn.MaxPool2d(2),
+    ]  # fmt: skip
+    sequences = [nn.LSTM(3, 4, 2, bidirectional=True), nn.GRU(3, 4)]
+    for layer, given in [*[(m, x) for m in images], *[(m, rows) for m in sequences]]:
+        model = layer.to(dtype)
+
+        def loss(model, x):
+            y = model(x)
+            y = y[0] if isinstance(y, tuple) else y
+            assert y.dtype is getattr(pb, dtype)
+            return y.astype("float32").sum(), model
+
+        grads, new = pb.grad(loss, has_aux=True)(model, given)
+        assert all(np.isfinite(g.numpy().astype("float64")).all() for g in grads.parameters())
+        assert all(b.dtype in (getattr(pb, dtype), pb.int64) for b in new.buffers())
+
+
 def test_large_parameters_are_the_same_as_small_ones():
     shape, key = (200, 1024), pb.random.split(KEY, 2)[0]
     large = nn.Linear(1024, 200, key=KEY).weight.numpy()  # computed by a program
@@ -193,7 +217,7 @@ def test_state_dicts_of_pytorch():
 def test_layers_show_their_settings():
     shown = {
         nn.MaxPool2d(3, stride=2): "MaxPool2d(kernel_size=3, stride=2)", nn.ReLU(): "ReLU()",
-        nn.Dropout(0.25): "Dropout(p=0.25)", nn.Softmax(): "Softmax()",
+        nn.Dropout(0.25, inplace=True): "Dropout(p=0.25)", nn.Softmax(): "Softmax()",
         nn.CrossEntropyLoss(weight=[1.0]): "CrossEntropyLoss(): weight f32[1]",
     }  # fmt: skip
     for layer, text in shown.items():
@@ -208,6 +232,9 @@ REFUSED = {
     'Conv2d: padding must be "same"': lambda: nn.Conv2d(4, 6, 3, padding="full"),
     "Conv2d: padding must be a pair": lambda: nn.Conv2d(4, 6, 3, padding=((1, 1),)),
     "Conv2d: padding_mode must be one of": lambda: nn.Conv2d(4, 6, 3, padding_mode="wrap"),
+    "Conv2d: there is no argument 'kernel'": lambda: nn.Conv2d(4, 6, kernel=3),
+    "BatchNorm1d: 'num_features' is missing": lambda: nn.BatchNorm1d(),
+    "ReLU: inplace must be True or False": lambda: nn.ReLU(inplace="yes"),
     "Conv2d: bias must be True or False": lambda: nn.Conv2d(4, 6, 3, bias="no"),
     "ConvTranspose2d: output_size must be": lambda: nn.ConvTranspose2d(1, 1, 3)(
         pb.ones((1, 2, 2, 1)), 9),

@@ -14,6 +14,12 @@ from pullback import nn
 from pullback.errors import ArgumentError, InPlaceError
 
 
+@pytest.fixture(autouse=True)
+def _seed():
+    """Each test draws its parameters from the same keys, whatever ran before."""
+    nn.seed(0)
+
+
 class Tracked(nn.Module):
     """A linear layer that keeps a running mean of its results."""
 

@@ -87,6 +87,7 @@ def applied(label, op, arrays):
     return label, testing.graph_of(op, arrays), arrays
 
 
+UP_TO_A_FACTOR = {"Eig", "Eigh", "SVD"}  # other tests check that the products are right
 CALLS = {"DebugPrint"}  # ops that call a function of this process: no file can hold that
 
 
@@ -94,6 +95,8 @@ CALLS = {"DebugPrint"}  # ops that call a function of this process: no file can 
 @pytest.mark.parametrize("name", OPS)
 def test_xla_equals_numpy(name):
     """On every sample; and the same bits again, from the executable written to the disk."""
+    if name in UP_TO_A_FACTOR and engine("xla").platform != "cpu":
+        pytest.skip("vectors are unique up to a factor: NumPy's are those of LAPACK on the CPU")
     program = OneProgram([applied(i, *case) for i, case in enumerate(TABLE[name].samples())])
     compiled = program.run()
     program.check(compiled)

@@ -158,6 +158,7 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Tensor.roll", "shift"): lambda v: isinstance(v, int),
     ("Tensor.argpartition", "kth"): lambda v: v in (-2, (-2,)),
     ("Tensor.partition", "kth"): lambda v: v in (-2, (-2,)),
+    ("pb.eye", "k"): lambda v: isinstance(v, int),
     ("pb.tril", "k"): lambda v: isinstance(v, int),
     ("pb.triu", "k"): lambda v: isinstance(v, int),
     ("Tensor.tril", "k"): lambda v: isinstance(v, int),
@@ -253,6 +254,7 @@ OPTIMIZERS = [
     if isinstance(f := getattr(pb.optim, name), type) and pb.optim.Optimizer in f.__bases__
 ]  # fmt: skip
 GOOD: dict[str, dict[str, Any]] = {
+    "pb.fft.istft": {"x": lambda: pb.ones((3, 2)), "n_fft": 4},
     "pb.arange": {"start": 3}, "pb.avg_pool": _window(), "pb.max_pool": _window(),
     **{f"pb.{name}": {"x": square, "a": square, "b": square} for name in ("addmm", "addbmm")},
     "pb.addmv": {"x": 1.0, "a": x, "b": vector}, "pb.addr": {"x": 1.0, "a": vector, "b": vector},

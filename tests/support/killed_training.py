@@ -17,8 +17,8 @@ GPT = EXAMPLES / "gpt.py"
 
 
 def arguments(out: Path, steps: int) -> list[str]:
-    small = "--width 8 --layers 1 --context 8 --every 2 --write 0".split()
-    return [*small, "--steps", str(steps), "--out", str(out)]
+    small = {"width": 8, "layers": 1, "context": 8, "every": 2, "write": 0}
+    return [f"--{name}={value}" for name, value in {**small, "steps": steps, "out": out}.items()]
 
 
 def bits(out: Path) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -92,6 +93,24 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     resumed = fit(Net(), loss, loader(), pb.optim.sgd(0.1), steps=6, **options)
     assert resumed.steps == 6 and len(resumed.history) == 6
+
+
+def test_several_processes_stop_together_and_one_of_them_writes(tmp_path, monkeypatch):
+    module = sys.modules["pullback.train.fit"]
+    pressed = iter("0010")  # what the other process says when values are logged
+
+    def exchange(tag, word):
+        return [word, next(pressed)]
+
+    for name, value in (("process_count", lambda: 2), ("process_index", lambda: 1)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "exchange", exchange)
+    result = fit(
+        {"w": pb.ones((3, 1))}, lambda p, b: ((b[0] @ p["w"] - b[1]) ** 2).mean(), loader(),
+        pb.optim.sgd(0.1), steps=50, log_every=2, log=tmp_path, progress=True,
+    )  # fmt: skip
+    assert result.stopped == "interrupted" and result.steps == 6
+    assert result.history.points("loss")[-1][0] == 6 and not list(tmp_path.iterdir())
 
 
 def test_fit_runs_in_other_threads():

@@ -222,7 +222,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("argnums", [0, 1, (0, 1), (1, 0)])
 @pytest.mark.parametrize("name", PAIRS)
-def test_programs_that_differ_are_told_apart(name, argnums, monkeypatch):
+def test_programs_that_differ_are_told_apart(name, argnums, monkeypatch, on_cpu):
     def bits(f, x, y):
         found = pb.grad(f, argnums)(x, y)
         return [g.numpy().tobytes() for g in (found if isinstance(found, tuple) else (found,))]

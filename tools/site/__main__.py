@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from tools.site.build import OUT, ROOT, built_site
+from tools.site.build import OUT, ROOT, update
 
 if __name__ == "__main__":
     start = time.perf_counter()
-    built_site()
+    update()
     print(f"{(OUT / 'index.html').relative_to(ROOT)} ({time.perf_counter() - start:.0f} s)")

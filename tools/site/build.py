@@ -46,12 +46,16 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def built_site() -> Path:
-    """Build the site unless it is up to date; return its folder."""
+def is_current() -> bool:
+    """Whether the site that is there was made of what is here now."""
+    return STAMP.exists() and STAMP.read_text() == digest()
+
+
+def update() -> None:
+    """Build the site unless it is up to date."""
     with _alone():
-        if not STAMP.exists() or STAMP.read_text() != digest():
+        if not is_current():
             build()
-    return OUT
 
 
 def build() -> None:

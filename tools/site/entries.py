@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, ForwardRef
 
 import pullback as pb
 from pullback.graph.dtypes import DType
@@ -35,19 +36,18 @@ def _overview(section: Section) -> str:
 def entry(owner: str, name: str) -> str:
     """The entry of one public name of a module."""
     value = getattr(owner_module(owner), name)
-    path = f"{short(owner)}.{name}"
-    link = _link(source_of(owner, name, value))
+    write = partial(_directive, short(owner), _link(source_of(owner, name, value)))
     if isinstance(value, type):
         if issubclass(value, BaseException):
-            return _directive("exception", path, _body(value) + _bases(value), link)
-        signature = path if value is pb.Tensor else path + _signature(value)
-        return _directive("class", signature, _body(value), link) + _members(path, value)
+            return write("exception", name, _body(value) + _bases(value))
+        signature = name if value is pb.Tensor else name + _signature(value)
+        return write("class", signature, _body(value)) + _members(owner, value)
     other = _canonical(owner, name, value)
     if other:
-        return _directive("function", path + _signature(value), f"Another name of `{other}`.", link)
+        return write("function", name + _signature(value), f"Another name of `{other}`.")
     if callable(value) and not isinstance(value, DType) and owner != "pullback.typing":
-        return _directive("function", path + _signature(value), _body(value), link)
-    return _directive("data", path, _constant(owner, name, value), link)
+        return write("function", name + _signature(value), _body(value))
+    return write("data", name, _constant(owner, name, value))
 
 
 def _canonical(owner: str, name: str, value: Any) -> str:
@@ -60,9 +60,9 @@ def _canonical(owner: str, name: str, value: Any) -> str:
     return ""
 
 
-def _directive(kind: str, signature: str, body: str, link: str) -> str:
+def _directive(module: str, link: str, kind: str, signature: str, body: str) -> str:
     content = f"{link}\n\n{body}" if link else body
-    return f"{FENCE}{{py:{kind}}} {signature}\n\n{content}\n{FENCE}\n"
+    return f"{FENCE}{{py:{kind}}} {signature}\n:module: {module}\n\n{content}\n{FENCE}\n"
 
 
 def _link(source: tuple[Any, int] | None) -> str:
@@ -85,16 +85,40 @@ def _signature(value: Any) -> str:
 
 
 def _shown(signature: inspect.Signature) -> str:
-    """A signature as text: annotations without quotes, `...` for defaults that have no literal."""
-    text = re.sub(r"ForwardRef\(('[^']*')\)", r"\1", str(signature))
-    text = re.sub(r"'([^']*)'", _unquoted, re.sub(r"<[^<>]*>", "...", text))
-    return text.replace("\n", " ").removesuffix(" -> None")
+    """A signature as text: annotations as written, `...` for defaults without a literal."""
+    parameters = [
+        p.replace(annotation=_Written.of(p.annotation), default=_literal(p.default))
+        for p in signature.parameters.values()
+    ]
+    returned = _Written.of(signature.return_annotation)
+    shown = signature.replace(parameters=parameters, return_annotation=returned)
+    return str(shown).replace("\n", " ").removesuffix(" -> None")
 
 
-def _unquoted(match: re.Match[str]) -> str:
-    """Annotations are strings; defaults that are strings keep their quotes."""
-    before = match.string[: match.start()]
-    return match[1] if before.endswith((": ", "-> ")) else match[0]
+class _Written(str):
+    """Text that a signature shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @classmethod
+    def of(cls, annotation: Any) -> Any:
+        if annotation is inspect.Parameter.empty:
+            return annotation
+        if isinstance(annotation, ForwardRef):
+            return cls(annotation.__forward_arg__)
+        if isinstance(annotation, str):
+            return cls(annotation)
+        return cls(inspect.formatannotation(annotation))
+
+
+def _literal(default: Any) -> Any:
+    """The default, or `...` if its text is no expression."""
+    if default is not inspect.Parameter.empty and re.search(r"<[^<>]*>", repr(default)):
+        return _Written("...")
+    return default
 
 
 def _without_self(signature: inspect.Signature) -> inspect.Signature:
@@ -150,7 +174,7 @@ def _docstring_below(owner: str, name: str) -> str:
     return text[1] if text else ""
 
 
-def _members(path: str, cls: type) -> str:
+def _members(owner: str, cls: type) -> str:
     """The public methods and properties that a class of pullback defines; Tensor has a page."""
     if cls is pb.Tensor or issubclass(cls, BaseException) or cls is pb.Op:
         return ""
@@ -158,21 +182,21 @@ def _members(path: str, cls: type) -> str:
     for name, value in vars(cls).items():
         shown = isinstance(value, property | staticmethod | classmethod | FunctionType)
         if shown and not name.startswith("_") and inspect.getdoc(value):
-            found.append(method_entry(path, cls, name, value))
+            found.append(method_entry(owner, cls, name, value))
     return "\n".join(["", *found])
 
 
-def method_entry(path: str, cls: type, name: str, value: Any) -> str:
-    """The entry of a method or property."""
-    link = _link(method_source(cls, name, value))
+def method_entry(owner: str, cls: type, name: str, value: Any) -> str:
+    """The entry of a method or property of a class that a module offers."""
+    write = partial(_directive, short(owner), _link(method_source(cls, name, value)))
+    path = f"{cls.__name__}.{name}"
     if isinstance(value, property) or not callable(getattr(cls, name)):
-        return _directive("attribute", f"{path}.{name}", _body(value), link)
+        return write("attribute", path, _body(value))
     function = getattr(value, "__func__", value)
     signature = inspect.signature(function)
     if not isinstance(value, staticmethod):
         signature = _without_self(signature)
-    shown = f"{path}.{name}{_shown(signature)}"
-    return _directive("method", shown, _method_body(name, function), link)
+    return write("method", path + _shown(signature), _method_body(name, function))
 
 
 def _method_body(name: str, function: Any) -> str:
@@ -190,5 +214,5 @@ def tensor_entries() -> str:
     for name, value in static.items():
         kind = "Attributes" if isinstance(value, property) else "Methods"
         found = groups[IN_PLACE if name.endswith("_") else kind]
-        found.append(method_entry("pb.Tensor", pb.Tensor, name, value))
+        found.append(method_entry("pullback", pb.Tensor, name, value))
     return "\n".join(f"## {title}\n\n" + "\n".join(found) for title, found in groups.items())

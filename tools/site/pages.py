@@ -63,6 +63,8 @@ def _link(label: str, path: Path, anchor: str, site: str, shown: Callable[[Path]
         target = posixpath.relpath(page, start) + (f"#{anchor}" if anchor else "")
         named = label.rpartition("/")[2] == path.name and not anchor  # only the name of the file
         return f"[{'' if named else label}]({target})"
+    if not path.exists():
+        raise SystemExit(f"{site}: the link to {name} leads nowhere")
     if path.is_dir():
         path = path / "README.md"
         return _link(label, path, anchor, site, shown) if path.exists() else label

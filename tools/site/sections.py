@@ -74,7 +74,8 @@ SECTIONS = (
     SiteSection(
         "reference",
         "Reference",
-        "Every public name with its signature, an example and its source.",
+        "Every public name with its signature, an example and its source; "
+        '<a href="../genindex.html">all names in one index</a>.',
         (
             Group("Functions on tensors", "reference/creation reference/elementwise"
                   " reference/activations reference/reductions reference/shapes reference/indexing"

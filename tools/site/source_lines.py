@@ -35,9 +35,9 @@ def _enter(node: ast.stmt, prefix: str, found: dict[str, int]) -> None:
                 _enter(child, f"{name}.", found)
         case ast.Assign(targets=targets):
             for target in targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        found.setdefault(prefix + name.id, node.lineno)
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Name):
+                        found.setdefault(prefix + part.id, node.lineno)
         case ast.AnnAssign(target=ast.Name(id=name)):
             found.setdefault(prefix + name, node.lineno)
         case ast.If(body=body, orelse=orelse):
@@ -69,9 +69,9 @@ def source_of(owner: str, name: str, value: Any) -> tuple[Path, int] | None:
     for key in (name, f"{name}_"):
         candidates = _holders(key)
         near = [p for p in candidates if _is_near(p, owner) or len(candidates) == 1]
-        own = sorted(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
-        for candidate in own:
-            return candidate, definitions(candidate)[key]
+        if near:
+            best = min(near, key=lambda p: ("/functions/" in str(p)) != (owner == "pullback"))
+            return best, definitions(best)[key]
     if path is not None and hasattr(value, "__code__"):
         return path, inspect.unwrap(value).__code__.co_firstlineno
     return None

@@ -47,8 +47,8 @@ logsigmoid = log_sigmoid
 def gelu(x: ArrayLike, approximate: Literal["none", "tanh"] | bool = "none") -> Tensor:
     """Return x times the normal distribution function of x; "tanh" approximates it by tanh.
 
-    >>> pb.nn.functional.gelu([0.0, 1.0], "tanh").round(4).tolist()
-    [0.0, 0.8411999940872192]
+    >>> pb.nn.functional.gelu([0.0, 1.0], "tanh").tolist()
+    [0.0, 0.841...]
     """
     if isinstance(approximate, bool):
         return pf.gelu(x, approximate)

@@ -25,6 +25,8 @@ from pullback.ops.shape.concat_pad import Concat, Pad
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice
 
+LARGE = 384  # rows of a matrix whose inverse is found in blocks
+
 
 class LU(MatrixKernel):
     """The factors of a matrix whose rows were exchanged, and the exchanges.
@@ -158,7 +160,7 @@ class Inverse(Composite):
 
     def expand(self, x: Node) -> Node:
         n = x.type.shape[-1]
-        if n < 64:
+        if n < LARGE:
             # The identity's rows are reordered before the systems are solved, not the result's.
             return swap(Solve("T")(x, _identities(x.type.shape[:-1], x.type)))
         factors, pivots = results(LU(columns=True)(x))

@@ -233,6 +233,7 @@ IN_PLACE = {
 CASES = {**OBJECTS, **REFLECTION, **WRAPPED, **IN_PLACE}
 
 
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_is_noticed_however_the_value_is_reached(name, monkeypatch):
     monkeypatch.setenv("PULLBACK_TEST", "2")  # and is gone afterwards
