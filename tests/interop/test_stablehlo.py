@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 
@@ -41,7 +40,6 @@ def round_trip(graph, portable=True):
     return module
 
 
-@functools.cache
 def returned(name):
     """An op's samples, each with the module that was read back."""
     return [
@@ -59,9 +57,31 @@ def same_bits(graph, module, arrays):
     return [v.tobytes() for v in want] == [v.tobytes() for v in got]
 
 
+# Ops whose samples all keep their fingerprints, and of others how many samples do.
+ONE_TO_ONE = {
+    "Abs", "Alias", "Barrier", "Case", "Cbrt", "Ceil", "Cholesky", "Concat", "Const",
+    "ConvolutionBy", "Cos", "Eig", "Eigh", "Eigvals", "EigvalsH", "Exp", "Expm1", "Floor",
+    "GatherBlocks", "LU", "Log", "Log1p", "LogicalNot", "Logistic", "Neg",
+    "OptimizationBarrier", "Pad", "PopulationCount", "QR", "ReduceWindow", "Reshape", "Round",
+    "Rsqrt", "SVD", "ScatterBlocks", "Sign", "Sin", "SingularValues", "Slice", "SliceAt",
+    "SortBy", "Tan", "Tanh", "Transpose", "TriangularSolve", "UpdateAt", "While",
+}  # fmt: skip
+KEPT = {
+    "Add": 2, "All": 3, "Any": 3, "Atan2": 2, "Bitcast": 6, "BitwiseAnd": 3, "BitwiseNot": 2,
+    "BitwiseOr": 3, "BitwiseXor": 3, "Broadcast": 1, "BroadcastInDim": 3, "Cast": 63,
+    "Complex": 1, "Conv2d": 3, "Convolution": 5, "Direct": 3, "Div": 2, "Dot": 6,
+    "DotGeneral": 5, "Equal": 2, "Fft": 2, "Flip": 3, "Greater": 2, "GreaterEqual": 2,
+    "Imag": 1, "Iota": 4, "Irfft": 3, "IsFinite": 3, "Less": 2, "LessEqual": 2, "MatMul": 6,
+    "Mul": 2, "NotEqual": 2, "Pow": 2, "Prod": 7, "Real": 1, "Reduce": 2, "Rem": 2, "Rfft": 3,
+    "ShiftRightLogical": 1, "Sqrt": 4, "Sub": 2, "Sum": 6,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_every_sample_round_trips(name):
     found = returned(name)
+    kept = [pb.ir.fingerprint(graph) == pb.ir.fingerprint(module) for _, graph, module in found]
+    assert all(kept) if name in ONE_TO_ONE else sum(kept) >= KEPT.get(name, 0)
     for arrays, graph, module in found[:2]:
         pairs = zip(testing.run(graph, arrays), testing.run(module.graph, arrays), strict=True)
         for want, got in pairs:
@@ -106,18 +126,6 @@ def test_core_instructions_that_are_one_to_one_keep_the_fingerprint():
     back = round_trip(module.graph)
     assert pb.ir.fingerprint(back) == pb.ir.fingerprint(module)
     assert back.profile == "core-v1"
-
-
-def test_how_many_ops_are_one_to_one():
-    """Count the ops whose samples all keep their fingerprints, and those samples."""
-    kept = {
-        name: [pb.ir.fingerprint(graph) == pb.ir.fingerprint(m) for _, graph, m in returned(name)]
-        for name in OPS
-        if returned(name)
-    }
-    always = [name for name, found in kept.items() if all(found)]
-    assert len(always) >= 37 and sum(map(sum, kept.values())) >= 330
-    assert {"Exp", "Log", "Neg", "Reshape", "Transpose", "Const", "Pad", "While"} <= set(always)
 
 
 # -- programs -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compile_once import compile_once
 from counters import counting, live_nodes, no_garbage_collection
 from helpers import line
 
@@ -23,6 +24,12 @@ WANT = RNG.normal(size=(8, 1)).astype(np.float32)
 
 def fresh(*shape: int, dtype: Any = np.float32) -> Any:
     return pb.tensor(RNG.normal(size=shape).astype(dtype))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compile_once() -> Any:
+    with compile_once():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +123,7 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("swap", [False, True])
 def test_N14_aliasing_is_part_of_the_key(name, swap):
-    a, b = RNG.normal(size=(2, 3, 3)).astype(np.float32) * 3
+    a, b = np.random.default_rng(7).normal(size=(2, 3, 3)).astype(np.float32) * 3
     first, second = PAIRS[name][::-1] if swap else PAIRS[name]
     with pb.config(engine="reference"):
         want = [f(pb.tensor(a), pb.tensor(b)).numpy() for f in (first, second)]

@@ -22,8 +22,10 @@ class OneProgram:
         return testing.run(self.graph, self.arrays, engine("xla"))
 
     def check(self, got, scale=1.0):
-        """The results are those of the reference engine, within rounding."""
-        rest = iter(got)
+        """The results have the types that were inferred and, within rounding, the values of the
+        reference engine."""
+        rest, types = iter(got), [y.type for y in self.graph.outputs]
+        assert [(v.shape, v.dtype) for v in got] == [(t.shape, t.dtype.numpy) for t in types]
         for label, want in zip(self.labels, self.want, strict=True):
             for y in want:
                 try:
