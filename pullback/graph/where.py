@@ -11,12 +11,15 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
+import optree
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Frames between user code and pullback: `with` blocks, threads, NumPy that converts a tensor
+# Frames between user code and pullback: `with` blocks, threads, NumPy that converts a tensor,
+# optree that takes a node apart
 _BETWEEN = (
     contextlib.__file__, functools.__file__, threading.__file__, "<__array_function__",
     "<frozen runpy>", os.path.dirname(np.__file__) + os.sep,
+    os.path.dirname(optree.__file__) + os.sep,
 )  # fmt: skip
 # Whether a source file is skipped; a cache, because it is looked up for every recorded op
 _internal: dict[str, bool] = {}

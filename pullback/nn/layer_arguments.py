@@ -63,7 +63,7 @@ def check_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: i
     axis, other = -1, x.ndim - rank - 1
     if is_channels_first(layout):
         axis, other = other, axis
-    if other < -1 or axis < -1 or x.shape[axis] == channels:  # other ranks are refused later
+    if x.ndim <= rank or x.shape[axis] == channels:  # other ranks are refused later
         return
     names = "[N, C, ...]" if axis >= 0 else "[N, ..., C]"
     message = f'needs {channels} channels, {names} (layout="{layout}"), got {x._node.type}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,7 +15,7 @@ from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.nn import module_text
 from pullback.nn.module_tensors import converted_tensor, map_module_tensors, trainable
-from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, register_module
+from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, holds_tensors, register_module
 from pullback.nn.module_walk import is_module, named_submodules, named_tensors, named_values
 from pullback.nn.state_dict import load_into, state_dict_of
 from pullback.typing import ArrayLike
@@ -126,6 +127,10 @@ class Module:
         elif name in own.get(STATE, ()) and isinstance(own.get(name), Tensor):
             write_state(own[name], asarray(value))
             return
+        elif isinstance(value, (set, frozenset, deque)) and any(map(holds_tensors, value)):
+            what = f"{name} is a {type(value).__name__} of tensors or modules, which is no tree"
+            hint = "Write a list, a tuple or a dict of them."
+            raise ArgumentError(f"{type(self).__name__}: {what}", hint=hint)
         super().__setattr__(name, value)
 
     def register_buffer(self, name: str, value: ArrayLike | None, persistent: bool = True) -> None:

@@ -21,8 +21,8 @@ from pullback.nn.module_tree import (
     hashable,
     holds_tensors,
     split_module,
+    without_constants,
 )
-from pullback.tree_constants import Constant
 from pullback.tree_nodes import ChildReader, Static
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def module_reader(example: Module) -> tuple[list[Any], ChildReader]:
     those of a module with the same tree: it returns None for others."""
     children, (names, static), _ = split_module(example)
     frozen = vars(example).get(FROZEN, _NONE)
-    parts = [c.value if type(c) is Constant else c for c in children]
+    parts = [without_constants(c) for c in children]
     rest = {n: v for n, v in static if n != FROZEN}
     return parts, _fetch_children(type(example), names, parts, rest, frozen)
 
@@ -71,7 +71,7 @@ def _fetch_children(
         if not fits:
             return None
         values = get_static(own)
-        if any(map(is_not, values, wanted)) and not _same_static(values, wanted):
+        if any(map(is_not, values, wanted)) and not _same_static(values, wanted, x):
             return None
         for i in changeable:
             if holds_tensors(values[i]):
@@ -104,11 +104,11 @@ def _has_names(layout: tuple[str, ...], names: tuple[str, ...], rest: dict[str, 
     return own == {*names, *rest} and tuple([n for n in layout if n in names]) == names
 
 
-def _same_static(values: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+def _same_static(values: tuple[Any, ...], wanted: tuple[Any, ...], x: Module) -> bool:
     for v, w in zip(values, wanted):
         if v is w or (type(v) is type(w) and type(v) in _PLAIN and v == w):
             continue
-        if holds_tensors(v) or Static(hashable(v)) != Static(w):
+        if holds_tensors(v) or Static(hashable(v, x)) != Static(w):
             return False
     return True
 

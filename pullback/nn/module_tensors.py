@@ -11,7 +11,7 @@ from pullback.graph.dtypes import dtype as as_dtype
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import STATE, child_names, frozen_names
+from pullback.nn.module_tree import STATE, child_names, frozen_names, map_items
 from pullback.nn.module_walk import is_module, named_submodules, named_values
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ def _mapped_outside_modules(f: Callable[[Any], Any], value: Any) -> Any:
     """Map the leaves of a value, but not those of modules in it."""
     if is_module(value):
         return value
-    if isinstance(value, dict):
-        return type(value)({k: _mapped_outside_modules(f, v) for k, v in value.items()})
-    if type(value) in (list, tuple):
-        return type(value)([_mapped_outside_modules(f, v) for v in value])
-    return tree.map(f, value)
+    made = map_items(lambda v, _: _mapped_outside_modules(f, v), value)
+    return made if made is not value else tree.map(f, value)
 
 
 def _replaced_tensor(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -77,9 +74,10 @@ def trainable(x: Module) -> dict[str, Tensor]:
     """
     found: dict[str, Tensor] = {}
     for prefix, module in named_submodules(x):
-        left_out = frozen_names(module, child_names(module)) | vars(module).get(STATE, frozenset())
+        frozen = frozen_names(module, child_names(module))
+        state = vars(module).get(STATE, ())
         for name, value in named_values(module):
             kept = isinstance(value, Tensor) and value.dtype.is_inexact
-            if kept and name.partition(".")[0] not in left_out:
+            if kept and name not in frozen and name not in state:
                 found[f"{prefix}.{name}" if prefix else name] = value
     return found

@@ -6,17 +6,23 @@ static data. State and frozen parameters are constant subtrees: derivatives leav
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback import tree
+from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
 from pullback.tree_constants import Constant
-from pullback.tree_nodes import is_node, register_node
+from pullback.tree_nodes import fields_of, is_node, register_dataclasses, register_node
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 # Attributes of a module for its own use
 STATE = "_state"  # the names of attributes that are state
 UNSAVED = "_unsaved"  # the names of those among them that are no part of a state dict
-FROZEN = "_frozen"  # the names of parameters that are frozen
+FROZEN = "_frozen"  # the names of parameters that are frozen, dotted in containers
 CHILDREN = "_children"  # of a rebuilt module: the names of its children, whatever they hold now
 
 _WITHOUT_TENSORS = frozenset({bool, int, float, str, type(None), frozenset})  # the usual ones
@@ -44,17 +50,57 @@ def split_module(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
     names = child_names(x)
     frozen = frozen_names(x, names)
     state = own.get(STATE, _NO_NAMES)
-    children = [_child(own[n], n in state, n in frozen) for n in names]
+    children = [_child(own[n], n, n in state, frozen) for n in names]
     rest = {n: v for n, v in own.items() if n not in names and n != CHILDREN}
     if frozen:
         rest[FROZEN] = frozen
-    static = tuple([(n, hashable(rest[n])) for n in sorted(rest)])
+    static = tuple([(n, hashable(rest[n], x)) for n in sorted(rest)])
     return children, (names, static), names
 
 
-def _child(value: Any, is_state: bool, frozen: bool) -> Any:
-    constant = is_state or frozen or isinstance(value, np.ndarray)
-    return Constant(value, is_state) if constant else value
+def _child(value: Any, path: str, is_state: bool, frozen: frozenset[str]) -> Any:
+    """Return a child of a module, with state and frozen parameters as constants."""
+    if is_state or path in frozen:
+        return Constant(value, is_state)
+    if not frozen:
+        return value
+    return map_items(lambda v, p: _child(v, p, False, frozen), value, path)
+
+
+def without_constants(child: Any) -> Any:
+    """Return a child of a module as the module holds it."""
+    if type(child) is Constant:
+        return child.value
+    return map_items(lambda v, _: without_constants(v), child)
+
+
+def _items_of(value: Any) -> list[tuple[Any, Any]] | None:
+    """Return the items of a list, tuple, dict or dataclass with their keys, else None."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, (list, tuple)):
+        return list(enumerate(value))
+    kind = type(value)
+    if kind is Tensor or hasattr(kind, "named_parameters") or not is_node(kind):
+        return None
+    register_dataclasses([value])
+    fields = fields_of(kind)
+    return None if fields is None else [(n, getattr(value, n)) for n in fields.children]
+
+
+def map_items(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
+    """Return a container with `f` of its items and their paths; other values as they are."""
+    items = _items_of(value)
+    if items is None:
+        return value
+    new = {k: f(v, f"{path}.{k}") for k, v in items}
+    if isinstance(value, (list, tuple)):
+        values = new.values()
+        return type(value)(*values) if hasattr(value, "_fields") else type(value)(values)
+    made = copy(value)
+    for k, v in new.items():
+        made.__setitem__(k, v) if isinstance(value, dict) else object.__setattr__(made, k, v)
+    return made
 
 
 def _join_into_module(cls: type[Module]) -> Callable[[Any, Any], Module]:
@@ -62,9 +108,12 @@ def _join_into_module(cls: type[Module]) -> Callable[[Any, Any], Module]:
         names, static = data
         made: Any = object.__new__(cls)
         own = made.__dict__
+        nested = any(n == FROZEN for n, _ in static)  # constants may be in containers
         for name, child in zip(names, children, strict=True):
-            own[name] = child.value if type(child) is Constant else child
-        own.update([(n, _thawed(v)) for n, v in static])
+            if type(child) is Constant:
+                child = child.value
+            own[name] = without_constants(child) if nested else child
+        own.update([(n, _thawed(v, made)) for n, v in static])
         if not all(holds_tensors(own[n]) for n in names):
             own[CHILDREN] = frozenset(names)
         return made
@@ -80,31 +129,23 @@ def child_names(x: Module) -> tuple[str, ...]:
 
 
 def frozen_names(x: Module, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names of the parameters that derivatives leave alone, and of NumPy arrays."""
+    """Return the names of the parameters that derivatives leave alone, and of NumPy arrays.
+
+    That of an item of a list or dict is dotted.
+    """
     own = vars(x)
-    found = [n for n in names if _is_frozen_value(own[n])]
-    return own.get(FROZEN, _NO_NAMES) | frozenset(found)
+    known = own.get(FROZEN, _NO_NAMES)  # the tensors of a copy are not marked themselves
+    return frozenset([path for n in names for path in _frozen_paths(own[n], n, known)])
 
 
-def _is_frozen_value(value: Any) -> bool:
+def _frozen_paths(value: Any, path: str, known: frozenset[str]) -> list[str]:
     if type(value) is Tensor:
-        return is_frozen(value)
-    if type(value) is np.ndarray:
-        return True
-    if isinstance(value, (list, tuple, dict)):
-        found = tensors_directly_in(value)
-        return bool(found) and all(map(is_frozen, found))
-    return False
-
-
-def tensors_directly_in(value: Any) -> list[Tensor]:
-    """Return the tensors of a container that belong to no module inside it."""
-    if type(value) is Tensor:
-        return [value]
-    if isinstance(value, (list, tuple, dict)):
-        items = value.values() if isinstance(value, dict) else value
-        return [t for item in items for t in tensors_directly_in(item)]
-    return []
+        frozen = is_frozen(value) or (path in known and value._token is None)
+        return [path] if frozen else []
+    items = _items_of(value)
+    if items is not None:
+        return [p for k, v in items for p in _frozen_paths(v, f"{path}.{k}", known)]
+    return [path] if type(value) is np.ndarray or path in known else []
 
 
 def holds_tensors(value: Any) -> bool:
@@ -131,22 +172,50 @@ class _FrozenContainer(tuple):
     __slots__ = ()
 
 
-def hashable(value: Any) -> Any:
-    """Return static data in a form that can be hashed."""
-    if type(value) in (list, set):
-        return _FrozenContainer((type(value), tuple(map(hashable, value))))
-    if type(value) is dict:
-        return _FrozenContainer((dict, tuple([(k, hashable(v)) for k, v in value.items()])))
+@dataclass(frozen=True)
+class _OwnMethod:
+    """A bound method of a module among its static data; a copy of the module has its own."""
+
+    function: Any
+
+
+def hashable(value: Any, owner: Module) -> Any:
+    """Return static data of a module in a form that can be hashed."""
+    kind = type(value)
+    if kind in (list, set):
+        return _FrozenContainer((kind, tuple([hashable(v, owner) for v in value])))
+    if kind is dict:
+        return _FrozenContainer((dict, tuple([(k, hashable(v, owner)) for k, v in value.items()])))
+    if kind is MethodType and value.__self__ is owner:
+        return _OwnMethod(value.__func__)
+    if (kind is FunctionType and value.__closure__) or kind is partial:
+        _refuse_closure(value, owner)
     return value
 
 
-def _thawed(value: Any) -> Any:
+def _refuse_closure(function: Any, owner: Module) -> None:
+    """Refuse a function that refers to the module that holds it."""
+    if isinstance(function, partial):
+        inside = [getattr(function.func, "__self__", None), *function.args]
+    else:
+        inside = list(inspect.getclosurevars(function).nonlocals.values())
+    if any(x is owner for x in inside):
+        name = type(owner).__name__
+        raise ArgumentError(
+            f"{name}: a function among the attributes refers to the module that holds it",
+            hint="That of a copy would call the original, without a gradient. Make it a method.",
+        )
+
+
+def _thawed(value: Any, made: Module) -> Any:
+    if type(value) is _OwnMethod:
+        return MethodType(value.function, made)
     if type(value) is not _FrozenContainer:
         return value
     kind, items = value
     if kind is dict:
-        return {k: _thawed(v) for k, v in items}
-    return kind(map(_thawed, items))
+        return {k: _thawed(v, made) for k, v in items}
+    return kind([_thawed(v, made) for v in items])
 
 
 def attributes_of(x: Module) -> Mapping[str, Any]:

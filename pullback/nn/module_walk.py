@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback import tree
+from pullback.lazy.frozen import note_requires_grad
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import STATE, UNSAVED, child_names
-from pullback.tree_nodes import is_node
+from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, child_names
+from pullback.tree_nodes import child_entries, is_node, one_level, register_dataclasses
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -41,11 +41,14 @@ def named_tensors(x: Module) -> list[NamedTensor]:
     """Return the tensors of a module and of those in it, each once."""
     found: dict[int, NamedTensor] = {}
     for prefix, module in named_submodules(x):
-        state, unsaved = vars(module).get(STATE, ()), vars(module).get(UNSAVED, ())
+        own = vars(module)
+        state, unsaved, frozen = own.get(STATE, ()), own.get(UNSAVED, ()), own.get(FROZEN, ())
         for name, value in named_values(module):
             if isinstance(value, Tensor) and id(value) not in found:
                 whole = f"{prefix}.{name}" if prefix else name
                 is_state = name in state or not value.dtype.is_inexact
+                if name in frozen and not value.requires_grad:  # optimizers look at the tensor
+                    note_requires_grad(value, False)
                 found[id(value)] = NamedTensor(whole, value, is_state, name not in unsaved)
     return list(found.values())
 
@@ -81,7 +84,8 @@ def _named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         items = list(enumerate(value))
     elif is_node(type(value)):
-        items = [(p.lstrip("."), leaf) for p, leaf in zip(tree.paths(value), tree.leaves(value))]
+        register_dataclasses([value])
+        items = list(zip(child_entries(value), one_level(value)[0]))
     else:
         items = []
     return [pair for key, item in items for pair in _named_values_in(item, f"{name}.{key}")]

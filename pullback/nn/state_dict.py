@@ -31,6 +31,9 @@ def load_into(x: Module, values: Mapping[str, ArrayLike], strict: bool) -> None:
         values = _by_first_names(values, second_names(x))
     if strict:
         _require_same_names(mine, values)
+    elif values and mine and not any(name in mine for name in values):
+        theirs = f"{next(iter(mine))!r} here, {next(iter(values))!r} there"
+        raise ArgumentError(f"load_state_dict: no name agrees, such as {theirs}")
     pairs = [(name, mine[name], asarray(values[name])) for name in mine if name in values]
     for name, tensor, value in pairs:
         _require_loadable(name, tensor, value)

@@ -40,22 +40,19 @@ INTEGER_HINTS = {
     "concat": "Write pb.concat([x, y]): the tensors are one argument.",
     "stack": "Write pb.stack([x, y]): the tensors are one argument.",
 }
+_PADDING_HINT = "padding_mask", "Write padding_mask=~mask: it is true for keys that are there."
+_MASK_HINT = "mask", "Write mask=~mask: it is true where a key is seen; floats are added."
 # Keywords that need more than another name, for functions with a parameter, and what to write
 _KEYWORD_HINTS = {
     "unbiased": ("correction", "Write correction=1 for unbiased=True, and 0 for unbiased=False."),
-    **{
-        name: ("padding_mask", "Write padding_mask=~mask: it is true for keys that are there.")
-        for name in ("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
-    },
-    **{
-        name: ("mask", "Write mask=~mask: it is true where a key is seen; floats are added.")
-        for name in ("attn_mask", "src_mask", "tgt_mask")
-    },
+    "key_padding_mask": _PADDING_HINT, "src_key_padding_mask": _PADDING_HINT,
+    "tgt_key_padding_mask": _PADDING_HINT, "attn_mask": _MASK_HINT, "src_mask": _MASK_HINT,
+    "tgt_mask": _MASK_HINT,
     "batch_first": ("num_heads", "The batch is always first: leave the argument out."),
     "set_to_none": ("", "Gradients are always set to None: leave the argument out."),
     "is_causal": ("causal", "Write causal=..."),
     "out": ("", "Results are new tensors: write y = f(...), or y[...] = f(...) to change y."),
-}
+}  # fmt: skip
 # Functions that return values and indices in PyTorch, and what gives the indices here
 _PAIRS = {
     "max": "argmax", "min": "argmin", "sort": "argsort", "cummax": "return_indices=True",

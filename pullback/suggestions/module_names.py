@@ -221,9 +221,9 @@ _INIT = {
     **{f"{name}_": f"x.assign(pb.nn.init.{name}(key, x.shape))" for name in (
         "kaiming_normal", "kaiming_uniform", "normal", "orthogonal", "sparse", "uniform",
         "xavier_normal", "xavier_uniform")},
-    "trunc_normal_": "x.assign(pb.nn.init.truncated_normal(key, x.shape))", "glorot_normal": "xavier_normal",
-    "glorot_uniform": "xavier_uniform", "he_normal": "kaiming_normal",
-    "he_uniform": "kaiming_uniform",
+    "trunc_normal_": "x.assign(pb.nn.init.truncated_normal(key, x.shape))",
+    "glorot_normal": "xavier_normal", "glorot_uniform": "xavier_uniform",
+    "he_normal": "kaiming_normal", "he_uniform": "kaiming_uniform",
 }  # fmt: skip
 _DEBUG = {
     "breakpoint": "Use breakpoint() outside the transform.",

@@ -150,6 +150,68 @@ def test_frozen_parameters_have_no_gradient():
         assert [p.requires_grad for p in opt.params] == [True, False]
 
 
+@dataclasses.dataclass
+class Held:
+    scale: pb.Tensor
+    layer: nn.Module
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        self.mixed = [pb.ones(3), nn.Linear(3, 2)]
+        self.pair = {"a": pb.ones(2), "b": pb.ones(2)}
+        self.held = Held(pb.ones(2), nn.Dropout(0.5))
+        self.apply_last = self.scaled  # a bound method: that of a copy is its own
+
+    def scaled(self, x):
+        return x * self.held.scale
+
+    def forward(self, x):
+        y = self.mixed[1](x * self.mixed[0]) * self.pair["a"] * self.pair["b"]
+        return self.apply_last(self.held.layer(y))
+
+
+def test_parameters_in_containers_are_frozen_one_by_one():
+    model = Mixed().eval()
+    assert not model.held.layer.training  # modules in dataclasses have modes too
+    grad = pb.compile(lambda m: pb.grad(lambda m: m(X).sum())(m))
+    assert all(g is not None for g in (grad(model).mixed[0], grad(model).held.scale))
+    for p in (model.mixed[0], model.pair["a"], model.held.scale):
+        p.requires_grad = False
+    for m in (model, pb.tree.map(lambda x: x + 0, model)):
+        grads = grad(m)
+        assert grads.mixed[0] is None and grads.mixed[1].weight.shape == (2, 3)
+        assert grads.pair["a"] is None and grads.pair["b"].shape == (2,)
+        assert grads.held.scale is None
+        assert list(nn.trainable(m)) == ["pair.b", "mixed.1.weight", "mixed.1.bias"]
+        opt = pb.optim.SGD(m.parameters())
+        assert sum(p.requires_grad for p in opt.params) == 3
+    layer, weight = model.mixed[1], model.mixed[1].weight.numpy()
+    model.map_tensors(lambda x: 2 * x)
+    assert model.mixed[1] is layer and model.held.scale.tolist() == [2.0, 2.0]
+    np.testing.assert_array_equal(layer.weight.numpy(), 2 * weight)
+    model.requires_grad_()
+    assert grad(model).held.scale is not None
+
+
+def test_what_a_copy_would_lose_is_refused():
+    class Closure(nn.Module):
+        def __init__(self):
+            self.linear = nn.Linear(3, 1)
+            self.run = lambda x: self.linear(x)
+
+        def forward(self, x):
+            return self.run(x)
+
+    assert Closure()(X).shape == (2, 1)
+    with pytest.raises(ArgumentError, match=r"refers to the module(.|\n)*Make it a method"):
+        pb.grad(lambda m: m(X).sum())(Closure())
+    with pytest.raises(ArgumentError, match=r"(.|\n)*Write a list, a tuple or a dict"):
+        nn.Module().layers = {nn.Linear(3, 1)}
+    with pytest.raises(ArgumentError, match=r"no name agrees, such as 'weight' here, 'm\.weight'"):
+        nn.Linear(3, 1).load_state_dict({"m.weight": X}, strict=False)
+
+
 def test_names_and_state_dicts():
     model = nn.Sequential(Tracked(), pb.relu, nn.ModuleDict({"head": nn.Linear(2, 1)}))
     names = [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, assert_type
 
 import numpy as np
 
 import pullback as pb
+from pullback import nn
+from pullback.nn import functional as F
 from pullback.typing import ArrayLike, Axis, DTypeLike, Shape, Tree
 
 Params = dict[str, pb.Tensor]
@@ -200,6 +203,81 @@ def batches(path: str) -> int:
     images: np.ndarray[Any, Any] = pb.data.digits().images
     assert_type(pb.data.CharTokenizer("text").decode([0]), str)
     return len(loader) + loader.epoch + len(columns) + len(images)
+
+
+# -- networks, training, files --------------------------------------------------------------------
+
+
+class Classifier(nn.Module):
+    def __init__(self, sizes: Sequence[int], classes: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(m, n) for m, n in pairwise(sizes)])
+        self.norm = nn.BatchNorm1d(sizes[-1])
+        self.drop = nn.Dropout(0.1)
+        self.head = nn.Linear(sizes[-1], classes)
+        self.scale = nn.Parameter([1.0])
+        self.register_buffer("seen", 0, persistent=False)
+
+    def forward(self, x: pb.Tensor) -> pb.Tensor:
+        for block in self.blocks:
+            x = F.gelu(block(x))
+        y: pb.Tensor = self.head(self.drop(self.norm(x)))
+        return y * self.scale
+
+
+Batch = tuple[pb.Tensor, pb.Tensor]
+
+
+def classifier_loss(model: Classifier, batch: Batch) -> tuple[pb.Tensor, Classifier]:
+    x, y = batch
+    loss = F.cross_entropy(model(x), y)
+    assert_type(loss, pb.Tensor)
+    return loss, model
+
+
+def train_as_object(model: Classifier, batch: Batch) -> float:
+    optimizer = pb.optim.AdamW(model.parameters(), lr=1e-3)
+    model.train()
+    optimizer.zero_grad()
+    loss, _ = classifier_loss(model, batch)
+    loss.backward()
+    optimizer.step()
+    assert_type(model.eval(), Classifier)
+    assert_type(model.head.freeze(), nn.Linear)
+    assert_type(model.head.weight, pb.Tensor)
+    assert_type(model.state_dict(), dict[str, pb.Tensor])
+    for name, child in model.named_children():
+        print(name, child.training)
+    return float(loss)
+
+
+def train_as_tree(model: Classifier, batch: Batch) -> Classifier:
+    rule = pb.optim.clip_by_global_norm(pb.optim.adamw(1e-3), 1.0)
+    state = rule.init(model)
+    (_, model), grads = pb.value_and_grad(classifier_loss, has_aux=True)(model, batch)
+    new, state = rule.update(grads, state, model)
+    assert_type(new, Classifier)
+    return new.to(pb.bfloat16)
+
+
+def whole_run(model: Classifier, batches: list[Batch], folder: str) -> nn.Module:
+    def loss(model: Classifier, batch: Batch) -> pb.Tensor:
+        return classifier_loss(model, batch)[0]
+
+    policy = pb.train.Policy(compute="bfloat16")
+    result = pb.train.fit(
+        model, loss, batches, pb.optim.sgd(0.1), epochs=2, policy=policy,
+        checkpoints=pb.io.Checkpointer(folder), key=pb.random.key(0),
+    )  # fmt: skip
+    losses: list[float] = list(result.history["loss"])
+    pb.save(f"{folder}/model", result.model)
+    loaded: Classifier = pb.load(f"{folder}/model", like=model)
+    loaded.load_state_dict(pb.load(f"{folder}/model"), strict=False)
+    loop = pb.train.TrainingLoop(model, loss, pb.optim.sgd(0.1))
+    assert_type(loop.step(batches[0]), dict[str, pb.Tensor])
+    assert_type(loop.evaluate(batches), dict[str, float])
+    print(len(losses), model.summary(batches[0][0]), model.num_parameters())
+    return loaded
 
 
 # -- programs as text, sharding -------------------------------------------------------------------
