@@ -44,7 +44,7 @@ def train(steps: int, width: int, place_model, sharding) -> tuple[list[float], G
     text = pb.data.text()
     tokenizer = pb.data.CharTokenizer(text)
     with nn.rng(pb.random.key(0)):
-        model = place_model(GPT(len(tokenizer), width).eval())  # without dropout
+        model = place_model(GPT(len(tokenizer), width))
     windows = pb.data.TokenWindows(tokenizer.encode(text), 32)
     data = pb.data.DataLoader(
         windows, 8, shuffle=True, key=pb.random.key(1), drop_last=True, sharding=sharding

@@ -24,13 +24,15 @@ def test_a_training_loop_uses_constant_memory(style):
 
 def test_handles_of_dead_tensors_are_dropped():
     x = pb.tensor(np.ones(1000))
+    others = {id(t) for r in thread.handles if (t := r()) is not None}  # of loaded test modules
     before = live_nodes()
     for _ in range(100):
         x * 2.0  # recorded and never read
     assert live_nodes() == before
     y = x + 1
     y.numpy()
-    assert len(thread.handles) <= 1, "an evaluation drops dead ones"
+    mine = [r for r in thread.handles if id(r()) not in others]
+    assert len(mine) <= 1, "an evaluation drops dead ones"
 
 
 def test_buffers_of_dead_tensors_are_freed():
