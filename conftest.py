@@ -38,6 +38,19 @@ PRINTS = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before the order is shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run each example once: packages publish the functions of their files."""
+    found: dict[str, pytest.Item] = {}
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            text = item.dtest.docstring or item.name
+            if text not in found or found[text].path.name == "__init__.py":
+                found[text] = item
+    once = set(found.values())
+    items[:] = [x for x in items if not isinstance(x, pytest.DoctestItem) or x in once]
+
+
 @pytest.fixture(autouse=True)
 def prints_on_cpu(request: pytest.FixtureRequest) -> None:
     """`pb.debug.print` works inside programs for the CPU; elsewhere it is refused."""
