@@ -156,7 +156,9 @@ class PoolWorker:
             if not ready:
                 continue
             try:
-                answer = receive_answer(self._mine) if self._mine in ready else None
+                # A process that has ended may have answered after the connection was looked at
+                there = self._mine in ready or self._mine.poll()
+                answer = receive_answer(self._mine) if there else None
             except (EOFError, OSError):
                 answer = None
             if answer is None:
