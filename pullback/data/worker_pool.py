@@ -156,9 +156,7 @@ class PoolWorker:
             if not ready:
                 continue
             try:
-                # A process that has ended may have answered after the connection was looked at
-                there = self._mine in ready or self._mine.poll()
-                answer = receive_answer(self._mine) if there else None
+                answer = receive_answer(self._mine) if self._mine in ready else None
             except (EOFError, OSError):
                 answer = None
             if answer is None:

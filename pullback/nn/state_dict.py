@@ -51,7 +51,7 @@ def _by_first_names(
         first = first_names.get(name, name)
         other = found.setdefault(first, value)
         if other is not value and asarray(other).tolist() != asarray(value).tolist():
-            what = f"{first} and {name} are one tensor of the module, and must have one value"
+            what = f"{first} and {name} are the same tensor in the module, but their values differ"
             raise ArgumentError(f"load_state_dict: {what}")
     return found
 

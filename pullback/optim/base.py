@@ -273,7 +273,7 @@ def rate_of(
 
 
 def require_rule(op: str, value: object) -> None:
-    """Refuse what is no rule in functional form."""
+    """Raise unless the value is an optimizer in functional form."""
     if not isinstance(value, OptimizerRule):
         hint = "Write for example pb.optim.adam(1e-3)."
         raise ArgumentError(f"rule must be an update rule, got {shown(value)}", op=op, hint=hint)

@@ -32,7 +32,7 @@ def page_files() -> dict[str, Path]:
 
 
 def site_text(site: str, path: Path, shown: Callable[[Path], None]) -> str:
-    """The text of a page as the site has it; `shown` is told of files that need a page."""
+    """Return the text of a page for the site; call `shown` with each file that needs a page."""
     text = path.read_text(encoding="utf-8")
     # the third group of a fence is its marker: skip it
     parts = [part for i, part in enumerate(FENCED.split(text)) if i % 3 != 2]

@@ -37,7 +37,7 @@ SECTIONS = (
         "tutorial",
         "Tutorial",
         "Ten short steps from a tensor to a saved program. Every block of code runs as it stands, "
-        "in order; each page begins anew.",
+        "in order; each page starts from scratch.",
         (Group("Ten steps", "tutorial/*"), Group("In one notebook", "tour")),
     ),
     SiteSection(
