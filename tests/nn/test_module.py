@@ -241,7 +241,7 @@ def test_tensors_with_two_names_are_loaded():
     assert model["out"].weight.tolist() == ones.tolist()
     model.load_state_dict({"out.weight": 2 * ones})
     assert model["table"].weight.tolist() == (2 * ones).tolist()
-    with pytest.raises(ArgumentError, match=r"table\.weight and out\.weight are one tensor"):
+    with pytest.raises(ArgumentError, match=r"table\.weight and out\.weight are the same tensor"):
         model.load_state_dict({"table.weight": ones, "out.weight": 2 * ones})
     layer = nn.Linear(2, 2)
     twice = nn.Sequential(layer, layer)
