@@ -79,8 +79,11 @@ class Engine(Protocol[Value]):
 
     def owns_all(self, values: Sequence[Any]) -> bool: ...
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Value]:
-        """Compile a graph; its results may reuse the memory of `donated` inputs."""
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Value]:
+        """Compile a graph; its results may reuse the memory of `donated` inputs, and it may call
+        pullback's own `kernels`."""
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""

@@ -71,7 +71,9 @@ class MeshEngine(ABC):
         """Transfer an array to the devices, with the layout of its type."""
 
     @abstractmethod
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Any]:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Any]:
         """Partition and compile a graph."""
 
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
@@ -137,7 +139,9 @@ class SimulatedMesh(MeshEngine):
         parts = np.stack(self.parts_of(array, type))
         return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> SimulatedProgram:
         local, _ = self.partitioned(graph)
         compiled = self.single.compile(simulate_devices(local, self.mesh))
         return SimulatedProgram(self, graph, local, compiled)

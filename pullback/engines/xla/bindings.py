@@ -5,6 +5,7 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import os
@@ -26,7 +27,7 @@ os.environ["NPROC"] = str(THREADS)
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
 __all__ = [
-    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "version",
+    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "register_cpu_kernel", "version",
     "xla_client",
 ]  # fmt: skip
 
@@ -34,6 +35,17 @@ __all__ = [
 def lapack_kernels() -> Any:
     """Return jaxlib's module of LAPACK kernels; initialising it imports SciPy."""
     return importlib.import_module("jaxlib.cpu._lapack")
+
+
+def register_cpu_kernel(name: str, symbol: Any) -> None:
+    """Let programs on the CPU call a function of a loaded library, by a name."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
+    capsule = new(ctypes.cast(symbol, ctypes.c_void_p), b"xla._CUSTOM_CALL_TARGET", None)
+    xla_client.register_custom_call_target(name, capsule, "cpu", 1)
 
 
 def cuda_kernels() -> dict[str, Any]:

@@ -72,9 +72,11 @@ class XlaMesh(MeshEngine):
         """Return the type of a part of a value."""
         return Type((type.sharding or self.whole).local_shape(type.shape), type.dtype)
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        compiled = self.xla.compile_on(self.mesh, local, donated)
+        compiled = self.xla.compile_on(self.mesh, local, donated, kernels)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
