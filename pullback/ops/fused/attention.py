@@ -45,7 +45,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
     The operands are q [..., heads, L, E], k [..., kv heads, S, E] and v [..., kv heads, S, V];
     neighbouring heads of queries share one of keys and values. Masks broadcast to
     [..., heads, L, S] and have that rank: floats are added to the scores; bools are true where a
-    key is seen, and the score is `fill` elsewhere. Query i sees key j only if
+    key is seen, and then the score is `fill` elsewhere. Query i sees key j only if
     lower <= j - i <= upper, where these are given. Scores of 16-bit floats are computed in f32.
     """
 
@@ -80,7 +80,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         """Return the scores, -inf where a key is not seen; operands are in groups of heads."""
         wide = score_dtype(q.type.dtype)
         s = MatMul()(cast(q, wide) * float(self.scale), adjoint(cast(k, wide)))
-        for mask in masks:
+        for mask in sorted(masks, key=is_bool):
             s = where(mask, s, float(self.fill)) if is_bool(mask) else s + cast(mask, wide)
         band = self.band(s.type)
         return s if band is None else where(band, s, -math.inf)
