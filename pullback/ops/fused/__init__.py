@@ -1,3 +1,7 @@
-"""Ops that stand for several others, because one kernel computes them faster."""
+"""Ops that one kernel computes and programs usually spell out with several others.
 
-from pullback.ops.fused import attention  # noqa: F401
+A `Spelling` beside an op states one way to write it. When an engine with kernels lowers a program,
+`pullback.transforms.recognition` finds the spellings, and what reverse mode makes of them.
+"""
+
+from pullback.ops.fused import attention, softmax  # noqa: F401
