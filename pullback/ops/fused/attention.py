@@ -24,6 +24,7 @@ from pullback.ops.prelude import (
     Axis,
     Composite,
     Node,
+    Op,
     Type,
     full,
     results,
@@ -44,15 +45,15 @@ class ScaledScores(Composite, HasKernel, abstract=True):
 
     The operands are q [..., heads, L, E], k [..., kv heads, S, E] and v [..., kv heads, S, V];
     neighbouring heads of queries share one of keys and values. Masks broadcast to
-    [..., heads, L, S] and have that rank: floats are added to the scores; bools are true where a
-    key is seen, and then the score is `fill` elsewhere. Query i sees key j only if
-    lower <= j - i <= upper, where these are given. Scores of 16-bit floats are computed in f32.
+    [..., heads, L, S] and have that rank: floats are added to the scores, bools are true where a
+    key is seen. Query i sees key j only if lower <= j - i <= upper, where these are given. The
+    score of a key that is not seen is -inf, or a number that follows the masks. Scores of 16-bit
+    floats are computed in f32.
     """
 
     scale: str  # a number, as Python writes it
     lower: tuple[int, ...] = ()  # one number, or none
     upper: tuple[int, ...] = ()
-    fill: str = "-inf"
     zero_rows: bool = True  # a query whose scores are all -inf gives 0, not NaN
 
     def check(self, q: Type, k: Type, v: Type) -> None:
@@ -72,6 +73,8 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         for mask in masks:
             if not (mask.dtype is bool_ or mask.dtype.is_float):
                 raise DTypeError(f"masks must be bools or floats, got {mask}")
+            if mask.rank == 0 and mask.dtype.is_float:
+                continue
             pairs = zip(mask.shape, scores)
             if mask.rank != len(scores) or any(m not in (1, n) for m, n in pairs):
                 raise ShapeError(f"masks must broadcast to {list(scores)}, got {mask}")
@@ -80,10 +83,20 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         """Return the scores, -inf where a key is not seen; operands are in groups of heads."""
         wide = score_dtype(q.type.dtype)
         s = MatMul()(cast(q, wide) * float(self.scale), adjoint(cast(k, wide)))
-        for mask in sorted(masks, key=is_bool):
-            s = where(mask, s, float(self.fill)) if is_bool(mask) else s + cast(mask, wide)
-        band = self.band(s.type)
-        return s if band is None else where(band, s, -math.inf)
+        for mask in masks:
+            if not is_bool(mask) and mask.type.rank:
+                s = s + cast(mask, wide)
+        fill: Any = -math.inf
+        for x in masks:
+            fill = fill if x.type.rank else cast(x, wide)
+        for seen in self.hiding(s.type, masks):
+            s = where(seen, s, fill)
+        return s
+
+    def hiding(self, scores: Type, masks: Sequence[Node]) -> list[Node]:
+        """Return bools that are true where a key is seen."""
+        band = self.band(scores)
+        return [*[m for m in masks if is_bool(m)], *([] if band is None else [band])]
 
     def band(self, scores: Type) -> Node | None:
         """Return which keys are seen by their positions [L, S]; None if all are."""
@@ -102,7 +115,8 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         shared, groups = self.heads(q.type, k.type)
         if groups == 1:
             return [q, k, *xs]
-        return [in_head_groups(x, shared, groups) for x in (q, k, *xs)]
+        split = [in_head_groups(x, shared, groups) if x.type.rank else x for x in (q, k, *xs)]
+        return split
 
     def factor_words(self, q: Type, k: Type, rows: str) -> dict[str, str]:
         """Return the factors of dimensions: heads can be split over devices, as the batch can."""
@@ -113,16 +127,13 @@ class ScaledScores(Composite, HasKernel, abstract=True):
 
     def mask_factors(self, q: Type, k: Type, rows: str, masks: Sequence[Type]) -> list[str]:
         words = factor_dimensions(self.factor_words(q, k, rows)["heads"]) + ["_"]
-        return [
-            " ".join("1" if n == 1 else w for n, w in zip(m.shape, words, strict=True))
-            for m in masks
-        ]
+        return [" ".join("1" if n == 1 else w for n, w in zip(m.shape, words)) for m in masks]
 
-    def batch_masks(
-        self, axis: Axis, masks: Sequence[Node], mapped: Sequence[bool]
-    ) -> list[Node]:
+    def batch_masks(self, axis: Axis, masks: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
         """Return masks with the axis in front; one that examples share broadcasts along it."""
         pairs = zip(masks, mapped, strict=True)
+        alone = [has or not m.type.rank for m, has in pairs]
+        pairs = zip(masks, alone, strict=True)
         return [m if has else Reshape((1, *m.type.shape))(m) for m, has in pairs]
 
 
@@ -157,14 +168,18 @@ class Attention(ScaledScores, SparseCotangents):
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         q, k, v, *masks = xs
-        bias = any(n for n, m in zip(need[3:], masks, strict=True) if not is_bool(m))
+        floats = [not is_bool(m) for m in masks]
+        all_too = any(n and has for n, has in zip(need[3:], floats, strict=True))
         cotangent = zeros(out[0].type) if g[0] is None else g[0]
         more = () if g[1] is None else (g[1],)
-        op = AttentionGradient(*self.parameters(), bias)
+        op = AttentionGradient(*self.parameters(), all_too)
         dq, dk, dv, *rest = results(op(q, k, v, *out, cotangent, *masks, *more))
-        return [dq, dk, dv, *[None if is_bool(m) or not bias else rest[0] for m in masks]]
+        found = iter(rest)
+        return [dq, dk, dv, *[next(found) if all_too and has else None for has in floats]]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
+        if has_mapped_number(xs[3:], mapped[3:]):
+            return Op.batch(self, axis, xs, mapped)
         masks = self.batch_masks(axis, xs[3:], mapped[3:])
         return self(*spread_all(axis, xs[:3], mapped[:3]), *masks)
 
@@ -182,17 +197,17 @@ class Attention(ScaledScores, SparseCotangents):
         yield cls("1.0", (), (0,)), (real(1, 2, 3, 2), real(1, 1, 3, 2), real(1, 1, 3, 2, salt=1))
         seen = booleans(1, 3, 4) | (np.arange(4) == 1)
         yield cls("0.5", (-1,), (1,)), (q, k, v, real(2, 1, 4, salt=3), seen)
-        yield cls("0.5", (), (), "-2.0", False), (q, k, v, seen)
+        yield cls("0.5", (), (), False), (q, k, v, seen, np.array(-2.0))
         yield cls("0.5", (), (-1,)), (q, k, v)  # the first query sees nothing
         yield cls("0.5"), (q, k[:, :0], v[:, :0])
 
 
 class AttentionGradient(ScaledScores):
-    """The gradient of attention with respect to q, k and v, and to a float mask with
-    `bias_gradient`; from q, k, v, both results of attention, the first one's cotangent, the masks,
-    and the second one's cotangent [..., heads, L], which may be left out."""
+    """The gradient of attention with respect to q, k and v, and with `all_too` to the other floats;
+    from q, k, v, both results of attention, the first one's cotangent, the masks, and the second
+    one's cotangent [..., heads, L], which may be left out."""
 
-    bias_gradient: bool = False
+    all_too: bool = False
 
     def infer(self, q: Type, k: Type, v: Type, *more: Type) -> tuple[Type, ...]:
         self.check(q, k, v)
@@ -204,8 +219,8 @@ class AttentionGradient(ScaledScores):
             raise ShapeError(f"{message}, got {out}, {statistics}, {g}")
         masks, _ = split_masks(q.rank, rest)
         self.check_masks(q, k, masks)
-        bias = [m for m in masks if m.dtype is not bool_]
-        return (q, k, v, *bias) if self.bias_gradient else (q, k, v)
+        floats = [m for m in masks if m.dtype is not bool_]
+        return (q, k, v, *floats) if self.all_too else (q, k, v)
 
     def expand(self, q: Node, k: Node, v: Node, *more: Node) -> tuple[Node, ...]:
         types = self.infer(*[x.type for x in (q, k, v, *more)])
@@ -221,21 +236,21 @@ class AttentionGradient(ScaledScores):
         weights = Exp()(self.scores(q, k, masks) - statistics)
         dv = MatMul()(adjoint(cast(weights, g.type.dtype)), g)
         ds = weights * (cast(MatMul()(g, adjoint(v)), wide) - shift)
-        seen = [m for m in masks if is_bool(m)]
-        band = self.band(ds.type)
-        for mask in [*seen, *([] if band is None else [band])]:
-            ds = where(mask, ds, 0)
+        everywhere = ds
+        for seen in self.hiding(ds.type, masks):
+            ds = where(seen, ds, 0)
         scaled = ds * float(self.scale)
         dq = MatMul()(scaled, cast(k, wide))
         dk = MatMul()(adjoint(scaled), cast(q, wide))
         made = [dq, dk, dv]
-        if self.bias_gradient:
-            made.append(ds)
+        if self.all_too:
+            floats = [m for m in masks if not is_bool(m)]
+            made += [ds if m.type.rank else everywhere - ds for m in floats]
         return tuple([self.summed(x, t) for x, t in zip(made, types, strict=True)])
 
     def summed(self, x: Node, type: Type) -> Node:
         """Return a cotangent as that of an operand: groups and broadcast dimensions are summed."""
-        if x.type.rank > type.rank:
+        if type.rank and x.type.rank > type.rank:
             heads, groups = x.type.shape[-4:-2]
             if type.shape[-3] == heads * groups:
                 x = Reshape((*x.type.shape[:-4], heads * groups, *x.type.shape[-2:]))(x)
@@ -247,19 +262,19 @@ class AttentionGradient(ScaledScores):
         return attention_gradient_call(self, b, out, *xs)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        rank = max(x.type.rank - has for x, has in zip(xs[:1], mapped))
-        count = 6 + sum(x.type.rank - has == rank for x, has in zip(xs[6:], mapped[6:]))
+        rank = xs[0].type.rank - mapped[0]
+        count = 6 + sum(x.type.rank - has != rank - 1 for x, has in zip(xs[6:], mapped[6:]))
+        if self.all_too or has_mapped_number(xs[6:count], mapped[6:count]):
+            return Op.batch(self, axis, xs, mapped)
         masks = self.batch_masks(axis, xs[6:count], mapped[6:count])
         more = spread_all(axis, xs[count:], mapped[count:])
-        if self.bias_gradient and not mapped[6]:
-            masks = spread_all(axis, xs[6:count], mapped[6:count])
         return self(*spread_all(axis, xs[:6], mapped[:6]), *masks, *more)
 
     def factors(self, q: Type, k: Type, v: Type, *more: Type) -> str:
         words = self.factor_words(q, k, "_")
         masks, more_g = split_masks(q.rank, more[3:])
         big, small, rows = f"{words['heads']} _", f"{words['kv']} _", words["heads"]
-        if self.bias_gradient:
+        if self.all_too:
             return super().factors(q, k, v, *more)
         given = [big, small, small, big, rows, big, *self.mask_factors(q, k, "_", masks)]
         given += [rows] * len(more_g)
@@ -271,8 +286,8 @@ class AttentionGradient(ScaledScores):
             out, statistics = op.numpy(*xs)
             g = real(*out.shape, salt=9)
             more = (real(*statistics.shape, salt=8),) if i < 2 else ()
-            bias = any(x.dtype != bool for x in xs[3:])
-            yield cls(*op.parameters(), bias), (*xs[:3], out, statistics, g, *xs[3:], *more)
+            all_too = any(x.dtype != bool for x in xs[3:])
+            yield cls(*op.parameters(), all_too), (*xs[:3], out, statistics, g, *xs[3:], *more)
 
 
 def score_dtype(dtype: DType) -> DType:
@@ -288,7 +303,12 @@ def split_masks(rank: int, xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Separate masks from a cotangent of the statistics, which has one dimension less."""
     ranks = [x.type.rank if isinstance(x, Node) else x.rank for x in xs]
     pairs = list(zip(xs, ranks, strict=True))
-    return [x for x, n in pairs if n == rank], [x for x, n in pairs if n != rank]
+    return [x for x, n in pairs if n != rank - 1], [x for x, n in pairs if n == rank - 1]
+
+
+def has_mapped_number(xs: Sequence[Node], mapped: Sequence[bool]) -> bool:
+    """Whether examples have different scores for keys that are not seen."""
+    return any(has and x.type.rank == 1 for x, has in zip(xs, mapped, strict=True))
 
 
 def in_head_groups(x: Node, heads: int, groups: int) -> Node:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pullback.ops.fused.attention import ScaledScores
 
 _FAR = 1 << 40  # beyond every position
+_KINDS = _BIAS, _MASK, _FILL = range(3)
 
 
 def attention_call(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
@@ -35,9 +36,9 @@ def attention_call(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
 def attention_gradient_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
     """Call the kernel for the cotangents of queries, keys and values."""
     q, k, v, y, statistics, g, *more = xs
-    masks = [x for x in more if len(x.shape) == len(q.shape)]
-    rows = [x for x in more if len(x.shape) != len(q.shape)]
-    if op.bias_gradient or not _in_reach(q, *masks) or statistics.dtype is not q.dtype:
+    masks = [x for x in more if len(x.shape) != len(q.shape) - 1]
+    rows = [x for x in more if len(x.shape) == len(q.shape) - 1]
+    if op.all_too or not _in_reach(q, *masks) or statistics.dtype is not q.dtype:
         return None
     orders = [row_order(b, x) for x in (q, k, v)]
     flat = [t.with_shape(_flat(t.shape, t.rank - 3)) for t in out]
@@ -61,8 +62,8 @@ def row_order(b: Any, x: Any) -> bool:
 
 def _in_reach(q: Any, *masks: Any) -> bool:
     """Whether the kernels take these operands."""
-    kinds = [m for m in masks if m.dtype is bool_], [m for m in masks if m.dtype is not bool_]
-    return q.dtype in (float32, float64) and all(len(found) <= 1 for found in kinds)
+    kinds = [_kind(m) for m in masks]
+    return q.dtype in (float32, float64) and len(set(kinds)) == len(kinds)
 
 
 def _flat(shape: Sequence[int], batch: int) -> tuple[int, ...]:
@@ -82,10 +83,12 @@ def _placed(b: Any, x: Any) -> tuple[Any, tuple[int, ...]]:
 def _placed_mask(b: Any, x: Any, batch: tuple[int, ...], dtype: DType) -> Any:
     if x.dtype is not bool_:
         x = b.convert(x, dtype)
+    if not x.shape:
+        return x, (0,) * 5
     if any(n > 1 for n in x.shape[:-3]):
         x = b.broadcast(x, (*batch, *x.shape[-3:]))
     base, place = _placed(b, x)
-    found = zip((_flat(x.shape, len(x.shape) - 3)), place[1:], strict=True)
+    found = zip(_flat(x.shape, len(x.shape) - 3), place[1:], strict=True)
     return base, (place[0], *[0 if n == 1 else s for n, s in found])
 
 
@@ -95,25 +98,22 @@ def _arguments(
 ) -> tuple[list[Any], tuple[int, ...], tuple[int, ...]]:  # fmt: skip
     """The operands of a kernel, its numbers, and the places of q, k, v, out, g, bias and mask."""
     batch = q.shape[:-3]
-    found = [_placed_mask(b, m, batch, q.dtype) for m in sorted(masks, key=_is_mask)]
+    found = {_kind(m): _placed_mask(b, m, batch, q.dtype) for m in sorted(masks, key=_kind)}
     places = [place for _, place in given]
     places += [(0,) * 5] * (5 - len(places))
-    kinds = {_is_mask(m) for m in masks}
-    for kind in (False, True):
-        at = int(kind and False in kinds)
-        places.append(found[at][1] if kind in kinds else (0,) * 5)
+    places += [found[kind][1] if kind in found else (0,) * 5 for kind in (_BIAS, _MASK)]
     numbers = (
         *_flat(q.shape[:-2], len(batch)), k.shape[-3], q.shape[-2], k.shape[-2], q.shape[-1],
         v.shape[-1], op.lower[0] if op.lower else -_FAR, op.upper[0] if op.upper else _FAR,
-        int(op.zero_rows), _double_bits(op.scale), _double_bits(op.fill),
-        int(False in kinds), int(True in kinds),
+        int(op.zero_rows), _double_bits(op.scale), *[int(k in found) for k in _KINDS],
     )  # fmt: skip
     operands = [x for x, _ in given]
-    return [*operands, *more, *[x for x, _ in found]], numbers, sum(places, ())
+    return [*operands, *more, *[x for x, _ in found.values()]], numbers, sum(places, ())
 
 
-def _is_mask(x: Any) -> bool:
-    return x.dtype is bool_
+def _kind(x: Any) -> int:
+    """What an operand among the masks is."""
+    return _MASK if x.dtype is bool_ else _BIAS if x.shape else _FILL
 
 
 def _double_bits(number: str) -> int:

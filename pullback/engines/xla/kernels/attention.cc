@@ -1,4 +1,4 @@
-#include "attention_tile.h"
+#include "attention_mask.h"
 
 namespace pullback {
 namespace attention {
@@ -15,13 +15,13 @@ template <class T> struct Running {
 
 template <class T>
 void add_keys(Running<T>& t, const Mask<T>& mask, const T* k, const T* v, int64_t depth,
-              int64_t width, int64_t begin, int64_t first, int64_t last, T* s) {
+              int64_t width, int64_t begin, int64_t first, int64_t last, Seen seen, T* s) {
   constexpr int L = kLanes<T>;
   constexpr int64_t W = kTile<T>;
   int64_t rows = round_up(last - first, kRows);
   k += (first - begin) * depth, v += (first - begin) * width;
   product(k, depth, 1, t.queries, W, depth, s, W, rows, W, false);
-  mask.apply(s, first, last, first + rows);
+  mask.apply(s, first, last, first + rows, seen);
   Vec<T> factor[2];
   for (int i = 0; i < 2; i++) {
     Vec<T> top = t.top[i];
@@ -110,12 +110,13 @@ void attend(const AttentionInput<T>& in, Queries all, Strided<T> out, T* statist
     // A value that no query sees counts with the weight 0 if it is not finite.
     bool whole = !finite(v, kKeys * width), used = false;
     for (size_t n = 0; n < masks.size(); n++) {
-      int64_t first = whole ? begin : std::max(begin, masks[n].begin);
-      int64_t last = whole ? end : std::min(end, masks[n].end);
-      if (first >= last) continue;
+      int64_t first = std::max(begin, masks[n].begin), last = std::min(end, masks[n].end);
+      Seen seen = masks[n].look(first, last);
+      if (whole) first = begin, last = end, seen = in.mask.data ? Seen::some : Seen::all;
+      if (seen == Seen::none) continue;
       if (!used) pack_rows(in.k, all.batch, all.head, begin, end, size.depth, k, depth, packed);
       used = true;
-      add_keys(tiles[n], masks[n], k, v, depth, width, begin, first, last, s);
+      add_keys(tiles[n], masks[n], k, v, depth, width, begin, first, last, seen, s);
     }
   }
   for (size_t n = 0; n < masks.size(); n++)

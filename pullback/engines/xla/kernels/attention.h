@@ -1,6 +1,8 @@
 // Attention without a matrix of all weights, and its gradient.
 #pragma once
 
+#include <limits>
+
 #include "pool.h"
 
 namespace pullback {
@@ -24,8 +26,8 @@ template <class T> struct AttentionInput {
   AttentionSizes size;
   Strided<const T> q, k, v;
   Strided<const T> bias;  // added to the scores; data may be null
-  Strided<const uint8_t> mask;  // where it is 0, the score is `fill`; data may be null
-  T scale, fill;
+  Strided<const uint8_t> mask;  // 0 where a key is not seen; data may be null
+  T scale, fill = -std::numeric_limits<T>::infinity();  // the score of a key that is not seen
   int64_t lower, upper;  // query i sees key j if lower <= j - i <= upper
   bool zero_rows;  // a row whose scores are all -infinity gives 0, not NaN
 };

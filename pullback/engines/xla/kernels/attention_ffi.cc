@@ -19,9 +19,9 @@ static double as_double(int64_t bits) {
   return x;
 }
 
-// Operands: q, k, v, then `more` others, then the bias and the mask if there are any.
-// numbers: batch, heads, shared, queries, keys, depth, width, lower, upper, zero_rows, scale and
-// fill (the bits of doubles), whether there are a bias, a mask, and a cotangent of the statistics.
+// Operands: q, k, v, then `more` others, then the bias, the mask and the fill if there are any.
+// numbers: batch, heads, shared, queries, keys, depth, width, lower, upper, zero_rows, scale (the
+// bits of a double), whether there are a bias, a mask, a fill, and a cotangent of the statistics.
 // strides: five numbers for each of q, k, v, out, g, bias, mask.
 template <class T>
 static AttentionInput<T> attention_input(ffi::RemainingArgs xs, size_t more, Numbers n,
@@ -30,13 +30,14 @@ static AttentionInput<T> attention_input(ffi::RemainingArgs xs, size_t more, Num
   AttentionInput<T> in;
   in.size = {n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
   in.lower = n[7], in.upper = n[8], in.zero_rows = n[9];
-  in.scale = T(as_double(n[10])), in.fill = T(as_double(n[11]));
+  in.scale = T(as_double(n[10]));
   in.q = strided<const T>(given(0), strides, 0);
   in.k = strided<const T>(given(1), strides, 5);
   in.v = strided<const T>(given(2), strides, 10);
   size_t next = 3 + more;
-  if (n[12]) in.bias = strided<const T>(given(next++), strides, 25);
-  if (n[13]) in.mask = strided<const uint8_t>(given(next), strides, 30);
+  if (n[11]) in.bias = strided<const T>(given(next++), strides, 25);
+  if (n[12]) in.mask = strided<const uint8_t>(given(next++), strides, 30);
+  if (n[13]) in.fill = *static_cast<const T*>(given(next).untyped_data());
   return in;
 }
 

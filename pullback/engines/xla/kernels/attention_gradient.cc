@@ -1,4 +1,4 @@
-#include "attention_tile.h"
+#include "attention_mask.h"
 
 namespace pullback {
 namespace attention {
@@ -55,10 +55,10 @@ void load_tile(const AttentionInput<T>& in, const AttentionCotangent<T>& given, 
 // The weights from scores `s`, and the gradients of scores from those of weights, `ds`.
 template <class T>
 void score_gradients(const TileData<T>& t, const Mask<T>& mask, T* s, T* ds, int64_t first,
-                     int64_t last, int64_t rows) {
+                     int64_t last, int64_t rows, Seen seen) {
   constexpr int L = kLanes<T>;
   constexpr int64_t W = kTile<T>;
-  mask.apply(s, first, last, first + rows);
+  mask.apply(s, first, last, first + rows, seen);
   for (int64_t j = 0; j < rows; j++)
     for (int i = 0; i < 2; i++) {
       T *x = s + j * W + i * L, *y = ds + j * W + i * L;
@@ -66,7 +66,7 @@ void score_gradients(const TileData<T>& t, const Mask<T>& mask, T* s, T* ds, int
       store(x, weight);
       store(y, weight * (load(y) - t.shift[i]));
     }
-  mask.clear(ds, first, last);
+  mask.clear(ds, first, last, seen);
 }
 
 template <class T>
@@ -74,13 +74,15 @@ void add_tile(const TileData<T>& t, const Mask<T>& mask, const Keys<T>& keys, in
               int64_t width, T* s, T* ds) {
   constexpr int64_t W = kTile<T>;
   int64_t end = std::min(keys.end, mask.end);
-  for (int64_t first = std::max(keys.begin, mask.begin); first < end; first += kKeys) {
-    int64_t last = std::min(first + kKeys, end), rows = round_up(last - first, kRows);
-    int64_t at = first - keys.begin;
+  for (int64_t begin = std::max(keys.begin, mask.begin); begin < end; begin += kKeys) {
+    int64_t first = begin, last = std::min(begin + kKeys, end);
+    Seen seen = mask.look(first, last);
+    if (seen == Seen::none) continue;
+    int64_t rows = round_up(last - first, kRows), at = first - keys.begin;
     const T *k = keys.k + at * depth, *v = keys.v + at * width;
     product(k, depth, 1, t.q_columns, W, depth, s, W, rows, W, false);
     product(v, width, 1, t.g_columns, W, width, ds, W, rows, W, false);
-    score_gradients(t, mask, s, ds, first, last, rows);
+    score_gradients(t, mask, s, ds, first, last, rows, seen);
     product(s, W, 1, t.g, width, W, keys.dv + at * width, width, rows, width, true);
     product(ds, W, 1, t.q, depth, W, keys.dk + at * depth, depth, rows, depth, true);
     product(k, 1, depth, ds, W, rows, t.dq, W, depth, W, true);
