@@ -46,7 +46,7 @@ class KernelCalls(OpBuilder):
         """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
 
         Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
-        flags and integers. With `in_place`, the first result takes the memory of the last operand.
+        flags, integers and tuples of integers, not empty. With `in_place`, the first result takes the memory of the last operand.
         """
         library = kernel_library()
         assert library is not None  # `kernels` says so
@@ -81,6 +81,8 @@ class KernelCalls(OpBuilder):
 def _option(value: Any) -> str:
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
+    if isinstance(value, tuple):
+        return f"array<i64: {', '.join(map(str, value))}>"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
 
 
