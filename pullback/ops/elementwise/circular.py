@@ -1,8 +1,8 @@
 """The sine and cosine of f32 as formulas, which XLA compiles into vector instructions.
 
-Its own functions call the C library for each number. A number x = m 2**k is reduced to the remainder
-of a multiple of pi/2 as by Payne and Hanek (1983): the bits of 2/pi that are whole multiples of 4,
-when they are multiplied by 2**k, are left out of the product with m. It is exact for every x.
+Its own functions call the C library for each number. A number x = m 2**k is reduced by multiples
+of pi/2 as in Payne and Hanek (1983): those bits of 2/pi that give multiples of 4, when they are
+multiplied by 2**k, are left out of the product with m. So no x is too large.
 """
 
 from __future__ import annotations
