@@ -27,8 +27,8 @@ os.environ["NPROC"] = str(THREADS)
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
 __all__ = [
-    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "register_cpu_kernel", "version",
-    "xla_client",
+    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels",
+    "register_cpu_kernel", "version", "xla_client",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""Ops that stand for several others in the programs of engines, where one kernel computes them.
+"""Ops that one kernel computes and programs usually spell out with several others.
 
-No function records them: programs that users see have the ops that were written.
+A `Spelling` beside an op states one way to write it. When an engine with kernels lowers a program,
+`pullback.transforms.recognition` finds the spellings, and what reverse mode makes of them.
 """
 
-from pullback.ops.fused import layer_norm, log_probability, softmax_gradient  # noqa: F401
+from pullback.ops.fused import layer_norm, log_probability, softmax  # noqa: F401
