@@ -176,7 +176,8 @@ class ExpectedStatic:
 
 def mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
-    return (mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled)
+    where = (mode.engine, mode.device, mode.place)
+    return (*where, mode.default_dtype, mode.grad_enabled, mode.profiled)
 
 
 def _specialization_node(x: Any) -> Node:

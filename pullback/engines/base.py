@@ -82,6 +82,9 @@ class Engine(Protocol[Value]):
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Value]:
         """Compile a graph; its results may reuse the memory of `donated` inputs."""
 
+    def compile_profiled(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Value]:
+        """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
+
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""
 

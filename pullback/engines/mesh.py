@@ -74,6 +74,10 @@ class MeshEngine(ABC):
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Any]:
         """Partition and compile a graph."""
 
+    def compile_profiled(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Any]:
+        """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
+        return self.compile(graph, donated)
+
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
         sharding = type.sharding or self.whole
         return [part_of_array(array, sharding, k) for k in range(self.mesh.size)]

@@ -34,6 +34,7 @@ class Settings:
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     check_nan: bool = False
+    profiled: bool = False  # whether programs are compiled so that a profiler can look inside
     precision_warnings: bool = True
     outer: Settings | None = field(default=None, compare=False, repr=False)
     # A weak reference to the scope; that of the outermost settings is never None

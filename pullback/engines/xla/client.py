@@ -34,6 +34,7 @@ _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
+Flag = tuple[str, bool | int | float | str]  # of XLA: its name and value
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 
 
@@ -157,10 +158,12 @@ class Client:
             raise engine_error(error, "copy the inputs of") from None
 
     def compile(
-        self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = ()
-    ) -> Executable:
-        loaded = self.compiled(text, self._devices, self._options, functions)
-        return self._executable(loaded, outs)
+        self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = (),
+        flags: Sequence[Flag] = (),
+    ) -> Executable:  # fmt: skip
+        """Compile a program, with further `flags` of XLA."""
+        options = self.with_flags(self._options, flags)
+        return self._executable(self.compiled(text, self._devices, options, functions), outs)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """Load the result of `Executable.serialise`; return None if XLA rejects it."""
@@ -241,6 +244,14 @@ class Client:
             options.num_replicas = count
             options.device_assignment = assignment
         return result
+
+    def with_flags(self, options: Any, flags: Sequence[Flag]) -> Any:
+        """Return compile options with further flags of XLA, for one program."""
+        if not flags:
+            return options
+        made = xla_client.CompileOptions.ParseFromString(options.SerializeAsString())
+        made.env_option_overrides = [*made.env_option_overrides, *flags]
+        return made
 
 
 def _make_client(platform: str | None, joined: Cluster | None) -> Any:

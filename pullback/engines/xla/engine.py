@@ -28,6 +28,7 @@ from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 
 if TYPE_CHECKING:
+    from pullback.engines.xla.profiled import ProfiledXla
     from pullback.engines.xla.sharded import DeviceGroup
 
 # what a piece computes, which inputs it may overwrite, and the mesh that it runs on
@@ -45,7 +46,10 @@ class XlaEngine:
     name = "xla"
 
     def __init__(self, platform: str | None = None) -> None:
-        self.client = Client(platform)
+        self._use(Client(platform))
+
+    def _use(self, client: Client) -> None:
+        self.client = client
         self.platform = self.client.platform
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
@@ -58,6 +62,19 @@ class XlaEngine:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
         return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = ()
+    ) -> XlaProgram | XlaSequence:
+        """Compile a graph for XLA's profiler."""
+        return self.profiled.compile(graph, donated)
+
+    @functools.cached_property
+    def profiled(self) -> ProfiledXla:
+        """The engine on the same devices whose programs can be profiled."""
+        from pullback.engines.xla.profiled import ProfiledXla  # few programs are profiled
+
+        return ProfiledXla(self.client)
 
     def compile_on(
         self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = ()

@@ -73,8 +73,14 @@ class XlaMesh(MeshEngine):
         return Type((type.sharding or self.whole).local_shape(type.shape), type.dtype)
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
+        return self._compiled_by(self.xla, graph, donated)
+
+    def compile_profiled(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
+        return self._compiled_by(self.xla.profiled, graph, donated)
+
+    def _compiled_by(self, xla: XlaEngine, graph: Graph, donated: Sequence[int]) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        compiled = self.xla.compile_on(self.mesh, local, donated)
+        compiled = xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:

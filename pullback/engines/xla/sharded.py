@@ -116,11 +116,12 @@ class DeviceGroup:
         return isinstance(value, Shards) and value.group is self
 
     def compile(
-        self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = ()
-    ) -> Spmd:
-        """Compile the program of one device, for all of them."""
-        devices = device_list(self.devices)
-        loaded = self.client.compiled(text, devices, self.options, functions)
+        self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = (),
+        flags: Sequence[Any] = (),
+    ) -> Spmd:  # fmt: skip
+        """Compile the program of one device, for all of them, with further `flags` of XLA."""
+        devices, options = device_list(self.devices), self.client.with_flags(self.options, flags)
+        loaded = self.client.compiled(text, devices, options, functions)
         return Spmd(self, loaded, outs)
 
     def load(self, code: bytes, outs: Sequence[Type]) -> Spmd | None:
