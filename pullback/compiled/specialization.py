@@ -176,8 +176,10 @@ class ExpectedStatic:
 
 def mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
-    where = (mode.engine, mode.device, mode.place)
-    return (*where, mode.default_dtype, mode.grad_enabled, mode.profiled)
+    return (
+        mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled, mode.kernels,
+        mode.profiled,
+    )  # fmt: skip
 
 
 def _specialization_node(x: Any) -> Node:

@@ -70,6 +70,7 @@ VARIABLES = {
     "PULLBACK_CPU_DEVICES": _count_variable(1),
     "PULLBACK_EAGER": _FLAG,
     "PULLBACK_ENGINE": _choice_variable("xla", "reference"),
+    "PULLBACK_KERNELS": _choice_variable("1", "0", "avx512", "avx2", "baseline"),
     "PULLBACK_LOG": _words_variable("compiles"),
     "PULLBACK_PATIENCE": Variable("a positive number of seconds", _seconds_variable),
     "PULLBACK_PLATFORM": _choice_variable("cpu", "cuda"),

@@ -129,7 +129,7 @@ def _prepare_launch(
 
 def _launch_key(mode: Settings, work: Work, structure: tuple) -> tuple:
     """Return the key of some work in the cache; with its lines, if a profile is to name them."""
-    key = (mode.engine, mode.device, *structure)
+    key = (mode.target, *structure)
     return (*key, ProfiledLines([n.where for n in work.nodes])) if mode.profiled else key
 
 
@@ -275,7 +275,8 @@ class Launch:
                 graph, stands_for = self.graph
                 start = time.perf_counter()
                 engine, mode = self.engine, self.mode
-                program = (engine.compile_profiled if mode.profiled else engine.compile)(graph)
+                compile = engine.compile_profiled if mode.profiled else engine.compile
+                program = compile(graph, kernels=mode.kernels)
                 announce_cache_miss(self.cause, time.perf_counter() - start, program)
                 # Positions of the checked nodes in the work, not their lines: the program also
                 # serves other work of the same structure

@@ -5,6 +5,7 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import os
@@ -29,13 +30,24 @@ _cuda_plugin: Any = None  # once it is loaded
 
 __all__ = [
     "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "profiler",
-    "trace_reader", "version", "xla_client",
+    "register_cpu_kernel", "trace_reader", "version", "xla_client",
 ]  # fmt: skip
 
 
 def lapack_kernels() -> Any:
     """Return jaxlib's module of LAPACK kernels; initialising it imports SciPy."""
     return importlib.import_module("jaxlib.cpu._lapack")
+
+
+def register_cpu_kernel(name: str, symbol: Any) -> None:
+    """Let programs on the CPU call a function of a loaded library, by a name."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
+    capsule = new(ctypes.cast(symbol, ctypes.c_void_p), b"xla._CUSTOM_CALL_TARGET", None)
+    xla_client.register_custom_call_target(name, capsule, "cpu", 1)
 
 
 def cuda_kernels() -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show_types_apart
 from pullback.ops.sources import Result
+from pullback.ops.traits import HasKernel
 
 Locate = Callable[[Sequence[HloInstruction], Node], None]
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
@@ -44,6 +45,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
+        self.kernels = False  # whether the program may call pullback's own kernels
         self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
         self.calls = CallOrder()
@@ -251,7 +253,9 @@ class Builder(ControlFlow, Collectives, KernelCalls):
             return xs[0][node.op.index]
         out, before = _plain_builder(node.type), len(self.instructions)
         try:
-            made = node.op.hlo(self, out, *xs)
+            made = self._kernel_call(node.op, out, xs) if self.kernels else None
+            if made is None:
+                made = node.op.hlo(self, out, *xs)
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
         except Exception as error:  # a number too large for an attribute, for example
@@ -270,6 +274,11 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         if problem is not None:
             raise EngineError(problem, op=node.op.title, where=node.where)
         return made
+
+    def _kernel_call(self, op: Any, out: Any, xs: list[Any]) -> Any:
+        """Call the op's kernel; None if it has none for these operands."""
+        small = not isinstance(op, HasKernel) or any(0 in x.shape for x in xs)
+        return None if small else op.kernel(self, out, *xs)
 
 
 def lower(graph: Graph, b: Builder) -> Block:

@@ -23,6 +23,7 @@ from pullback.engines.xla.bindings import THREADS, _jax, cuda_kernels_go_to, ver
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
+from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.sharded import DeviceGroup, ShardedQueue, Shards, Spmd
 from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
@@ -214,6 +215,9 @@ class Client:
             machine.machine_processor(),
         ]
         parts.append(machine.machine_library(_LIBRARY))
+        library = kernel_library() if self.platform == "cpu" else None
+        if library is not None:
+            parts.append(machine.machine_library(library.path))
         if self.platform == "cuda":
             parts += machine.machine_driver(), machine.machine_library(_cuda_plugin() or "")
         return parts

@@ -12,6 +12,7 @@ from typing import Any
 
 from pullback.engines.base import OpBuilder
 from pullback.engines.xla.instructions import HloValue
+from pullback.engines.xla.kernels import PREFIX, kernel_library
 from pullback.graph.types import Type
 
 _PREFIXES = {"f32": "s", "f64": "d", "complex64": "c", "complex128": "z"}
@@ -40,6 +41,20 @@ class KernelCalls(OpBuilder):
         """Call a routine of the CUDA plugin by its name without `_ffi`."""
         _register_cuda_kernels()
         return self.ffi_call(f"{routine}_ffi", *xs, out=out, **options)
+
+    def kernel(self, name: str, *xs: HloValue, out: Any, **options: Any) -> Any:
+        """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
+
+        Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
+        flags and integers. With `in_place`, the first result takes the memory of the last operand.
+        """
+        library = kernel_library()
+        assert library is not None  # `kernels` says so
+        library.register(name)
+        several = isinstance(out, tuple)
+        outs = out if several else (out,)
+        made = self.ffi_call(f"{PREFIX}{name}", *xs, out=outs, by_rows=True, **options)
+        return made if several else made[0]
 
     def ffi_call(
         self, target: str, *xs: HloValue, out: tuple[Type, ...],

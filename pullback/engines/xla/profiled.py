@@ -52,24 +52,26 @@ class ProfiledXla(XlaEngine):
         self._known: dict[ProfiledOp, int] = {}
         self._lock = threading.Lock()
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram | XlaSequence:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaProgram | XlaSequence:
         start = time.perf_counter()
         try:
-            return super().compile(graph, donated)
+            return super().compile(graph, donated, kernels)
         finally:
             self.compile_seconds += time.perf_counter() - start
 
     def compile_on(
-        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = ()
+        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
     ) -> SpmdProgram | XlaSequence:
         start = time.perf_counter()
         try:
-            return super().compile_on(mesh, graph, donated)
+            return super().compile_on(mesh, graph, donated, kernels)
         finally:
             self.compile_seconds += time.perf_counter() - start
 
-    def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
-        builder = super()._builder(mesh)
+    def _builder(self, mesh: DeviceMesh | None = None, kernels: bool = False) -> Builder:
+        builder = super()._builder(mesh, kernels)
         builder.name = f"pullback_{next(_numbers)}"
         builder.locate = self._locate
         return builder

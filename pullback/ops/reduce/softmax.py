@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
@@ -14,6 +15,7 @@ from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
+from pullback.ops.traits import HasKernel
 from pullback.sharding.propagate import propagate_by_rule
 
 
@@ -54,8 +56,12 @@ class Normalisation(Composite, abstract=True):
         yield cls((1,)), (real(2, 0),)
 
 
-class Softmax(Normalisation):
+class Softmax(Normalisation, HasKernel):
     """exp(x) over its sum along axes."""
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        last = self.axes == (out.rank - 1,) and out.dtype in (float32, float64)
+        return b.kernel("softmax", x, out=out) if last else None
 
     def expand(self, x: Node) -> Node:
         weights = Exp()(self.shifted(x))
