@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import threading
@@ -14,7 +15,9 @@ from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.client import Client
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
+from pullback.engines.xla.hlo_text import HloPart, HloText
 from pullback.engines.xla.instructions import HloInstruction
+from pullback.engines.xla.profiler import HloEvent, exclusive_times
 from pullback.engines.xla.program import Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import Location
@@ -40,6 +43,20 @@ class ProfiledOp(NamedTuple):
     forward_op: str  # the op whose reverse-mode rule it belongs to, or empty
 
 
+class OpTime(NamedTuple):
+    """The seconds that an op took in one instruction of XLA, and how often that was run.
+
+    `op` is None if the instruction belongs to no op that is known. `added` is set for an
+    instruction that XLA added itself, such as a copy; `op` is then the op that it serves.
+    """
+
+    op: ProfiledOp | None
+    added: str
+    instruction: str
+    seconds: float
+    runs: int
+
+
 class ProfiledXla(XlaEngine):
     """Compiles programs for the profiler; they are neither read from the disk nor stored there."""
 
@@ -49,6 +66,7 @@ class ProfiledXla(XlaEngine):
         self.executables: weakref.WeakValueDictionary[str, Executable]
         self.executables = weakref.WeakValueDictionary()  # by the names of their modules
         self.compile_seconds = 0.0
+        self._started: list[weakref.ref] = []  # a result of each run
         self._known: dict[ProfiledOp, int] = {}
         self._lock = threading.Lock()
 
@@ -77,7 +95,7 @@ class ProfiledXla(XlaEngine):
         return builder
 
     def _locate(self, instructions: Sequence[HloInstruction], node: Node) -> None:
-        op = ProfiledOp(node.op.title, node.where, node.forward_op)
+        op = ProfiledOp(_title_of(node), node.where, node.forward_op)
         with self._lock:  # pieces of a program are compiled in several threads
             number = self._known.setdefault(op, len(self.ops))
             if number == len(self.ops):
@@ -94,11 +112,61 @@ class ProfiledXla(XlaEngine):
         executable = place.compile(program, outs, functions, flags=_FLAGS.get(self.platform, ()))
         text = program if isinstance(program, str) else program.decode()
         self.executables[_module_name(text)] = executable
+        executable.run = self._noted(executable.run)  # type: ignore[method-assign]
         return Code(executable, "compiler", _SIZE + 100 * len(text), calls=bool(functions))
+
+
+    def _noted(self, run: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
+        def noted(args: list[Any]) -> list[Any]:
+            results = run(args)
+            for y in results[:1]:
+                self._started.append(weakref.ref(getattr(y, "array", y)))
+            return results
+
+        return noted
+
+    def finish(self) -> None:
+        """Return when the programs that were started have ended."""
+        started, self._started = self._started, []
+        for ref in started:
+            y = ref()
+            with contextlib.suppress(Exception):  # one that was donated; errors are raised by reads
+                if y is not None:
+                    y.block_until_ready()
+
+
+def op_times(
+    engines: Sequence[ProfiledXla], events: Sequence[HloEvent]
+) -> tuple[list[OpTime], float]:
+    """Return the time of each op in each instruction, and the seconds in which any was running."""
+    owners = {name: engine for engine in engines for name in list(engine.executables)}
+    texts = {name: _hlo_text(owners[name], name) for name in {e.module for e in events} & {*owners}}
+    keys = {(e.module, e.instruction) for e in events}
+    containers = {(m, i) for m, i in keys if m in texts and texts[m].is_container(i)}
+    times, busy = exclusive_times(events, containers)
+    made = []
+    for (module, instruction), (seconds, runs) in times.items():
+        unknown = [HloPart(None, instruction, 1.0)]
+        parts = texts[module].parts(instruction) if module in texts else unknown
+        for number, added, share in parts:
+            op = None if number is None else owners[module].ops[number]
+            made.append(OpTime(op, added, instruction, share * seconds, runs))
+    return made, busy
+
+
+def _hlo_text(engine: ProfiledXla, module: str) -> HloText:
+    found = engine.executables.get(module)
+    modules = [] if found is None else found.loaded.hlo_modules()
+    return HloText("\n".join([m.to_string() for m in modules]))
 
 
 def _module_name(text: str) -> str:
     return text.partition("module @")[2].split(maxsplit=1)[0]
+
+
+def _title_of(node: Node) -> str:
+    """Return the name that the user wrote for an op."""
+    return getattr(node.where, "called", "") or node.op.title
 
 
 def _locate_all(instructions: Sequence[HloInstruction], location: str) -> None:
