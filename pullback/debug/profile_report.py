@@ -114,11 +114,11 @@ class Profile:
     def headline(self) -> str:
         """The time of a call, in one line."""
         inside = sum([row.share for row in self.rows if row.kernels])
-        calls = f"{self.repeat} call{'s' * (self.repeat != 1)}"
-        return (
-            f"{self.name}: {_milliseconds(self.seconds)} ms a call, {inside:.0%} of it in ops, on "
-            f"{self.platform} (mean of {calls}; the calls before took {self.warmup_seconds:.2f} s)"
-        )
+        calls = f"mean of {self.repeat} call{'s' * (self.repeat != 1)}"
+        if self.warmup_seconds:
+            calls += f", after {self.warmup_seconds:.2f} s of warm-up"
+        time = f"{_milliseconds(self.seconds)} ms a call"
+        return f"{self.name}: {time}, {inside:.0%} of it in ops, on {self.platform} ({calls})"
 
     def __str__(self) -> str:
         from rich.console import Console  # heavy

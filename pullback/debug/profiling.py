@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 @validated
-def profile(
-    f: Callable[..., Any], *, warmup: int = 1, repeat: int = 3
-) -> Callable[..., Profile]:
+def profile(f: Callable[..., Any], *, warmup: int = 1, repeat: int = 3) -> Callable[..., Profile]:
     """Return a function that measures where the time of `f` goes, with XLA's own profiler.
 
     The result prints as a table, with a row for each op and line of user code. Its times are
@@ -120,9 +118,9 @@ class _Profiling:
     def _call(self) -> float:
         """Call the function, wait until devices are idle, and return the seconds that took."""
         self.result = None  # its buffers could not be reused
-        args, kwargs = self._arguments()
+        f, args, kwargs = self._prepared()
         start = time.perf_counter()
-        self.result = self.f(*args, **kwargs)
+        self.result = f(*args, **kwargs)
         # What is pending would be computed later, by whoever reads it
         live = [t for ref in thread.handles if (t := ref()) is not None]
         submit_pending()
@@ -134,20 +132,17 @@ class _Profiling:
             e.finish()
         return time.perf_counter() - start
 
-    def _arguments(self) -> tuple[tuple, dict[str, Any]]:
-        """Return the arguments, with copies of those that the function donates."""
-        f, given = self.f, self.args
-        own: tuple = ()
+    def _prepared(self) -> tuple[Callable[..., Any], tuple, dict[str, Any]]:
+        """Return the function and its arguments, with copies of those that it donates."""
+        f, args, kwargs = self.f, self.args, self.kwargs
         if isinstance(f, BoundCompiled):
-            f, own = f.__func__, (f.__self__,)
-        if not isinstance(f, Compiled):
-            return given, self.kwargs
-        options = f._options
-        args = [_fresh(x) if i in options.donated else x for i, x in enumerate((*own, *given))]
-        kwargs = {
-            k: _fresh(x) if k in options.donated_names else x for k, x in self.kwargs.items()
-        }
-        return tuple(args[len(own) :]), kwargs
+            bound: Any = f
+            f, args = bound.__func__, (bound.__self__, *args)
+        if isinstance(f, Compiled):
+            donated, names = f._options.donated, f._options.donated_names
+            args = tuple([_fresh(x) if i in donated else x for i, x in enumerate(args)])
+            kwargs = {k: _fresh(x) if k in names else x for k, x in kwargs.items()}
+        return f, args, kwargs
 
 
 def _fresh(x: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.engines.xla.builder import Builder
-from pullback.engines.xla.client import Client
+from pullback.engines.xla.client import Client, Flag
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.hlo_text import HloPart, HloText
@@ -27,7 +27,7 @@ from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 
 _SIZE = 256 * 1024  # estimate of a program in memory: there is no serialised code to measure
-_FLAGS = {
+_FLAGS: dict[str, list[Flag]] = {
     "cpu": [("xla_cpu_enable_xprof_traceme", True)],
     # Kernels that are started together, as a graph of CUDA, could not be told apart.
     "cuda": [("xla_gpu_enable_command_buffer", "")],
@@ -114,7 +114,6 @@ class ProfiledXla(XlaEngine):
         self.executables[_module_name(text)] = executable
         executable.run = self._noted(executable.run)  # type: ignore[method-assign]
         return Code(executable, "compiler", _SIZE + 100 * len(text), calls=bool(functions))
-
 
     def _noted(self, run: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
         def noted(args: list[Any]) -> list[Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from pullback.engines.xla.bindings import profiler, trace_reader
+from pullback.engines.xla.executable import engine_error
 from pullback.errors import EngineError
 
+_recording = threading.Lock()
 _END = "end: "  # an event that tells when an instruction ended that another thread began
 
 
@@ -27,29 +30,39 @@ class ProfilerRecording:
         self._session: Any = None
 
     def start(self) -> None:
+        if not _recording.acquire(blocking=False):  # a second one would be empty
+            what = "XLA's profiler is already running"
+            raise EngineError(what, hint="Only one profile can run at a time.")
         made = profiler().ProfileOptions()
         made.python_tracer_level = 0
         made.host_tracer_level = 1
         made.enable_hlo_proto = False
-        made.raise_error_on_start_failure = True
         try:
             self._session = profiler().ProfilerSession(made)
-        except Exception as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-            what = f"XLA's profiler could not be started: {first}"
-            raise EngineError(what, hint="Only one profile can run at a time.") from None
+        except BaseException as error:
+            _recording.release()
+            if isinstance(error, Exception):
+                raise engine_error(error, "profile") from None
+            raise
 
     def stop(self) -> list[HloEvent]:
         """Return the instructions that were run, in no particular order."""
         session, self._session = self._session, None
-        data = session.stop()
-        planes = list(trace_reader().from_serialized_xspace(data).planes)
-        # A GPU has a plane of its own; the host's then only shows when kernels were started.
-        on_devices = [e for p in planes if p.name.startswith("/device:") for e in _hlo_events(p)]
-        return on_devices or [e for p in planes for e in _hlo_events(p)]
+        try:
+            return recorded_events(session.stop())
+        finally:
+            _recording.release()
 
 
-def _hlo_events(plane: Any) -> list[HloEvent]:
+def recorded_events(data: bytes) -> list[HloEvent]:
+    """Return the runs of instructions in what the profiler wrote."""
+    planes = list(trace_reader().from_serialized_xspace(data).planes)
+    # A GPU has a plane of its own; the host's then only shows when kernels were started.
+    on_devices = [e for p in planes if p.name.startswith("/device:") for e in _plane_events(p)]
+    return on_devices or [e for p in planes for e in _plane_events(p)]
+
+
+def _plane_events(plane: Any) -> list[HloEvent]:
     begun: list[tuple[HloEvent, Any]] = []
     ends: dict[Any, float] = {}
     for line in plane.lines:
