@@ -65,7 +65,7 @@ class ProfileRow(NamedTuple):
 
 @public_methods
 @dataclass(frozen=True, repr=False)
-class Profile:
+class TimeProfile:
     """What `pb.debug.profile` found, as a table. Its times are seconds of one call."""
 
     name: str
@@ -99,10 +99,10 @@ class Profile:
         The graph has a bar for each function, below it its lines, their ops, and the kernels of
         XLA. A click on a bar magnifies it.
 
-        >>> import os, tempfile
-        >>> path = os.path.join(tempfile.mkdtemp(), "profile.html")
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "profile.html")
         >>> pb.debug.profile(lambda x: pb.exp(x))(pb.ones(8)).save(path)
-        >>> open(path).read(15)
+        >>> path.read_text()[:15]
         '<!DOCTYPE html>'
         """
         from pullback.debug.flame_graph import flame_page

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
-from pullback.debug.profile_report import COMPILING, OUTSIDE, Profile, ProfileRow
+from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileRow, TimeProfile
 from pullback.debug.recorded import exact_lines
 from pullback.engines.registry import created_engines, engine, engine_for, mesh_of
 from pullback.errors import ArgumentError, EngineError, Location, PullbackError
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 @validated
-def profile(f: Callable[..., Any], *, warmup: int = 1, repeat: int = 3) -> Callable[..., Profile]:
+def profile(
+    f: Callable[..., Any], *, warmup: int = 1, repeat: int = 3
+) -> Callable[..., TimeProfile]:
     """Return a function that measures where the time of `f` goes, with XLA's own profiler.
 
     The result prints as a table, with a row for each op and line of user code. Its times are
@@ -57,7 +59,7 @@ def profile(f: Callable[..., Any], *, warmup: int = 1, repeat: int = 3) -> Calla
 
     @boundary
     @functools.wraps(f)
-    def profiled(*args: Any, **kwargs: Any) -> Profile:
+    def profiled(*args: Any, **kwargs: Any) -> TimeProfile:
         _refuse_profile()
         with Scope(profiled=True), exact_lines():
             return _Profiling(f, args, kwargs).measure(warmup, repeat)
@@ -88,7 +90,7 @@ class _Profiling:
     def engines(self) -> list[ProfiledXla]:
         return [cast("XlaEngine", e).profiled for e in created_engines("xla")]
 
-    def measure(self, warmup: int, repeat: int) -> Profile:
+    def measure(self, warmup: int, repeat: int) -> TimeProfile:
         from pullback.engines.xla.profiled import op_times  # heavy: loads jaxlib
         from pullback.engines.xla.profiler import ProfilerRecording
 
@@ -110,7 +112,7 @@ class _Profiling:
         rows.sort(key=lambda row: -row.seconds)
         platform = engine("xla", current().device).platform
         name = getattr(self.f, "__name__", type(self.f).__name__)
-        return Profile(name, tuple(rows), total / repeat, repeat, warm, platform, self.result)
+        return TimeProfile(name, tuple(rows), total / repeat, repeat, warm, platform, self.result)
 
     def _compile_seconds(self) -> float:
         return sum([e.compile_seconds for e in self.engines])

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ _FLAGS: dict[str, list[Flag]] = {
     # Kernels that are started together, as a graph of CUDA, could not be told apart.
     "cuda": [("xla_gpu_enable_command_buffer", "")],
 }
+_MOST_STARTED = 4096  # runs that a call may leave unfinished
 _numbers = itertools.count(1)
 
 
@@ -66,7 +68,7 @@ class ProfiledXla(XlaEngine):
         self.executables: weakref.WeakValueDictionary[str, Executable]
         self.executables = weakref.WeakValueDictionary()  # by the names of their modules
         self.compile_seconds = 0.0
-        self._started: list[weakref.ref] = []  # a result of each run
+        self._started: deque[weakref.ref] = deque(maxlen=_MOST_STARTED)  # a result of each run
         self._known: dict[ProfiledOp, int] = {}
         self._lock = threading.Lock()
 
@@ -126,9 +128,8 @@ class ProfiledXla(XlaEngine):
 
     def finish(self) -> None:
         """Return when the programs that were started have ended."""
-        started, self._started = self._started, []
-        for ref in started:
-            y = ref()
+        while self._started:
+            y = self._started.popleft()()
             with contextlib.suppress(Exception):  # one that was donated; errors are raised by reads
                 if y is not None:
                     y.block_until_ready()
