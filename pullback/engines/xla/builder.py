@@ -27,6 +27,7 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type, show_types_apart
 from pullback.ops.sources import Result
 from pullback.ops.traits import HasKernel
+from pullback.transforms.recognition import recognised
 
 Locate = Callable[[Sequence[HloInstruction], Node], None]
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
@@ -239,6 +240,8 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         A failed check belongs to the program's node that is being lowered. If an op holds a graph
         that the user wrote (`held`), its error names the line of the inner node.
         """
+        if held and self.kernels:
+            graph, _ = recognised(graph)
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
         for node in graph.nodes[len(graph.inputs) :]:
