@@ -32,6 +32,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.recognition import recognised
 
 if TYPE_CHECKING:
+    from pullback.engines.xla.profiled import ProfiledXla
     from pullback.engines.xla.sharded import DeviceGroup
 
 # what a piece computes, which inputs it may overwrite, the mesh that it runs on, whether it may
@@ -50,7 +51,10 @@ class XlaEngine:
     name = "xla"
 
     def __init__(self, platform: str | None = None) -> None:
-        self.client = Client(platform)
+        self._use(Client(platform))
+
+    def _use(self, client: Client) -> None:
+        self.client = client
         self.platform = self.client.platform
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
@@ -68,6 +72,19 @@ class XlaEngine:
         graph, origins = recognised(graph) if kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, kernels)
         return _checks_of(made or self._compile(graph, donated, kernels), origins)
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaProgram | XlaSequence:
+        """Compile a graph for XLA's profiler."""
+        return self.profiled.compile(graph, donated, kernels)
+
+    @functools.cached_property
+    def profiled(self) -> ProfiledXla:
+        """The engine on the same devices whose programs can be profiled."""
+        from pullback.engines.xla.profiled import ProfiledXla  # few programs are profiled
+
+        return ProfiledXla(self.client)
 
     def compile_on(
         self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
