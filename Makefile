@@ -12,7 +12,8 @@
 #   make docs-accuracy
 #                measure the errors of elementwise functions against mpmath: docs/accuracy.md
 #   make lint    run the linter, the type checker and the import contract
-#   make bench   measure overheads, beside JAX and PyTorch where they are installed
+#   make bench   compare speed and memory with JAX and PyTorch where they are installed, and write
+#                benchmarks/results.md and results.svg; print how costs grow with sizes
 #   make clean   remove everything that was built, including .venv
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
@@ -20,6 +21,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 BIN := .venv/bin
 JOBS ?= 2
 SEED ?= 1
+BENCH ?= --torch-compile
 
 .PHONY: demo test long docs docs-tables docs-accuracy lint bench clean
 
@@ -63,7 +65,8 @@ lint: .venv/ready
 	$(BIN)/lint-imports
 
 bench: .venv/ready
-	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python -m benchmarks $(BENCH)
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/sharding.py
 	$(BIN)/python benchmarks/collectives.py

@@ -31,17 +31,17 @@ def main() -> None:
         options.quick, options.cpu_time, options.best,
     )  # fmt: skip
     names = options.only or list(WORKLOADS)
-    rows = []
+    complete = not (options.only or options.quick) and "pullback" in libraries
+    folder = options.out or (Path(__file__).parent if complete else None)
+    rows: list[Row] = []
     for row in run([WORKLOADS[name] for name in names], settings):
         rows.append(row)
         print(f"{row.workload.name}: {row.problem or 'measured'}", file=sys.stderr)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "results.md").write_text(document(rows, settings))
+            (folder / "results.svg").write_text(chart(rows))
     show(rows)
-    complete = not (options.only or options.quick) and "pullback" in libraries
-    folder = options.out or (Path(__file__).parent if complete else None)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "results.md").write_text(document(rows, settings))
-        (folder / "results.svg").write_text(chart(rows))
 
 
 def arguments() -> argparse.Namespace:

@@ -20,7 +20,8 @@ Each figure is the median of {rounds} rounds, with the smallest and the largest 
 round is {statistic} of a process; the processes of the libraries
 alternate. A factor is pullback's figure divided by that of another library: below 1, pullback is
 faster. Before anything was measured, results and gradients of the libraries were compared on the
-same inputs. Written by `python -m benchmarks`; [results.svg](results.svg) is a chart of the factors.
+same inputs. Written by `python -m benchmarks`, which draws the factors in
+[results.svg](results.svg) too.
 """
 
 

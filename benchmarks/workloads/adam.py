@@ -16,13 +16,15 @@ def inputs(quick: bool) -> Any:
     return [[normal(rng, size, size, scale=1.0) for _ in range(10)] for _ in range(2)]
 
 
-def with_pullback(arrays: Any) -> Case:
+def with_pullback(arrays: Any, compiled: bool = True) -> Case:
     import pullback as pb
 
     params, grads = pb.tree.map(pb.tensor, arrays)
     rule = pb.optim.adam(RATE)
     state = rule.init(params)
-    update = pb.compile(lambda *args: rule.update(*args), donate_argnums=(1, 2))
+    update = rule.update
+    if compiled:
+        update = pb.compile(rule.update, donate_argnums=(1, 2))
 
     def step() -> Any:
         nonlocal params, state

@@ -13,14 +13,14 @@ from typing import Any
 from benchmarks.measures import peak_bytes, seconds_of_first_call
 from benchmarks.training import jax_training, pullback_training
 from benchmarks.workload import Case, Workload
-from benchmarks.workloads.transformer_arrays import heads_of, inputs
+from benchmarks.workloads.transformer_arrays import Arrays, inputs
 from benchmarks.workloads.transformer_modules import with_pullback_nn, with_torch
 
 
-def with_pullback(arrays: Any, compiled: bool = True) -> Case:
+def with_pullback(arrays: Arrays, compiled: bool = True) -> Case:
     import pullback as pb
 
-    heads = heads_of(arrays[0])
+    heads = arrays.heads
 
     def layer_norm(p: Any, x: Any) -> Any:
         mean = x.mean(axis=-1, keepdims=True)
@@ -52,14 +52,14 @@ def with_pullback(arrays: Any, compiled: bool = True) -> Case:
         scores = pb.log_softmax(logits, axis=-1)
         return -pb.take_along_axis(scores, following[..., None], axis=-1).mean()
 
-    return pullback_training(loss, *arrays, compiled=compiled)
+    return pullback_training(loss, arrays.params, arrays.batch, compiled=compiled)
 
 
-def with_jax(arrays: Any) -> Case:
+def with_jax(arrays: Arrays) -> Case:
     import jax
     import jax.numpy as jnp
 
-    heads = heads_of(arrays[0])
+    heads = arrays.heads
 
     def layer_norm(p: Any, x: Any) -> Any:
         mean, variance = x.mean(axis=-1, keepdims=True), x.var(axis=-1, keepdims=True)
@@ -86,7 +86,7 @@ def with_jax(arrays: Any) -> Case:
         scores = jax.nn.log_softmax(layer_norm(params["norm"], x) @ params["head"], axis=-1)
         return -jnp.take_along_axis(scores, following[..., None], axis=-1).mean()
 
-    return jax_training(loss, *arrays)
+    return jax_training(loss, arrays.params, arrays.batch)
 
 
 PEERS = {"jax": with_jax, "torch": with_torch}

@@ -24,12 +24,19 @@ FULL = Sizes(width=256, heads=8, layers=4, words=1000, batch=8, length=128)
 QUICK = Sizes(width=8, heads=2, layers=2, words=20, batch=2, length=6)
 
 
-def inputs(quick: bool) -> Any:
-    """Parameters, and pairs of tokens and the tokens that follow them."""
+class Arrays(NamedTuple):
+    """Parameters, tokens with the tokens that follow them, and the number of heads."""
+
+    params: Any
+    batch: tuple[np.ndarray, np.ndarray]
+    heads: int
+
+
+def inputs(quick: bool) -> Arrays:
     return transformer_arrays(QUICK if quick else FULL)
 
 
-def transformer_arrays(sizes: Sizes) -> Any:
+def transformer_arrays(sizes: Sizes) -> Arrays:
     rng, width = np.random.default_rng(0), sizes.width
 
     def norm() -> dict[str, np.ndarray]:
@@ -53,12 +60,7 @@ def transformer_arrays(sizes: Sizes) -> Any:
         "head": normal(rng, width, sizes.words),
     }
     tokens = rng.integers(0, sizes.words, (sizes.batch, sizes.length + 1)).astype(np.int32)
-    return params, (tokens[:, :-1].copy(), tokens[:, 1:].copy())
-
-
-def heads_of(params: Any) -> int:
-    """The number of heads, which the shapes of the parameters do not tell."""
-    return QUICK.heads if params["words"].shape[1] == QUICK.width else FULL.heads
+    return Arrays(params, (tokens[:, :-1].copy(), tokens[:, 1:].copy()), sizes.heads)
 
 
 def transposed(x: Any) -> Any:

@@ -6,16 +6,16 @@ from typing import Any
 
 from benchmarks.training import pullback_training, torch_training
 from benchmarks.workload import Case
-from benchmarks.workloads.transformer_arrays import from_state, heads_of, to_state
+from benchmarks.workloads.transformer_arrays import Arrays, from_state, to_state
 
 
-def with_torch(arrays: Any, compile: Any) -> Case:
+def with_torch(arrays: Arrays, compile: Any) -> Case:
     import torch
     from torch import nn
     from torch.nn import functional
 
-    params, (tokens, following) = arrays
-    heads, (words, width), length = heads_of(params), params["words"].shape, tokens.shape[1]
+    params, (tokens, following), heads = arrays
+    (words, width), length = params["words"].shape, tokens.shape[1]
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -63,12 +63,12 @@ def with_torch(arrays: Any, compile: Any) -> Case:
     )  # fmt: skip
 
 
-def with_pullback_nn(arrays: Any) -> Case:
+def with_pullback_nn(arrays: Arrays) -> Case:
     import pullback as pb
     from pullback import nn
 
-    params, batch = arrays
-    heads, (words, width), length = heads_of(params), params["words"].shape, batch[0].shape[1]
+    params, batch, heads = arrays
+    (words, width), length = params["words"].shape, batch[0].shape[1]
 
     class Block(nn.Module):
         def __init__(self) -> None:
