@@ -13,6 +13,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 from rich.console import Console
@@ -52,12 +53,10 @@ def layers(clock: Clock) -> Table:
     for n in LAYERS:
         arrays = transformer_arrays(Sizes(64, 4, n, 128, 4, 32))
         pb.clear_cache()
-        found = [
-            1e3 * clock.first(lambda a=arrays: transformer.with_pullback(a)),
-            1e6 * clock.call(lambda a=arrays: transformer.with_pullback(a)),
-            1e6 * clock.call(lambda a=arrays: transformer.with_pullback(a, compiled=False)),
-        ]
-        add(table, n, found)
+        compiled = partial(transformer.with_pullback, arrays)
+        undecorated = partial(transformer.with_pullback, arrays, compiled=False)
+        costs = 1e3 * clock.first(compiled), 1e6 * clock.call(compiled)
+        add(table, n, [*costs, 1e6 * clock.call(undecorated)])
     return table
 
 
@@ -71,9 +70,9 @@ def elements(clock: Clock) -> Table:
     for n in ELEMENTS:
         x, gradient = (rng.normal(size=n).astype(np.float32) for _ in range(2))
         makes = (
-            lambda x=x: elementwise.with_pullback(x),
-            lambda x=x: softmax.with_pullback(x.reshape(-1, 100)),
-            lambda x=x, g=gradient: adam.with_pullback([[x], [g]]),
+            partial(elementwise.with_pullback, x),
+            partial(softmax.with_pullback, x.reshape(-1, 100)),
+            partial(adam.with_pullback, [[x], [gradient]]),
         )
         add(table, n, [1e9 * clock.call(make) for make in makes])
     return table
@@ -88,10 +87,10 @@ def parameters(clock: Clock) -> Table:
     for n in PARAMETERS:
         arrays = [np.full(8, i, np.float32) for i in range(n)]
         makes = (
-            lambda a=arrays: dispatch.tree_pullback({f"p{i:04}": x for i, x in enumerate(a)}),
-            lambda a=arrays: adam.with_pullback([a, a]),
-            lambda a=arrays: adam.with_pullback([a, a], compiled=False),
-            lambda a=arrays: stacked(a),
+            partial(dispatch.tree_pullback, {f"p{i:04}": x for i, x in enumerate(arrays)}),
+            partial(adam.with_pullback, [arrays, arrays]),
+            partial(adam.with_pullback, [arrays, arrays], compiled=False),
+            partial(stacked, arrays),
         )
         add(table, n, [1e6 * clock.call(make) for make in makes])
     return table

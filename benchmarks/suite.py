@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks.compare import disagreement
 from benchmarks.workload import LIBRARIES, Workload
@@ -19,6 +20,7 @@ from benchmarks.workload import LIBRARIES, Workload
 ROOT = Path(__file__).parents[1]
 PROCESS_LIMIT = 300  # seconds; a process that takes longer is left out
 COMPILE_LIMIT = 60  # seconds that torch.compile may take
+Answer = str | float | list[float]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def run(workloads: list[Workload], settings: Settings) -> Iterator[Row]:
     with TemporaryDirectory() as folder:
         process = Processes(settings, Path(folder))
         rows = [process.checked(workload) for workload in workloads]
+        print("results compared", file=sys.stderr)
         for row in rows:
             if not row.problem:
                 process.measured(row)
@@ -76,6 +79,7 @@ class Processes:
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
+        self.results: dict[Any, tuple[Answer, Path]] = {}
         self.options = ["--seconds", str(settings.seconds)]
         self.options += ["--cpu-time"] if settings.cpu_time else []
         self.reduce = min if settings.best else statistics.median
@@ -95,8 +99,7 @@ class Processes:
         for library in workload.libraries:
             if library not in self.settings.libraries:
                 continue
-            path = self.folder / f"{workload.name}.{library}.npz"
-            answer = self._ask(workload, library, "--check", str(path))
+            answer, path = self._results(workload, library)
             if isinstance(answer, str):
                 row.left_out[library] = answer
             elif library == "torch.compile" and answer > COMPILE_LIMIT:
@@ -110,6 +113,15 @@ class Processes:
             row.problem = disagreement(files, workload.tolerance)
         return row
 
+    def _results(self, workload: Workload, library: str) -> tuple[Answer, Path]:
+        """What the worker answered, and the file it wrote; rows with the same case share it."""
+        case = workload.cases.get(library, workload.cases.get("torch"))
+        key = library, workload.inputs, case
+        if key not in self.results:
+            path = self.folder / f"{workload.name}.{library}.npz"
+            self.results[key] = self._ask(workload, library, "--check", str(path)), path
+        return self.results[key]
+
     def measured(self, row: Row) -> None:
         for _ in range(self.settings.rounds):
             for library in list(row.samples):
@@ -120,7 +132,7 @@ class Processes:
                 else:
                     row.samples[library].append(self.reduce(answer))
 
-    def _ask(self, workload: Workload, library: str, *options: str) -> str | float | list[float]:
+    def _ask(self, workload: Workload, library: str, *options: str) -> Answer:
         """What a worker answers; a string tells why there is no answer."""
         command = [sys.executable, "-m", "benchmarks.worker", workload.name, library, *options]
         if self.settings.quick:
