@@ -59,6 +59,7 @@ class XlaEngine:
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
+        self.place = self.client.place  # the `_sharding` of every buffer that it owns
         # Pieces in use, for other programs with the same layers.
         self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]
         self._pieces = weakref.WeakValueDictionary()
