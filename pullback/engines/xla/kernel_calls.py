@@ -47,7 +47,8 @@ class KernelCalls(OpBuilder):
         """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
 
         Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
-        flags, integers and tuples of integers. With `in_place`, the first result takes the memory of the last operand.
+        flags, integers and tuples of integers, not empty. With `in_place`, the first result takes
+        the memory of the last operand.
         """
         library = kernel_library()
         assert library is not None  # `kernels` says so
