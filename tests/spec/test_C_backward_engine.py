@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from each import each
 from helpers import (
     array,
     backward_nodes,
@@ -132,7 +133,7 @@ BROADCASTING = sorted(
 )
 
 
-@pytest.mark.parametrize("name", BROADCASTING)
+@each(BROADCASTING)
 def test_C4_rules_return_gradients_in_the_outputs_shape(name):
     for made, arrays in TABLE[name].samples():
         testing.check_cotangent_shapes(made, [np.asarray(a) for a in arrays])
@@ -205,7 +206,7 @@ def test_C5_only_accumulate_adds_and_reduces():
     assert text.count("sum_to(") == 1 and text.count("total + g") == 1
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@each(sorted(TABLE))
 def test_C6_rules_see_the_cotangent_the_result_and_the_operands(name):
     rule = TABLE[name].vjp
     if rule is not None:
@@ -509,7 +510,7 @@ def test_C18_every_operand_gets_its_gradient():
 EXACT = (int, float, bool, str, bytes, type(None), DType, Graph)
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@each(sorted(TABLE))
 def test_C19_parameters_are_frozen_and_hold_no_arrays(name):
     cls = TABLE[name]
     assert dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from counters import counting
+from each import each
 from helpers import Opaque, count_calls
 
 import pullback as pb
@@ -160,7 +161,7 @@ def differentiable_samples():
             yield name
 
 
-@pytest.mark.parametrize("name", list(differentiable_samples()))
+@each(list(differentiable_samples()))
 def test_N24_a_rule_returns_one_cotangent_per_input(name):
     from pullback.graph import dtypes
     from pullback.graph.node import results
@@ -380,7 +381,7 @@ def test_N32_an_op_without_a_rule_raises():
     )
 
 
-@pytest.mark.parametrize("name", sorted(n for n in TABLE if not TABLE[n].differentiable))
+@each(sorted(n for n in TABLE if not TABLE[n].differentiable))
 def test_N32_no_op_of_the_table_is_silently_zero(name):
     """An op from floats to floats either has rules or raises."""
     for op, arrays in TABLE[name].samples():

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from counters import counting
+from each import each
 from helpers import line
 
 import pullback as pb
@@ -139,7 +140,7 @@ def check_realised(y):
     assert (value.shape, value.dtype) == (predicted[0], predicted[1].numpy)
 
 
-@pytest.mark.parametrize("name", OPS)
+@each(OPS)
 def test_N4_predicted_type_is_the_realised_one(name):
     samples = list(TABLE[name].samples())
     assert samples

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from each import each
 from ir_ops import Marked, source
 
 import pullback as pb
@@ -35,7 +36,7 @@ def read_back(graph: Graph) -> Module:
     return again
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@each(SAMPLED)
 def test_every_op_reads_back(name):
     for op, arrays in TABLE[name].samples():
         graph = testing.graph_of(op, [np.asarray(a) for a in arrays])
@@ -48,7 +49,7 @@ def test_every_op_reads_back(name):
         assert lines or node.op is op, "ops are interned: an equal one is the same"
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@each(SAMPLED)
 def test_every_op_reads_back_from_keywords(name):
     """Each parameter may be given by name, also if it is printed as positional."""
     for op, arrays in list(TABLE[name].samples())[:2]:

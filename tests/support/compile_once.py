@@ -22,13 +22,14 @@ def compile_once() -> Iterator[None]:
     original = Client.compiled
 
     def compiled(
-        self: Client, text: str | bytes, devices: Any, options: Any, functions: Any = ()
-    ) -> Any:
+        self: Client, text: str | bytes, devices: Any, options_with: Any, functions: Any = (),
+        flags: Any = (),
+    ) -> Any:  # fmt: skip
         if functions:
-            return original(self, text, devices, options, functions)
-        key = id(self), text, tuple(devices), options.SerializeAsString()
+            return original(self, text, devices, options_with, functions, flags)
+        key = id(self), text, tuple(devices), options_with(()).SerializeAsString(), tuple(flags)
         if key not in made:
-            made[key] = original(self, text, devices, options)
+            made[key] = original(self, text, devices, options_with, (), flags)
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:

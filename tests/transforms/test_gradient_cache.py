@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from counters import live_nodes
+from each import each
 from helpers import Opaque, array, count_calls, gradient, line, random_dag, source, told
 
 import pullback as pb
@@ -519,7 +520,7 @@ def differentiable():
     return [name for name, cls in sorted(TABLE.items()) if cls.differentiable and cls.pure]
 
 
-@pytest.mark.parametrize("name", differentiable())
+@each(differentiable())
 def test_rules_look_only_at_ops_and_types(name):
     for op, arrays in TABLE[name].samples():
         types = [Type(a.shape, dtype(a.dtype)) for a in map(np.asarray, arrays)]
