@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.suite import Row, Settings
+from benchmarks.suite import ROOT, Row, Settings
 from benchmarks.workload import LIBRARIES
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "MB": 1e6}
@@ -46,7 +49,16 @@ def machine() -> str:
         if _version(package)
     )
     cores = len(os.sched_getaffinity(0))
-    return f"{processor()} ({instruction_sets()}), {cores} cores; {versions}."
+    kernels = f"pullback's kernels: {kernels_used()}"
+    return f"{processor()} ({instruction_sets()}), {cores} cores; {versions}; {kernels}."
+
+
+@cache
+def kernels_used() -> str:
+    """The instruction set of pullback's kernels, asked in a process of its own."""
+    code = "import pullback; print(pullback.engine_info().kernels or 'none')"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    return ran.stdout.strip() or "unknown"
 
 
 def _version(package: str) -> str:

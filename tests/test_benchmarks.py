@@ -8,11 +8,12 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
+import pytest
 from paths import ROOT
 
+from benchmarks import report
 from benchmarks.chart import chart
 from benchmarks.compare import disagreement
-from benchmarks.report import document
 from benchmarks.suite import Row, Settings
 from benchmarks.workload import leaves
 from benchmarks.workloads import WORKLOADS
@@ -50,12 +51,15 @@ def test_results_that_disagree_are_described(tmp_path: Path) -> None:
     assert "not finite" in disagreement({"pullback": tmp_path / "nan.npz"}, 1e-3)
 
 
-def test_table_and_chart_show_factors_and_what_is_missing() -> None:
+def test_table_and_chart_show_factors_and_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(report, "kernels_used", lambda: "avx2")
     fast = Row(WORKLOADS["mlp"], {"pullback": [4e-3, 5e-3, 6e-3], "jax": [1e-2], "torch": [2e-2]})
     slow = Row(WORKLOADS["compiled_call"], {"pullback": [8e-6], "jax": [4e-6]})
     wrong = Row(WORKLOADS["lm"], {"pullback": []}, problem="loss differs")
     slow.left_out["torch"] = "not there"
-    text = document([fast, slow, wrong], Settings(("pullback", "jax", "torch")))
+    text = report.document([fast, slow, wrong], Settings(("pullback", "jax", "torch")))
     assert "| ms | 5 (4..6) | 10 | 20 | 0.50 | 0.25 | 0.50 |" in text
     assert "| us | 8 | 4 |  | 2.00 |  | 2.00 |" in text
     assert "| ms | not measured |" in text and "not measured: loss differs" in text

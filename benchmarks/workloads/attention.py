@@ -94,7 +94,7 @@ WORKLOADS = [
         {"pullback": with_pullback, "jax": with_jax, "torch": with_torch},
     ),
     Workload(
-        "attention_written", "the same attention, written out", inputs,
+        "attention_written", "causal attention, written out", inputs,
         {"pullback": written_with_pullback, "jax": written_with_jax, "torch": written_with_torch},
     ),
 ]  # fmt: skip

@@ -81,7 +81,7 @@ WORKLOADS = [
         "mlp", "MLP 784-512-512-10, batch 256, Adam", inputs, {"pullback": with_pullback, **PEERS}
     ),
     Workload(
-        "mlp_undecorated", "the same MLP, pullback without `pb.compile`", inputs,
+        "mlp_undecorated", "MLP, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, torch_compile=False,
     ),
 ]  # fmt: skip

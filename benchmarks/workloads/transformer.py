@@ -98,11 +98,11 @@ WORKLOADS = [
         CASES, tolerance=1e-3,
     ),
     Workload(
-        "lm_nn", "the same lm, of `pb.nn` layers", inputs,
+        "lm_nn", "lm (`pb.nn`): the same, of layers", inputs,
         {"pullback": with_pullback_nn, **PEERS}, tolerance=1e-3, torch_compile=False,
     ),
     Workload(
-        "lm_undecorated", "the same lm, pullback without `pb.compile`", inputs,
+        "lm_undecorated", "lm, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, tolerance=1e-3,
         torch_compile=False,
     ),
