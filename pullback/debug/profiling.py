@@ -61,7 +61,7 @@ def profile(
     @functools.wraps(f)
     def profiled(*args: Any, **kwargs: Any) -> TimeProfile:
         _refuse_profile()
-        with Scope(profiled=True), exact_lines():
+        with Scope(profiled=True, may_compile=True), exact_lines():
             return _Profiling(f, args, kwargs).measure(warmup, repeat)
 
     return profiled
