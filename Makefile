@@ -14,7 +14,8 @@
 #   make kernels compile the kernels in C++, if there is a compiler (c++)
 #   make wheel   build a wheel with the kernels: dist/
 #   make lint    run the linter, the type checker and the import contract
-#   make bench   measure overheads, beside JAX and PyTorch where they are installed
+#   make bench   compare speed and memory with JAX and PyTorch where they are installed, and write
+#                benchmarks/results.md and results.svg; print how costs grow with sizes
 #   make clean   remove everything that was built, including .venv
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
@@ -22,6 +23,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 BIN := .venv/bin
 JOBS ?= 2
 SEED ?= 1
+BENCH ?= --torch-compile
 
 .PHONY: demo test long docs docs-tables docs-accuracy kernels wheel lint bench clean
 
@@ -77,7 +79,8 @@ lint: .venv/ready
 	$(BIN)/lint-imports
 
 bench: .venv/ready kernels
-	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python -m benchmarks $(BENCH)
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/sharding.py
 	$(BIN)/python benchmarks/collectives.py

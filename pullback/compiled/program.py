@@ -58,6 +58,7 @@ class CompiledProgram:
         self.donors = self._donors()
         self.numbers = any(isinstance(k, ArgumentNumber) for k in self.inputs)
         self.run: Any = None  # set by `ready`
+        self.execute: Any = None  # starts the program, without care for errors; None if it has none
         self.packed: tuple[list[int], Any] | None = None  # the last run's numbers
         self.traced_in = call.seconds
         self.cause = call.cause
@@ -112,12 +113,13 @@ class CompiledProgram:
         self.lines = [self.executed.nodes[i].where for i in compiled.written]
         with lock:
             entry.users.add(self)
+        self.execute, self.handlers = getattr(compiled, "direct", (None, None))
         self.run = compiled.run
         return self
 
     def drop(self) -> None:
         """Forget the compiled program, which the cache has evicted."""
-        self.run = self.compiled = self.packed = None
+        self.run = self.execute = self.compiled = self.packed = None
 
     def _compile(self, engine: Engine, donated: tuple[int, ...], entry: CacheEntry) -> base.Program:
         if not current().may_compile:

@@ -71,7 +71,10 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
         texts = {k: print_attribute(v) for k, v in attributes.items()}
-        self.instructions.append(HloInstruction(mnemonic, xs, results, texts, blocks))
+        made = HloInstruction(mnemonic, xs, results, texts, blocks)
+        self.instructions.append(made)
+        for y in results:
+            y.made_by = made
         return results if several else results[0]
 
     def value(self, type: Type) -> HloValue:

@@ -19,6 +19,7 @@ from pullback.engines.xla.client import Client
 from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.kernels import kernel_library
+from pullback.engines.xla.options import program_flags
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import UnsupportedOp
@@ -58,6 +59,7 @@ class XlaEngine:
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
+        self.place = self.client.place  # the `_sharding` of every buffer that it owns
         # Pieces in use, for other programs with the same layers.
         self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]
         self._pieces = weakref.WeakValueDictionary()
@@ -194,18 +196,19 @@ class XlaEngine:
         functions of this process is not stored."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
+        flags = program_flags(self.platform, text)
         if functions:
-            calling = place.compile(text, outs, functions)
+            calling = place.compile(text, outs, functions, flags)
             return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
         identity = self._identity if group is None else disk_key(group.identity)
-        key = disk_key([identity, text]) if disk.on else b""
+        key = disk_key([identity, repr(flags).encode(), text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
-            executable = place.load(found, outs)
+            executable = place.load(found, outs, flags)
             if executable is not None:
                 return Code(executable, "disk", _BASE + _PER_CODE * len(found))
             disk.forget(key)
-        executable = place.compile(program, outs)
+        executable = place.compile(program, outs, flags=flags)
         code = executable.serialise() if disk.on else None
         if code is not None:
             disk.write(key, code)

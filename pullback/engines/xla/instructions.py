@@ -36,10 +36,11 @@ Key = tuple[Any, ...]
 class HloValue:
     """An SSA value. Values are compared by identity; `name` is what the text calls it."""
 
-    __slots__ = ("name", "type")
+    __slots__ = ("made_by", "name", "type")
 
     def __init__(self, name: str, type: Type) -> None:
         self.name, self.type = name, type
+        self.made_by: HloInstruction | None = None  # known while a program is written
 
     @property
     def shape(self) -> tuple[int, ...]:

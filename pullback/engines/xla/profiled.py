@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.engines.xla.builder import Builder
-from pullback.engines.xla.client import Client, Flag
+from pullback.engines.xla.client import Client
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.hlo_text import HloPart, HloText
 from pullback.engines.xla.instructions import HloInstruction
+from pullback.engines.xla.options import Flags, program_flags
 from pullback.engines.xla.profiler import HloEvent, exclusive_times
 from pullback.engines.xla.program import Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
@@ -28,10 +29,10 @@ from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 
 _SIZE = 256 * 1024  # estimate of a program in memory: there is no serialised code to measure
-_FLAGS: dict[str, list[Flag]] = {
-    "cpu": [("xla_cpu_enable_xprof_traceme", True)],
+_FLAGS: dict[str, Flags] = {
+    "cpu": (("xla_cpu_enable_xprof_traceme", True),),
     # Kernels that are started together, as a graph of CUDA, could not be told apart.
-    "cuda": [("xla_gpu_enable_command_buffer", "")],
+    "cuda": (("xla_gpu_enable_command_buffer", ""),),
 }
 _MOST_STARTED = 4096  # runs that a call may leave unfinished
 _numbers = itertools.count(1)
@@ -111,8 +112,9 @@ class ProfiledXla(XlaEngine):
         functions: Sequence[Callable[..., Any]] = (),
     ) -> Code:  # fmt: skip
         place = group or self.client
-        executable = place.compile(program, outs, functions, flags=_FLAGS.get(self.platform, ()))
         text = program if isinstance(program, str) else program.decode()
+        flags = program_flags(self.platform, text.encode()) + _FLAGS.get(self.platform, ())
+        executable = place.compile(program, outs, functions, flags=flags)
         self.executables[_module_name(text)] = executable
         executable.run = self._noted(executable.run)  # type: ignore[method-assign]
         return Code(executable, "compiler", _SIZE + 100 * len(text), calls=bool(functions))
