@@ -72,6 +72,7 @@ class TimeProfile:
     rows: tuple[ProfileRow, ...]  # the longest first
     seconds: float
     repeat: int  # calls that were measured
+    averaged: int  # the fastest of them, over which times are averaged
     warmup_seconds: float  # of the calls before them, which compile
     platform: str
     result: Any = field(compare=False)  # of the last call
@@ -114,7 +115,7 @@ class TimeProfile:
     def headline(self) -> str:
         """The time of a call, in one line."""
         inside = sum([row.share for row in self.rows if row.kernels])
-        calls = f"mean of {self.repeat} call{'s' * (self.repeat != 1)}"
+        calls = f"{self.averaged} of {self.repeat} call{'s' * (self.repeat != 1)}"
         if self.warmup_seconds:
             calls += f", after {self.warmup_seconds:.2f} s of warm-up"
         time = f"{_milliseconds(self.seconds)} ms a call"

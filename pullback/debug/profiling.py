@@ -6,7 +6,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
@@ -38,8 +38,8 @@ def profile(
 
     The result prints as a table, with a row for each op and line of user code. Its times are
     those of one call, and add up: time in which no op is running is a row of its own. `f` is
-    called with the same arguments `warmup` times, to compile its programs, and then `repeat` times,
-    over which the times are averaged. `save` writes a flame graph.
+    called with the same arguments `warmup` times, to compile its programs, and then `repeat` times;
+    the times are averaged over the faster half of these calls. `save` writes a flame graph.
 
     `f` may be any function, also a compiled one. Its programs are compiled anew, with locations
     for the profiler, and not stored; programs of other calls are not affected. Arguments that a
@@ -61,7 +61,7 @@ def profile(
     @functools.wraps(f)
     def profiled(*args: Any, **kwargs: Any) -> TimeProfile:
         _refuse_profile()
-        with Scope(profiled=True), exact_lines():
+        with Scope(profiled=True, may_compile=True), exact_lines():
             return _Profiling(f, args, kwargs).measure(warmup, repeat)
 
     return profiled
@@ -78,6 +78,15 @@ def _refuse_profile() -> None:
         )
 
 
+class _RecordedCall(NamedTuple):
+    """The seconds of a call, those of them in which it compiled, or an op was running."""
+
+    seconds: float
+    compiling: float
+    busy: float
+    times: list[OpTime]
+
+
 class _Profiling:
     """Calls of a function under the profiler."""
 
@@ -91,28 +100,37 @@ class _Profiling:
         return [cast("XlaEngine", e).profiled for e in created_engines("xla")]
 
     def measure(self, warmup: int, repeat: int) -> TimeProfile:
+        warm = sum([self._call() for _ in range(warmup)])
+        calls = sorted([self._recorded() for _ in range(repeat)], key=lambda call: call.seconds)
+        kept = calls[: (repeat + 1) // 2]  # the others may have been interrupted
+        count, total = len(kept), sum([call.seconds for call in kept])
+        rows = _profile_rows([t for call in kept for t in call.times], total, count)
+        compiling = sum([call.compiling for call in kept])
+        outside = total - compiling - sum([call.busy for call in kept])
+        for name, seconds in ((COMPILING, compiling), (OUTSIDE, outside)):
+            if seconds > 0:
+                rows.append(ProfileRow(name, "", None, seconds / count, seconds / total, 0.0, ()))
+        rows.sort(key=lambda row: -row.seconds)
+        platform = engine("xla", current().device).platform
+        name = getattr(self.f, "__name__", type(self.f).__name__)
+        seconds = total / count
+        return TimeProfile(name, tuple(rows), seconds, repeat, count, warm, platform, self.result)
+
+    def _recorded(self) -> _RecordedCall:
+        """Call the function under the profiler."""
         from pullback.engines.xla.profiled import op_times  # heavy: loads jaxlib
         from pullback.engines.xla.profiler import ProfilerRecording
 
-        warm = sum([self._call() for _ in range(warmup)])
         before = self._compile_seconds()
         recording = ProfilerRecording()
         recording.start()
         try:
-            measured = sum([self._call() for _ in range(repeat)])
+            measured = self._call()
         finally:
             events = recording.stop()
         compiling = self._compile_seconds() - before
         times, busy = op_times(self.engines, events)
-        total = max(measured, busy + compiling)
-        rows = _profile_rows(times, total, repeat)
-        for name, seconds in ((COMPILING, compiling), (OUTSIDE, total - busy - compiling)):
-            if seconds > 0:
-                rows.append(ProfileRow(name, "", None, seconds / repeat, seconds / total, 0.0, ()))
-        rows.sort(key=lambda row: -row.seconds)
-        platform = engine("xla", current().device).platform
-        name = getattr(self.f, "__name__", type(self.f).__name__)
-        return TimeProfile(name, tuple(rows), total / repeat, repeat, warm, platform, self.result)
+        return _RecordedCall(max(measured, busy + compiling), compiling, busy, times)
 
     def _compile_seconds(self) -> float:
         return sum([e.compile_seconds for e in self.engines])

@@ -1,7 +1,7 @@
 """Pinning the threads of XLA's pool, each to one core that the process may use.
 
-After a pause, Linux often wakes two threads of the pool on the same core, and the next operation
-takes twice as long. `PULLBACK_PIN_THREADS=1` prevents it.
+After a pause, Linux often wakes threads that share an operation on the same core, and the operation
+takes longer. `PULLBACK_PIN_THREADS=1` lets the pool's threads stay apart.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -56,10 +57,15 @@ class ProfilerRecording:
 
 def recorded_events(data: bytes) -> list[HloEvent]:
     """Return the runs of instructions in what the profiler wrote."""
-    planes = list(trace_reader().from_serialized_xspace(data).planes)
-    # A GPU has a plane of its own; the host's then only shows when kernels were started.
-    on_devices = [e for p in planes if p.name.startswith("/device:") for e in _plane_events(p)]
-    return on_devices or [e for p in planes for e in _plane_events(p)]
+    with warnings.catch_warnings():
+        # From Python 3.12 on, jaxlib's classes cause a warning when they are first used. Where
+        # warnings are errors, that would end the process.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        trace = trace_reader().from_serialized_xspace(data)
+        planes = list(trace.planes)
+        # A GPU has a plane of its own; the host's then only shows when kernels were started.
+        on_devices = [e for p in planes if p.name.startswith("/device:") for e in _plane_events(p)]
+        return on_devices or [e for p in planes for e in _plane_events(p)]
 
 
 def _plane_events(plane: Any) -> list[HloEvent]:
