@@ -10,11 +10,11 @@ using Numbers = ffi::Span<const int64_t>;
 static ConvShape shape_of(const ffi::AnyBuffer& x, const ffi::AnyBuffer& w, const ffi::AnyBuffer& y,
                           Numbers motion, int64_t groups) {
   auto in = x.dimensions(), filter = w.dimensions(), out = y.dimensions();
-  ConvShape c{in.front(), groups, in.back() / groups, out.back() / groups, {}};
+  ConvShape c{in.front(), groups, in.back() / groups, out.back() / groups, {}, 0};
   size_t rank = in.size() - 2;
   for (size_t i = 0; i < rank; i++) {
     const int64_t* m = motion.begin() + 4 * i;
-    c.dims[3 - rank + i] = {in[i + 1], out[i + 1], filter[i], m[0], m[1], m[2], m[3]};
+    c.dims[3 - rank + i] = {in[i + 1], out[i + 1], filter[i], m[0], m[1], m[2], m[3], 0};
   }
   return c;
 }
