@@ -139,18 +139,23 @@ template <class T> struct ConvSource {
   }
 };
 
-// Memory that a thread keeps, unless it is large.
+// Memory, at the start of a cache line, that a thread keeps unless it is large.
 template <class T> class Scratch {
  public:
   explicit Scratch(int64_t n) {
-    constexpr int64_t kKept = int64_t(16) << 20;
-    thread_local std::vector<T> kept[2];
+    constexpr int64_t kKept = int64_t(16) << 20, kLine = 64 / sizeof(T);
+    thread_local std::vector<T> kept[4];
     thread_local int depth = 0;
     depth_ = &depth;
-    std::vector<T>& memory = n * int64_t(sizeof(T)) > kKept || depth >= 2 ? own_ : kept[depth];
+    std::vector<T>& memory = n * int64_t(sizeof(T)) > kKept || depth >= 4 ? own_ : kept[depth];
     depth++;
-    if (int64_t(memory.size()) < n + kLanes<T>) memory.resize(n + kLanes<T>);
-    data_ = memory.data();
+    n += kLine + kLanes<T>;  // whole vectors may be read at the end
+    if (int64_t(memory.size()) < n) {
+      memory.clear();  // nothing is kept
+      memory.resize(n);
+    }
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    data_ = memory.data() + (64 - address % 64) % 64 / sizeof(T);
   }
   ~Scratch() { --*depth_; }
   Scratch(const Scratch&) = delete;

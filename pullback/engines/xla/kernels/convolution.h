@@ -20,7 +20,6 @@ struct ConvShape {
   int64_t taps() const { return dims[0].taps * dims[1].taps * dims[2].taps; }
   int64_t in_pixels() const { return dims[0].in * dims[1].in * dims[2].in; }
   int64_t out_pixels() const { return dims[0].out * dims[1].out * dims[2].out; }
-  bool depthwise() const { return groups > 1 && in_channels == 1 && out_channels == 1; }
 
   // The same convolution with fewer dimensions or strides, where a filter has one tap.
   ConvShape simplified() const;
@@ -38,6 +37,7 @@ template <class T>
 void convolve_filter(Pool& pool, const ConvShape& c, const T* x, const T* g, T* w);
 
 // The same for depthwise convolutions: each channel has a filter w [taps..., channels] of its own.
+// There must be as many channels as a vector has elements, or more.
 template <class T>
 void convolve_depthwise(Pool& pool, const ConvShape& c, const T* x, const T* w, bool transposed,
                         T* y);
