@@ -16,10 +16,11 @@ from pullback.api.named_axes import bound_axes
 from pullback.compiled import causes
 from pullback.compiled import trace as tracing
 from pullback.compiled.arguments import STATIC, Options, classify_arguments
+from pullback.compiled.fast_call import MISSED, FastCall, never, write_fast_call
 from pullback.compiled.guards.walk import Snapshot, walk
 from pullback.compiled.lower import Lowered
 from pullback.compiled.save import save
-from pullback.compiled.specialization import MISSED, Specialization, mode_key
+from pullback.compiled.specialization import Specialization, mode_key
 from pullback.graph.boundary import handles_errors, leave, public_methods
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember
@@ -31,6 +32,8 @@ from pullback.tree_nodes import static_values
 
 # Programs kept for each function; the least recently used are dropped.
 MOST_SPECIALIZATIONS = 256
+# Calls of a specialization in a row, before a function is written for it, which takes 0.5 ms.
+ATTEMPTS = 3
 
 Parameters = ParamSpec("Parameters")
 Rest = ParamSpec("Rest")
@@ -48,6 +51,7 @@ class Compiled(Generic[Parameters, Result]):
         self._name = name or getattr(f, "__name__", None) or type(f).__name__
         self._splits = bool(options.static or options.static_names)
         self._recent: Specialization | None = None
+        self._fast: FastCall = never  # calls the recent specialization
         self._specializations: OrderedDict[Any, list[Specialization]] = OrderedDict()
         self._evicted: dict[int, bool] = {}
         self._cache = state.cache
@@ -56,28 +60,47 @@ class Compiled(Generic[Parameters, Result]):
     @handles_errors
     def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            specialization = self._recent
-            if specialization is not None:
-                leaves: Any
-                if len(args) == specialization.flat and not kwargs:
-                    leaves = args
-                elif self._splits:
-                    leaves = specialization.read(*self._options.split(args, kwargs))
-                else:
-                    leaves = specialization.read(args, kwargs)
-                if leaves is not None:
-                    result = specialization.attempt(leaves)
-                    if result is not MISSED:
-                        return result
-            call = Invocation(self, args, kwargs)
-            found = self._find(call)
-            specialization = found or self._trace(call)
-            if not specialization.axes:
-                self._recent = specialization
-            return specialization.call(call.leaves, hit=found is not None)
+            result = self._fast(args, kwargs)
+            return self._general_call(args, kwargs) if result is MISSED else result
         except BaseException as error:
             leave(error)
             raise
+
+    def _general_call(self, args: tuple, kwargs: dict) -> Any:
+        """Call the recent specialization, another one, or a new one."""
+        specialization = self._recent
+        if specialization is not None:
+            if len(args) == specialization.flat and not kwargs:
+                leaves: Any = args
+            else:
+                leaves = self._read(specialization, args, kwargs)
+            if leaves is not None:
+                result = specialization.attempt(leaves)
+                if result is not MISSED:
+                    self._note_attempt(specialization)
+                    return result
+        call = Invocation(self, args, kwargs)
+        found = self._find(call)
+        specialization = found or self._trace(call)
+        if not specialization.axes:
+            self._fast, self._recent, specialization.attempts = never, specialization, 0
+        return specialization.call(call.leaves, hit=found is not None)
+
+    def _read(self, specialization: Specialization, args: tuple, kwargs: dict) -> Any:
+        """Return the leaves of the arguments if they fit a specialization, otherwise None."""
+        if self._splits:
+            return specialization.read(*self._options.split(args, kwargs))
+        return specialization.read(args, kwargs)
+
+    def _note_attempt(self, specialization: Specialization) -> None:
+        """Write a fast call for a specialization that is called again and again."""
+        specialization.attempts += 1
+        if specialization.attempts == ATTEMPTS:
+            read: Any = specialization.read
+            if self._splits:
+                split = self._options.split
+                read = lambda args, kwargs: specialization.read(*split(args, kwargs))  # noqa: E731
+            self._fast = write_fast_call(specialization, read)
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
@@ -118,7 +141,7 @@ class Compiled(Generic[Parameters, Result]):
             if self._cache is not state.cache:  # `clear_cache` was called
                 self._specializations.clear()
                 self._evicted.clear()
-                self._recent, self._cache = None, state.cache
+                self._fast, self._recent, self._cache = never, None, state.cache
             specializations = self._specializations.get(call.key, [])
             if specializations:
                 self._specializations.move_to_end(call.key)

@@ -58,6 +58,7 @@ class CompiledProgram:
         self.donors = self._donors()
         self.numbers = any(isinstance(k, ArgumentNumber) for k in self.inputs)
         self.run: Any = None  # set by `ready`
+        self.execute: Any = None  # starts the program, without care for errors; None if it has none
         self.packed: tuple[list[int], Any] | None = None  # the last run's numbers
         self.traced_in = call.seconds
         self.cause = call.cause
@@ -98,7 +99,8 @@ class CompiledProgram:
         graph = self.graph
         engine = engine_for(self.mode, mesh_of([n.type for n in (*graph.outputs, *graph.inputs)]))
         donated = tuple([place for _, place in self.donors])
-        target = engine.name, engine.platform, self.mode.kernels
+        mode = self.mode
+        target = engine.name, engine.platform, mode.kernels, mode.profiled
         key = ("compile", target, self.executed.structure, donated)
         with lock:
             entry = state.cache.entries.get(key) or state.cache.add(key)
@@ -111,12 +113,13 @@ class CompiledProgram:
         self.lines = [self.executed.nodes[i].where for i in compiled.written]
         with lock:
             entry.users.add(self)
+        self.execute, self.handlers = getattr(compiled, "direct", (None, None))
         self.run = compiled.run
         return self
 
     def drop(self) -> None:
         """Forget the compiled program, which the cache has evicted."""
-        self.run = self.compiled = self.packed = None
+        self.run = self.execute = self.compiled = self.packed = None
 
     def _compile(self, engine: Engine, donated: tuple[int, ...], entry: CacheEntry) -> base.Program:
         if not current().may_compile:
@@ -124,7 +127,8 @@ class CompiledProgram:
         start = time.perf_counter()
         graph = self.executed
         try:
-            compiled = engine.compile(graph, donated, self.mode.kernels)
+            compile = engine.compile_profiled if self.mode.profiled else engine.compile
+            compiled = compile(graph, donated, self.mode.kernels)
         except PullbackError as error:
             raise self._at(error, ()) from error.__cause__
         # The nodes that check: an equal program has them at the same places, on its own lines.

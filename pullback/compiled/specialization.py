@@ -9,6 +9,7 @@ from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber
 from pullback.compiled.donation import donated_seen_by_others
 from pullback.compiled.executor import Executor
+from pullback.compiled.fast_call import MISSED
 from pullback.compiled.flatten_fast import make_fast_reader
 from pullback.compiled.guards.checks import Ref
 from pullback.compiled.guards.values import same_plain
@@ -30,11 +31,11 @@ from pullback.ops.wrap.call import Call
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
 
-MISSED = object()  # this specialization does not fit, or needs more work than `attempt` does
-
 
 class Specialization(Executor):
     """One trace of a function, with its program; `wanted` has the kind or value of each leaf."""
+
+    attempts = 0  # that succeeded since it became the recent one of its function
 
     def __init__(self, call: Invocation, traced: CompileTrace) -> None:
         super().__init__(CompiledProgram(call, traced), call.kinds, traced.structure)
@@ -178,6 +179,7 @@ def mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
     return (
         mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled, mode.kernels,
+        mode.profiled,
     )  # fmt: skip
 
 

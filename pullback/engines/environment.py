@@ -73,6 +73,7 @@ VARIABLES = {
     "PULLBACK_KERNELS": _choice_variable("1", "0", "avx512", "avx2", "baseline"),
     "PULLBACK_LOG": _words_variable("compiles"),
     "PULLBACK_PATIENCE": Variable("a positive number of seconds", _seconds_variable),
+    "PULLBACK_PIN_THREADS": _FLAG,
     "PULLBACK_PLATFORM": _choice_variable("cpu", "cuda"),
     "PULLBACK_THREADS": _count_variable(1),
     "PULLBACK_TRACEBACK": _choice_variable("short", "full"),

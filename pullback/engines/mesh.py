@@ -76,6 +76,12 @@ class MeshEngine(ABC):
     ) -> Program[Any]:
         """Partition and compile a graph."""
 
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Any]:
+        """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
+        return self.compile(graph, donated, kernels)
+
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
         sharding = type.sharding or self.whole
         return [part_of_array(array, sharding, k) for k in range(self.mesh.size)]

@@ -108,7 +108,7 @@ class Cache:
         self.causes: deque[Cause] = deque(maxlen=1000)
         # Least recently used first, with their entry and outputs
         self._programs: OrderedDict[Program, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
-        self._latest: Program | None = None  # the last program used, if by a compiled function
+        self.latest: Program | None = None  # the last program used, if by a compiled function
         self._last_at: dict[Any, tuple] = {}  # the last key compiled for each line
         self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
         self._seen: dict[int, bool] = {}
@@ -122,15 +122,15 @@ class Cache:
     def hit(self, entry: CacheEntry, outputs: tuple[int, ...]) -> None:
         """Count a hit, and mark the program as used."""
         self.hits += 1
-        self._latest = None
+        self.latest = None
         self._programs.move_to_end(entry.variants[outputs])
 
     def used(self, program: Program, hit: bool) -> None:
         """Mark a program as used by a compiled function that holds it."""
         self.hits += hit
-        if program is not self._latest and program in self._programs:
+        if program is not self.latest and program in self._programs:
             self._programs.move_to_end(program)
-            self._latest = program
+            self.latest = program
 
     def store(
         self, entry: CacheEntry, outputs: tuple[int, ...], program: Program, limit: int
@@ -145,7 +145,7 @@ class Cache:
         if self.entries.get(entry.key) is not entry:
             return False  # the cache was cleared meanwhile
         self._programs[program] = entry, outputs
-        self._latest = None
+        self.latest = None
         self.nbytes += program.nbytes
         while self.nbytes > limit or len(self._programs) > MOST_PROGRAMS:
             if len(self._programs) == 1:

@@ -95,8 +95,9 @@ def follow_runtime_checks(node: Node, copy: Node) -> None:
         _unchecked[copy] = found
 
 
-# Called at every run, so without a Python function
-any_unchecked = _unchecked.data.__len__  # type: ignore[attr-defined]
+# Used at every run, so without a Python function
+unchecked: dict = _unchecked.data  # type: ignore[attr-defined]
+any_unchecked = unchecked.__len__
 
 
 def examine_runtime_checks(node: Node) -> None:

@@ -34,6 +34,7 @@ class Settings:
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     check_nan: bool = False
+    profiled: bool = False  # whether programs are compiled so that a profiler can look inside
     precision_warnings: bool = True
     kernels: bool = True  # whether programs may call pullback's own kernels
     outer: Settings | None = field(default=None, compare=False, repr=False)
@@ -47,7 +48,7 @@ class Settings:
         # Recording reads this alone: whether there is nothing to do besides recording
         object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
         # What the code of a program depends on besides its graph
-        object.__setattr__(self, "target", (self.engine, self.device, self.kernels))
+        object.__setattr__(self, "target", (self.engine, self.device, self.kernels, self.profiled))
 
     @property
     def one_by_one(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import is_, itemgetter
 from typing import Any
 
@@ -41,12 +41,21 @@ class GuardChecks:
                 if fetch(x) != value:
                     return False
             for fetch, x, expected in self._each:
-                now = fetch(x)
-                if len(now) != len(expected) or not all(map(is_, now, expected)):
+                if not _all_same(fetch, x, expected):
                     return False
         except (AttributeError, LookupError, ValueError):
             return False  # a name is gone, a cell is empty, an object is dead
         return True
+
+    def __len__(self) -> int:
+        return len(self._names) + len(self._same) + len(self._equal) + len(self._each)
+
+    def single(self) -> Iterator[tuple[Callable, tuple, str, Any]]:
+        """Return for each check a function, its arguments, an operator and the other operand."""
+        yield from [(get, (name, ABSENT), "is", value) for get, name, value in self._names]
+        yield from [(fetch, (x,), "is", value) for fetch, x, value in self._same]
+        yield from [(fetch, (x,), "==", value) for fetch, x, value in self._equal]
+        yield from [(_all_same, check, "is", True) for check in self._each]
 
     def names(self, get: Callable[[str, Any], Any], names: Iterable[str]) -> None:
         """Check names in a mapping; one that is absent must stay absent."""
@@ -76,6 +85,11 @@ class GuardChecks:
             self.each(_attributes, (weak(x), get, absent, len(own) if whole else -1))
         if slots:
             self.each(_slots, (weak(x), slots))
+
+
+def _all_same(fetch: Callable[[Any], tuple], x: Any, expected: tuple) -> bool:
+    now = fetch(x)
+    return len(now) == len(expected) and all(map(is_, now, expected))
 
 
 def content(cell: Any) -> Any:

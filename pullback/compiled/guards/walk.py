@@ -208,4 +208,5 @@ class Snapshot:
         for namespace in walk.namespaces:
             namespace.add_checks(walk.checks)
         # Whether nothing has changed: certain if true; if false, a new walk must compare.
+        self.checks = walk.checks
         self.same = walk.checks.hold

@@ -18,7 +18,7 @@ import numpy as np
 from pullback.engines import fork, processes
 from pullback.engines.environment import environment_variable
 from pullback.engines.virtual_devices import cpu_device_count
-from pullback.engines.xla import machine, options
+from pullback.engines.xla import machine, options, pinning
 from pullback.engines.xla.bindings import THREADS, _jax, cuda_kernels_go_to, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
@@ -54,7 +54,7 @@ class Client:
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current_processes().cluster
         chosen = platform or environment_variable("PULLBACK_PLATFORM", None)
-        self._client = _make_client(chosen, self._cluster)
+        self._client = _make_pinned_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
         mine = self.device.process_index
@@ -261,6 +261,16 @@ class Client:
             part.num_replicas = count
             part.device_assignment = assignment
         return result
+
+
+def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:
+    """Make the client, and pin the threads of its pool to cores if the environment says so."""
+    if not environment_variable("PULLBACK_PIN_THREADS", False):
+        return _make_client(platform, joined)
+    before = pinning.pool_threads()  # of the package jax
+    made = _make_client(platform, joined)
+    pinning.pin_threads([t for t in pinning.pool_threads() if t not in before])
+    return made
 
 
 def _make_client(platform: str | None, joined: Cluster | None) -> Any:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from pullback.graph.graph import Graph, Structure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.transforms.recognition import recognised
 
 if TYPE_CHECKING:
+    from pullback.engines.xla.profiled import ProfiledXla
     from pullback.engines.xla.sharded import DeviceGroup
 
 # what a piece computes, which inputs it may overwrite, the mesh that it runs on, whether it may
@@ -49,11 +51,15 @@ class XlaEngine:
     name = "xla"
 
     def __init__(self, platform: str | None = None) -> None:
-        self.client = Client(platform)
+        self._use(Client(platform))
+
+    def _use(self, client: Client) -> None:
+        self.client = client
         self.platform = self.client.platform
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
+        self.place = self.client.place  # the `_sharding` of every buffer that it owns
         # Pieces in use, for other programs with the same layers.
         self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]
         self._pieces = weakref.WeakValueDictionary()
@@ -64,8 +70,22 @@ class XlaEngine:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
         kernels = kernels and self.has_kernels
-        pieces = self._in_pieces(graph, donated, None, kernels)
-        return pieces or self._compile(graph, donated, kernels)
+        graph, origins = recognised(graph) if kernels else (graph, {})
+        made = self._in_pieces(graph, donated, None, kernels)
+        return _checks_of(made or self._compile(graph, donated, kernels), origins)
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaProgram | XlaSequence:
+        """Compile a graph for XLA's profiler."""
+        return self.profiled.compile(graph, donated, kernels)
+
+    @functools.cached_property
+    def profiled(self) -> ProfiledXla:
+        """The engine on the same devices whose programs can be profiled."""
+        from pullback.engines.xla.profiled import ProfiledXla  # few programs are profiled
+
+        return ProfiledXla(self.client)
 
     def compile_on(
         self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
@@ -73,8 +93,9 @@ class XlaEngine:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_too_large(graph)
         kernels = kernels and self.has_kernels
-        pieces = self._in_pieces(graph, donated, mesh, kernels)
-        return pieces or self._compile_on(mesh, graph, donated, kernels)
+        graph, origins = recognised(graph) if kernels else (graph, {})
+        made = self._in_pieces(graph, donated, mesh, kernels)
+        return _checks_of(made or self._compile_on(mesh, graph, donated, kernels), origins)
 
     def _in_pieces(
         self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, kernels: bool
@@ -197,6 +218,15 @@ class XlaEngine:
     @functools.cached_property
     def _identity(self) -> bytes:
         return disk_key(self.client.identity)
+
+
+Compiled = TypeVar("Compiled", bound=XlaProgram | XlaSequence)
+
+
+def _checks_of(program: Compiled, origins: dict[Node, Node]) -> Compiled:
+    """Let the checks of a program name nodes of the graph that it was made from."""
+    program.checks = [(error, origins.get(node, node)) for error, node in program.checks]
+    return program
 
 
 def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:

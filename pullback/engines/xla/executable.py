@@ -29,6 +29,8 @@ class Executable:
         self._handlers = [result_handler(t, sharding) for t in outs]
         self.loaded = loaded
         self._awaited = on_host and _is_large_executable(self.memory())
+        # What starts the program, and what its `consume_with_handlers` takes
+        self.direct = (None, None) if self._awaited else (self._execute, self._handlers)
 
     def serialise(self) -> bytes | None:
         """Return the machine code, for `Client.load`; None if XLA cannot write it.

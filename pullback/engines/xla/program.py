@@ -40,6 +40,8 @@ class XlaProgram(ProgramBase):
         self.client, self.executable, self.origin = client, code.executable, code.origin
         self.nbytes = code.nbytes + 1024 * len(graph.nodes)
         self.run = code.executable.run_to_end if code.calls else code.executable.run
+        # The parts of `run`, for callers that call it instead if anything fails
+        self.direct = (None, None) if code.calls else code.executable.direct
         self.work = code.executable.work
         self.memory: Callable[[], MemoryUse] = code.executable.memory  # of a run, says XLA
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]

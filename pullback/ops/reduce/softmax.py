@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
@@ -13,6 +12,7 @@ from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
+from pullback.ops.row_kernels import row_kernel
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.traits import HasKernel
@@ -60,8 +60,7 @@ class Softmax(Normalisation, HasKernel):
     """exp(x) over its sum along axes."""
 
     def kernel(self, b: Any, out: Type, x: Any) -> Any:
-        last = self.axes == (out.rank - 1,) and out.dtype in (float32, float64)
-        return b.kernel("softmax", x, out=out) if last else None
+        return row_kernel(b, "softmax", x, out=out, axes=self.axes)
 
     def expand(self, x: Node) -> Node:
         weights = Exp()(self.shifted(x))
@@ -75,8 +74,11 @@ class Softmax(Normalisation, HasKernel):
         return None if ts[0] is None else self.vjp(ts[0], out, xs, (True,))[0]  # it is symmetric
 
 
-class LogSoftmax(Normalisation):
+class LogSoftmax(Normalisation, HasKernel):
     """x minus the logarithm of the sum of exp(x) along axes."""
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return row_kernel(b, "log_softmax", x, out=out, axes=self.axes)
 
     def expand(self, x: Node) -> Node:
         shifted = self.shifted(x)

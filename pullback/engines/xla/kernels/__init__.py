@@ -1,4 +1,4 @@
-"""pullback's own kernels for CPUs, in C++, called by XLA's programs (its foreign function interface).
+"""pullback's own kernels for CPUs, in C++, which XLA's programs call.
 
 `vec.h` has vectors and `pool.h` threads; NAME.cc holds a kernel, and NAME_ffi.cc what XLA calls.
 The kernels are compiled for several instruction sets, into libraries of their own, when pullback is

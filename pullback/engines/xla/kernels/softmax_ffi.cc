@@ -1,22 +1,22 @@
 #include "softmax.h"
-#include "xla_pool.h"
 
-namespace pullback {
+#include "row_calls.h"
 
-static ffi::Error softmax(ffi::ThreadPool threads, ffi::AnyBuffer x,
-                          ffi::Result<ffi::AnyBuffer> y) {
-  XlaPool pool(threads);
-  int64_t n = x.dimensions().back();
-  return for_dtype(x.element_type(), [&](auto* t) {
-    using T = std::remove_pointer_t<decltype(t)>;
-    softmax_rows<T>(pool, x.typed_data<T>(), y->typed_data<T>(), x.element_count() / n, n);
-  });
-}
+using namespace pullback;
 
-}  // namespace pullback
+PULLBACK_ROW_KERNEL(softmax, softmax_rows<T>(call.pool, call.in<T>(0), call.out<T>(0), call.rows,
+                                             call.n));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(pullback_softmax, pullback::softmax,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()
-                                  .Ret<xla::ffi::AnyBuffer>());
+PULLBACK_ROW_KERNEL(log_softmax, log_softmax_rows<T>(call.pool, call.in<T>(0), call.out<T>(0),
+                                                     call.rows, call.n));
+
+PULLBACK_ROW_KERNEL(logsumexp, logsumexp_rows<T>(call.pool, call.in<T>(0), call.out<T>(0),
+                                                 call.rows, call.n));
+
+PULLBACK_ROW_KERNEL(softmax_gradient,
+                    softmax_gradient<T>(call.pool, call.in<T>(0), call.in<T>(1), call.out<T>(0),
+                                        call.rows, call.n));
+
+PULLBACK_ROW_KERNEL(log_softmax_gradient,
+                    log_softmax_gradient<T>(call.pool, call.in<T>(0), call.in<T>(1),
+                                            call.out<T>(0), call.rows, call.n));
