@@ -62,30 +62,38 @@ inline std::vector<ConvPhase> conv_phases(const ConvShape& c) {
   return phases;
 }
 
-// Outputs of one image, and the inputs that they meet.
+// The same outputs of some images, and the inputs that they meet.
 struct ConvBlock {
-  int64_t image;
-  Range out[3], in[3];
+  Range images, out[3], in[3];
+
+  int64_t in_pixels() const {
+    return images.size() * in[0].size() * in[1].size() * in[2].size();
+  }
 };
 
-// Blocks of outputs whose inputs take up to `bytes`, or have few outputs; cut further until there
-// are `wanted`. Neither may depend on the number of threads.
+// What a block may hold, and how many blocks are wanted at least, if they need not be tiny. Nothing
+// here may depend on the number of threads.
+struct BlockLimits {
+  int64_t in_pixels, out_pixels, images, wanted;
+};
+
 class ConvBlocks {
  public:
-  ConvBlocks(const ConvShape& c, int64_t channel_bytes, int64_t bytes, int64_t wanted) : c_(c) {
-    sizes_[0] = 1;
+  ConvBlocks(const ConvShape& c, const BlockLimits& most) : c_(c) {
     sizes_[1] = c.dims[1].out;
     sizes_[2] = c.dims[2].out;
-    while (in_pixels() * channel_bytes > bytes && halve(16)) {}
-    while (count() < wanted && halve(8)) {}
+    while ((in_pixels() > most.in_pixels || out_pixels() > most.out_pixels) && halve(16)) {}
+    while (c.batch * per_image() < most.wanted && halve(8)) {}
+    int64_t pixels = std::min(most.in_pixels / in_pixels(), most.out_pixels / out_pixels());
+    int64_t fair = c.batch * per_image() / most.wanted;
+    images_ = std::max<int64_t>(1, std::min({pixels, fair, most.images, c.batch}));
   }
 
-  int64_t per_image() const { return parts(0) * parts(1) * parts(2); }
-  int64_t count() const { return c_.batch * per_image(); }
-  int64_t out_pixels() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
+  int64_t count() const { return ceil_div(c_.batch, images_) * per_image(); }
 
   ConvBlock operator[](int64_t i) const {
-    ConvBlock block{i / per_image(), {}, {}};
+    int64_t image = i / per_image() * images_;
+    ConvBlock block{{image, std::min(image + images_, c_.batch)}, {}, {}};
     i %= per_image();
     int64_t at[3] = {i / (parts(1) * parts(2)), i / parts(2) % parts(1), i % parts(2)};
     for (int j = 0; j < 3; j++) {
@@ -103,10 +111,12 @@ class ConvBlocks {
             floor_div(last, d.in_dilation) + 1};
   }
   int64_t parts(int j) const { return ceil_div(c_.dims[j].out, sizes_[j]); }
+  int64_t per_image() const { return parts(0) * parts(1) * parts(2); }
+  int64_t out_pixels() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
   int64_t in_pixels() const {
     int64_t n = 1;
-    for (int j = 0; j < 3; j++) n *= inputs(c_.dims[j], {0, sizes_[j]}).size() + 1;
-    return n;
+    for (int j = 0; j < 3; j++) n *= inputs(c_.dims[j], {0, sizes_[j]}).size();
+    return std::max<int64_t>(n, 1);
   }
   bool halve(int64_t least) {  // rows stay whole as long as there are several
     int j = sizes_[1] > 1 ? 1 : 2;
@@ -116,31 +126,36 @@ class ConvBlocks {
   }
 
   const ConvShape& c_;
-  int64_t sizes_[3];
+  int64_t sizes_[3] = {1, 1, 1}, images_ = 1;
 };
 
 // The inputs of a block: an element is at data + sum((i - start) * stride) + channel.
 template <class T> struct ConvSource {
   const T* data;
-  int64_t strides[3], start[3];
+  int64_t image, strides[3], start[3];  // from an image to the next; of spatial dimensions
 
   int64_t offset(int64_t i, int64_t j, int64_t k) const {
     return (i - start[0]) * strides[0] + (j - start[1]) * strides[1] + (k - start[2]) * strides[2];
   }
 };
 
-// Memory that a thread keeps, unless it is large.
+// Memory, at the start of a cache line, that a thread keeps unless it is large.
 template <class T> class Scratch {
  public:
   explicit Scratch(int64_t n) {
-    constexpr int64_t kKept = int64_t(16) << 20;
-    thread_local std::vector<T> kept[2];
+    constexpr int64_t kKept = int64_t(16) << 20, kLine = 64 / sizeof(T);
+    thread_local std::vector<T> kept[4];
     thread_local int depth = 0;
     depth_ = &depth;
-    std::vector<T>& memory = n * int64_t(sizeof(T)) > kKept || depth >= 2 ? own_ : kept[depth];
+    std::vector<T>& memory = n * int64_t(sizeof(T)) > kKept || depth >= 4 ? own_ : kept[depth];
     depth++;
-    if (int64_t(memory.size()) < n + kLanes<T>) memory.resize(n + kLanes<T>);
-    data_ = memory.data();
+    n += kLine + kLanes<T>;  // whole vectors may be read at the end
+    if (int64_t(memory.size()) < n) {
+      memory.clear();  // nothing is kept
+      memory.resize(n);
+    }
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    data_ = memory.data() + (64 - address % 64) % 64 / sizeof(T);
   }
   ~Scratch() { --*depth_; }
   Scratch(const Scratch&) = delete;
@@ -153,46 +168,60 @@ template <class T> class Scratch {
   int* depth_;
 };
 
-// `count` channels from `channel` on of a block's inputs, with zeros around the image; they are
-// copied to `buffer` unless they are as they should be in the image itself.
+// `count` channels of n pixels that are `all` elements apart
+template <class T>
+inline void copy_channels(const T* from, int64_t all, int64_t n, int64_t count, T* to) {
+  constexpr int L = kLanes<T>;
+  if (count == all) {
+    std::copy(from, from + n * all, to);
+  } else if (count >= L) {
+    for (int64_t i = 0; i < n; i++, from += all, to += count) {
+      for (int64_t k = 0; k + L <= count; k += L) store(to + k, load(from + k));
+      store(to + count - L, load(from + count - L));
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++, from += all, to += count)
+      for (int64_t k = 0; k < count; k++) to[k] = from[k];
+  }
+}
+
+// `count` channels from `channel` on of a block's inputs, with zeros around the images; they are
+// copied to `buffer` unless they are side by side in the images themselves.
 template <class T>
 ConvSource<T> conv_source(const ConvShape& c, const ConvBlock& b, const T* x, int64_t channel,
                           int64_t count, T* buffer) {
   const ConvDim* d = c.dims;
-  int64_t all = c.groups * c.in_channels;
-  const T* image = x + b.image * c.in_pixels() * all + channel;
-  int64_t strides[3] = {d[1].in * d[2].in * all, d[2].in * all, all};
-  bool inside = true;
-  for (int j = 0; j < 3; j++) inside &= b.in[j].begin >= 0 && b.in[j].end <= d[j].in;
   const Range *in = b.in, columns = in[2];
+  const int64_t all = c.groups * c.in_channels;
+  const int64_t strides[3] = {d[0].step * all, d[1].step * all, d[2].step * all};
+  const int64_t size = c.image * all;
+  x += b.images.begin * size + channel;
+  bool inside = count == all;
+  for (int j = 0; j < 3; j++) inside &= in[j].begin >= 0 && in[j].end <= d[j].in;
   if (inside)
-    return {image + in[0].begin * strides[0] + in[1].begin * strides[1] + columns.begin * all,
+    return {x + in[0].begin * strides[0] + in[1].begin * strides[1] + columns.begin * strides[2],
+            size,
             {strides[0], strides[1], strides[2]},
             {in[0].begin, in[1].begin, columns.begin}};
-  int64_t row = columns.size() * count;
-  int64_t from = std::clamp<int64_t>(columns.begin, 0, d[2].in);
-  int64_t to = std::max(from, std::min(columns.end, d[2].in));
+  const int64_t row = columns.size() * count;
+  const int64_t from = std::clamp<int64_t>(columns.begin, 0, d[2].in);
+  const int64_t to = std::max(from, std::min(columns.end, d[2].in));
   T* p = buffer;
-  for (int64_t i = in[0].begin; i < in[0].end; i++)
-    for (int64_t j = in[1].begin; j < in[1].end; j++, p += row) {
-      if (i < 0 || i >= d[0].in || j < 0 || j >= d[1].in || from == to) {
-        std::fill(p, p + row, T(0));
-        continue;
+  for (int64_t n = 0; n < b.images.size(); n++)
+    for (int64_t i = in[0].begin; i < in[0].end; i++)
+      for (int64_t j = in[1].begin; j < in[1].end; j++, p += row) {
+        if (i < 0 || i >= d[0].in || j < 0 || j >= d[1].in || from == to) {
+          std::fill(p, p + row, T(0));
+          continue;
+        }
+        T* q = std::fill_n(p, (from - columns.begin) * count, T(0));
+        const T* s = x + n * size + i * strides[0] + j * strides[1] + from * strides[2];
+        copy_channels(s, strides[2], to - from, count, q);
+        std::fill(q + (to - from) * count, p + row, T(0));
       }
-      T* q = std::fill_n(p, (from - columns.begin) * count, T(0));
-      const T* s = image + i * strides[0] + j * strides[1] + from * all;
-      if (count == all) {
-        q = std::copy(s, s + (to - from) * all, q);
-      } else {
-        for (int64_t k = from; k < to; k++, s += all) q = std::copy(s, s + count, q);
-      }
-      std::fill(q, p + row, T(0));
-    }
-  return {buffer, {in[1].size() * row, row, count}, {in[0].begin, in[1].begin, columns.begin}};
-}
-
-inline int64_t block_elements(const ConvBlock& b) {
-  return b.in[0].size() * b.in[1].size() * b.in[2].size();
+  int64_t plane = in[1].size() * row;
+  return {buffer, in[0].size() * plane, {plane, row, count},
+          {in[0].begin, in[1].begin, columns.begin}};
 }
 
 // A stretch of elements, taps and channels, that are adjacent in the source and in the filter.
@@ -200,17 +229,21 @@ struct ConvRun {
   int64_t offset, length;
 };
 
-// The runs of a phase at its position 0. A `packed` filter has the taps of a phase side by side.
+// Which taps of a row are side by side in the filter, all channels of one after those of another.
+enum class Adjacent { kOfPhase, kOfFilter, kNone };
+
+// The runs of a phase at its position 0.
 template <class T>
 std::vector<ConvRun> conv_runs(const ConvPhase& phase, const ConvSource<T>& s, int64_t channels,
-                               bool packed) {
+                               Adjacent taps) {
   const DimPhase& last = phase.dims[2];
   std::vector<ConvRun> runs;
   for (int64_t i : phase.dims[0].at)
     for (int64_t j : phase.dims[1].at)
       for (size_t k = 0; k < last.at.size(); k++) {
         bool joined = k && last.at[k] == last.at[k - 1] + 1 && s.strides[2] == channels &&
-                      (packed || last.taps[k] == last.taps[k - 1] + 1);
+                      (taps == Adjacent::kOfPhase ||
+                       (taps == Adjacent::kOfFilter && last.taps[k] == last.taps[k - 1] + 1));
         if (joined) runs.back().length += channels;
         else runs.push_back({s.offset(i, j, last.at[k]), channels});
       }

@@ -7,13 +7,38 @@
 namespace pullback {
 
 ConvShape ConvShape::transposed() const {
-  ConvShape t{batch, groups, out_channels, in_channels, {}};
+  ConvShape t{batch, groups, out_channels, in_channels, {}, 0};
   for (int i = 0; i < 3; i++) {
     const ConvDim& d = dims[i];
     t.dims[i] = {d.out, d.in, d.taps, d.in_dilation, (d.taps - 1) * d.dilation - d.low, d.stride,
-                 d.dilation};
+                 d.dilation, 0};
   }
   return t;
+}
+
+ConvShape ConvShape::simplified() const {
+  ConvShape s = *this;
+  bool flat = true;
+  s.image = 1;
+  for (int i = 2; i >= 0; i--) {
+    ConvDim& d = s.dims[i];
+    d.step = s.image;
+    s.image *= d.in;
+    if (d.taps == 1 && d.low == 0 && d.in_dilation == 1) {  // read only the inputs that are met
+      flat &= d.stride == 1 && d.in == d.out;
+      d.in = std::min(d.out, ceil_div(d.in, d.stride));
+      d.step *= d.stride;
+      d.stride = 1;
+    } else {
+      flat = false;
+    }
+  }
+  if (flat) {  // all pixels of all images are one row
+    s.dims[2].in = s.dims[2].out = batch * in_pixels();
+    s.dims[0] = s.dims[1] = ConvDim{};
+    s.batch = 1;
+  }
+  return s;
 }
 
 namespace {
@@ -195,7 +220,8 @@ template <class T> class Convolver {
     filter_ = filter.data();
     int64_t products = c_.batch * c_.out_pixels() * c_.taps() * c_.in_channels * c_.out_channels;
     int64_t wanted = std::min(kBlocks, 1 + products / kProducts);
-    ConvBlocks blocks(c_, c_.in_channels * int64_t(sizeof(T)), kSourceBytes, wanted);
+    int64_t pixels = kSourceBytes / (c_.in_channels * int64_t(sizeof(T)));
+    ConvBlocks blocks(c_, {pixels, c_.out_pixels(), 1, wanted});
     pool.each(blocks.count() * c_.groups,
               [&](int64_t i) { run_block(blocks[i / c_.groups], i % c_.groups); });
   }
@@ -207,12 +233,12 @@ template <class T> class Convolver {
   }
 
   void run_block(const ConvBlock& block, int64_t group) {
-    Scratch<T> buffer(block_elements(block) * c_.in_channels);
+    Scratch<T> buffer(block.in_pixels() * c_.in_channels);
     ConvSource<T> source =
         conv_source(c_, block, x_, group * c_.in_channels, c_.in_channels, buffer.data());
     for (size_t i = 0; i < phases_.size(); i++) {
       int64_t most = kFilterBytes / (packed_.vectors(0) * kVectorBytes);
-      auto runs = conv_runs(phases_[i], source, c_.in_channels, true);
+      auto runs = conv_runs(phases_[i], source, c_.in_channels, Adjacent::kOfPhase);
       for (const Chunk& chunk : chunks_of(runs, most))
         for (int64_t panel = 0; panel < packed_.panels(); panel++)
           run_panel(block, source, group, int64_t(i), chunk, panel);
@@ -232,7 +258,7 @@ template <class T> class Convolver {
     t.out_pixel = d[2].every * all;
     t.width = packed_.width(panel);
     t.add = chunk.begin > 0;
-    T* out = y_ + block.image * c_.out_pixels() * all + group * c_.out_channels +
+    T* out = y_ + block.images.begin * c_.out_pixels() * all + group * c_.out_channels +
              panel * packed_.width(0);
     const Range planes = d[0].positions(block.out[0]);
     for (int64_t i = planes.begin; i < planes.end; i++)
@@ -263,22 +289,11 @@ template <class T> class Convolver {
   const T* filter_ = nullptr;
 };
 
-// Where each output meets one input, all pixels of all images make up one row.
-ConvShape flattened(ConvShape c) {
-  for (const ConvDim& d : c.dims)
-    if (d.taps != 1 || d.stride != 1 || d.low || d.in_dilation != 1 || d.in != d.out) return c;
-  int64_t pixels = c.batch * c.in_pixels();
-  c.batch = 1;
-  c.dims[0] = c.dims[1] = ConvDim{};
-  c.dims[2].in = c.dims[2].out = pixels;
-  return c;
-}
-
 }  // namespace
 
 template <class T>
 void convolve(Pool& pool, const ConvShape& c, const T* x, const T* w, bool transposed, T* y) {
-  Convolver<T>(flattened(c), x, y).run(pool, w, transposed);
+  Convolver<T>(c.simplified(), x, y).run(pool, w, transposed);
 }
 
 template void convolve(Pool&, const ConvShape&, const float*, const float*, bool, float*);

@@ -9,17 +9,20 @@ namespace pullback {
 // i * in_dilation = r * stride + k * dilation - low.
 struct ConvDim {
   int64_t in = 1, out = 1, taps = 1, stride = 1, low = 0, in_dilation = 1, dilation = 1;
+  int64_t step = 0;  // in memory: pixels from an input to the next; `simplified` sets it
 };
 
 struct ConvShape {
   int64_t batch, groups, in_channels, out_channels;  // channels of one group
   ConvDim dims[3];
+  int64_t image = 0;  // in memory: pixels from an image to the next; `simplified` sets it
 
   int64_t taps() const { return dims[0].taps * dims[1].taps * dims[2].taps; }
   int64_t in_pixels() const { return dims[0].in * dims[1].in * dims[2].in; }
   int64_t out_pixels() const { return dims[0].out * dims[1].out * dims[2].out; }
-  bool depthwise() const { return groups > 1 && in_channels == 1 && out_channels == 1; }
 
+  // The same convolution with fewer dimensions or strides, where a filter has one tap.
+  ConvShape simplified() const;
   // The convolution that gives the gradient of the input from that of the output.
   ConvShape transposed() const;
 };
@@ -34,6 +37,7 @@ template <class T>
 void convolve_filter(Pool& pool, const ConvShape& c, const T* x, const T* g, T* w);
 
 // The same for depthwise convolutions: each channel has a filter w [taps..., channels] of its own.
+// There must be as many channels as a vector has elements, or more.
 template <class T>
 void convolve_depthwise(Pool& pool, const ConvShape& c, const T* x, const T* w, bool transposed,
                         T* y);

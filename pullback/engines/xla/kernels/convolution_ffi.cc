@@ -5,16 +5,26 @@ namespace pullback {
 
 using Numbers = ffi::Span<const int64_t>;
 
+// Vectors of channels need enough of them.
+template <class T> static bool runs_depthwise(const ConvShape& c) {
+  return c.groups * int64_t(sizeof(T)) >= 64 && c.in_channels == 1 && c.out_channels == 1;
+}
+
+template <class T>
+static void run(Pool& pool, const ConvShape& c, const T* x, const T* w, bool transposed, T* y) {
+  (runs_depthwise<T>(c) ? convolve_depthwise<T> : convolve<T>)(pool, c, x, w, transposed, y);
+}
+
 // Images [batch, spatial..., channels] and a filter [taps..., channels of a group, outputs]. For
 // each spatial dimension, `motion` has stride, low padding, and dilations of input and filter.
 static ConvShape shape_of(const ffi::AnyBuffer& x, const ffi::AnyBuffer& w, const ffi::AnyBuffer& y,
                           Numbers motion, int64_t groups) {
   auto in = x.dimensions(), filter = w.dimensions(), out = y.dimensions();
-  ConvShape c{in.front(), groups, in.back() / groups, out.back() / groups, {}};
+  ConvShape c{in.front(), groups, in.back() / groups, out.back() / groups, {}, 0};
   size_t rank = in.size() - 2;
   for (size_t i = 0; i < rank; i++) {
     const int64_t* m = motion.begin() + 4 * i;
-    c.dims[3 - rank + i] = {in[i + 1], out[i + 1], filter[i], m[0], m[1], m[2], m[3]};
+    c.dims[3 - rank + i] = {in[i + 1], out[i + 1], filter[i], m[0], m[1], m[2], m[3], 0};
   }
   return c;
 }
@@ -25,7 +35,7 @@ static ffi::Error convolution(ffi::ThreadPool threads, ffi::AnyBuffer x, ffi::An
   ConvShape c = shape_of(x, w, *y, motion, groups);
   return for_dtype(x.element_type(), [&](auto* t) {
     using T = std::remove_pointer_t<decltype(t)>;
-    convolve<T>(pool, c, x.typed_data<T>(), w.typed_data<T>(), false, y->typed_data<T>());
+    run<T>(pool, c, x.typed_data<T>(), w.typed_data<T>(), false, y->typed_data<T>());
   });
 }
 
@@ -36,7 +46,7 @@ static ffi::Error convolution_input(ffi::ThreadPool threads, ffi::AnyBuffer g, f
   ConvShape c = shape_of(*x, w, g, motion, groups).transposed();
   return for_dtype(g.element_type(), [&](auto* t) {
     using T = std::remove_pointer_t<decltype(t)>;
-    convolve<T>(pool, c, g.typed_data<T>(), w.typed_data<T>(), true, x->typed_data<T>());
+    run<T>(pool, c, g.typed_data<T>(), w.typed_data<T>(), true, x->typed_data<T>());
   });
 }
 
@@ -47,7 +57,8 @@ static ffi::Error convolution_filter(ffi::ThreadPool threads, ffi::AnyBuffer x, 
   ConvShape c = shape_of(x, *w, g, motion, groups);
   return for_dtype(x.element_type(), [&](auto* t) {
     using T = std::remove_pointer_t<decltype(t)>;
-    convolve_filter<T>(pool, c, x.typed_data<T>(), g.typed_data<T>(), w->typed_data<T>());
+    auto* f = runs_depthwise<T>(c) ? convolve_depthwise_filter<T> : convolve_filter<T>;
+    f(pool, c, x.typed_data<T>(), g.typed_data<T>(), w->typed_data<T>());
   });
 }
 
