@@ -11,8 +11,11 @@
 #                regenerate the tables of docs/ir.md and the outputs of docs/tour.ipynb
 #   make docs-accuracy
 #                measure the errors of elementwise functions against mpmath: docs/accuracy.md
+#   make kernels compile the kernels in C++, if there is a compiler (c++)
+#   make wheel   build a wheel with the kernels: dist/
 #   make lint    run the linter, the type checker and the import contract
-#   make bench   measure overheads, beside JAX and PyTorch where they are installed
+#   make bench   compare speed and memory with JAX and PyTorch where they are installed, and write
+#                benchmarks/results.md and results.svg; print how costs grow with sizes
 #   make clean   remove everything that was built, including .venv
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
@@ -20,18 +23,19 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 BIN := .venv/bin
 JOBS ?= 2
 SEED ?= 1
+BENCH ?= --torch-compile
 
-.PHONY: demo test long docs docs-tables docs-accuracy lint bench clean
+.PHONY: demo test long docs docs-tables docs-accuracy kernels wheel lint bench clean
 
-demo: .venv/ready
+demo: .venv/ready kernels
 	$(BIN)/python examples/digits.py
 
 # Tests start many processes: they need not compile the package each time.
-test: .venv/ready
+test: .venv/ready kernels
 	$(BIN)/python -m compileall -q pullback
 	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
 
-long: .venv/ready
+long: .venv/ready kernels
 	$(BIN)/python tests/long/training_loops.py
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
@@ -46,15 +50,27 @@ long: .venv/ready
 	$(BIN)/python tests/long/kill_during_save.py
 	$(BIN)/python tests/long/kill_training.py
 
-docs: .venv/ready
+docs: .venv/ready kernels
 	$(BIN)/python -m tools.site
 
 docs-tables: .venv/ready
 	$(BIN)/python tools/ir_tables.py docs/ir.md
 	$(BIN)/python -m tools.site.notebook docs/tour.ipynb
 
-docs-accuracy: .venv/ready
+docs-accuracy: .venv/ready kernels
 	$(BIN)/python tools/accuracy.py docs/accuracy.md
+
+# Beside their source, for the checkout; a wheel has them compiled by pip.
+kernels: .venv/ready
+	@if command -v c++ > /dev/null; then \
+	  $(BIN)/cmake -S . -B build/kernels -G Ninja -DPULLBACK_IN_TREE=ON \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	    -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja > /dev/null && \
+	  $(BIN)/cmake --build build/kernels --parallel $(JOBS) -- --quiet; \
+	else echo "There is no C++ compiler, so XLA compiles everything: no kernels."; fi
+
+wheel: .venv/ready
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -62,8 +78,9 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/ready
-	$(BIN)/python benchmarks/overhead.py
+bench: .venv/ready kernels
+	$(BIN)/python -m benchmarks $(BENCH)
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/sharding.py
 	$(BIN)/python benchmarks/collectives.py
@@ -71,7 +88,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/linalg.py
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
+	rm -rf .venv build dist *.egg-info pullback/engines/xla/kernels/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
 	find pullback tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment, updated when the list of dependencies changes.

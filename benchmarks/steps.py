@@ -1,7 +1,8 @@
-"""Time steady-state training steps of compiled functions, beside JAX, on the available device.
+"""Time training steps of large models in f32 or bf16, beside JAX, on the available device.
 
-Three models (a perceptron, a transformer, a convolutional network), one source for both libraries,
-plain gradient descent, donated parameters. Parameters are f32; `--dtype bf16` computes in bf16.
+Three models (a perceptron, a transformer, a convolutional network) of sizes for a GPU, one source
+for both libraries, plain gradient descent, donated parameters. Parameters are f32; `--dtype bf16`
+computes in bf16. `python -m benchmarks` compares models of sizes for a CPU.
 JAX also computes products in full f32 (`jax_default_matmul_precision`), as pullback always does.
 Each library runs in its own process, and the processes alternate.
 """
@@ -200,7 +201,7 @@ class Worker:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--large", action="store_true", help="sizes for a GPU")
+    parser.add_argument("--small", action="store_true", help="sizes to try the script with")
     parser.add_argument("--dtype", choices=["f32", "bf16"], nargs="*", default=["f32"])
     parser.add_argument("--steps", type=int, default=10, help="steps between two reads of the loss")
     parser.add_argument("--rounds", type=int, default=7)
@@ -211,7 +212,7 @@ def main() -> None:
         return
     workers = {n: Worker(n) for n in LIBRARIES if importlib.util.find_spec(n)}
     table = Table("model", "dtype", *[f"{n}, ms" for n in workers], "x JAX", "losses")
-    for model, sizes in (LARGE if options.large else SMALL).items():
+    for model, sizes in (SMALL if options.small else LARGE).items():
         for dtype in options.dtype:
             table.add_row(model, dtype, *measured(workers, model, sizes, dtype, options))
     Console().print(table)

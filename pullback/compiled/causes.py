@@ -41,7 +41,9 @@ def _cause_of_change(before: Specialization | None, call: Invocation, evicted: b
 
 def _settings_cause(before: Specialization, call: Invocation) -> Cause | None:
     (old, old_axes), (new, new_axes) = before.key[:2], call.key[:2]
-    names = ("engine", "device", "place", "default_dtype", "grad_enabled")
+    names = (
+        "engine", "device", "place", "default_dtype", "grad_enabled", "kernels", "profiled",
+    )  # fmt: skip
     for name, was, now in zip(names, old, new):
         if was != now:
             kind = "device" if name in ("engine", "device", "place") else "setting"

@@ -99,7 +99,9 @@ class CompiledProgram:
         graph = self.graph
         engine = engine_for(self.mode, mesh_of([n.type for n in (*graph.outputs, *graph.inputs)]))
         donated = tuple([place for _, place in self.donors])
-        key = ("compile", engine.name, engine.platform, self.executed.structure, donated)
+        mode = self.mode
+        target = engine.name, engine.platform, mode.kernels, mode.profiled
+        key = ("compile", target, self.executed.structure, donated)
         with lock:
             entry = state.cache.entries.get(key) or state.cache.add(key)
         with entry.lock:
@@ -125,7 +127,8 @@ class CompiledProgram:
         start = time.perf_counter()
         graph = self.executed
         try:
-            compiled = engine.compile(graph, donated)
+            compile = engine.compile_profiled if self.mode.profiled else engine.compile
+            compiled = compile(graph, donated, self.mode.kernels)
         except PullbackError as error:
             raise self._at(error, ()) from error.__cause__
         # The nodes that check: an equal program has them at the same places, on its own lines.

@@ -177,7 +177,10 @@ class ExpectedStatic:
 
 def mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
-    return (mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled)
+    return (
+        mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled, mode.kernels,
+        mode.profiled,
+    )  # fmt: skip
 
 
 def _specialization_node(x: Any) -> Node:

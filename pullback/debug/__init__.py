@@ -1,5 +1,5 @@
-"""Looking inside: why a gradient is zero, where a NaN comes from, what compiling changes, which
-rules ran, how tensors are laid out, and why devices communicate."""
+"""Looking inside: why a gradient is zero, where a NaN comes from, where time goes, what compiling
+changes, which rules ran, how tensors are laid out, and why devices communicate."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from pullback.debug.gradient_explanation import explain_grad
     from pullback.debug.nan_tracing import trace_nan
     from pullback.debug.printing import print
+    from pullback.debug.profiling import profile
     from pullback.debug.ulp_audit import audit
 
 __all__ = [
-    "audit", "explain_grad", "explain_sharding", "print", "rules_applied", "show_sharding",
-    "trace_nan",
+    "audit", "explain_grad", "explain_sharding", "print", "profile", "rules_applied",
+    "show_sharding", "trace_nan",
 ]  # fmt: skip
 # The modules of names that are loaded at their first use: few programs need them
 _LAZY = {
     "audit": "ulp_audit", "explain_grad": "gradient_explanation", "print": "printing",
-    "trace_nan": "nan_tracing",
+    "profile": "profiling", "trace_nan": "nan_tracing",
 }  # fmt: skip
 
 

@@ -79,8 +79,16 @@ class Engine(Protocol[Value]):
 
     def owns_all(self, values: Sequence[Any]) -> bool: ...
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Value]:
-        """Compile a graph; its results may reuse the memory of `donated` inputs."""
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Value]:
+        """Compile a graph; its results may reuse the memory of `donated` inputs, and it may call
+        pullback's own `kernels`."""
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Value]:
+        """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""

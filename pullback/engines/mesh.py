@@ -71,8 +71,16 @@ class MeshEngine(ABC):
         """Transfer an array to the devices, with the layout of its type."""
 
     @abstractmethod
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Any]:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Any]:
         """Partition and compile a graph."""
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> Program[Any]:
+        """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
+        return self.compile(graph, donated, kernels)
 
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
         sharding = type.sharding or self.whole
@@ -137,7 +145,9 @@ class SimulatedMesh(MeshEngine):
         parts = np.stack(self.parts_of(array, type))
         return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> SimulatedProgram:
         local, _ = self.partitioned(graph)
         compiled = self.single.compile(simulate_devices(local, self.mesh))
         return SimulatedProgram(self, graph, local, compiled)

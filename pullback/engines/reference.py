@@ -43,10 +43,14 @@ class ReferenceEngine:
     def copy(self, value: np.ndarray) -> np.ndarray:
         return value  # donating changes nothing here
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> ReferenceProgram:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> ReferenceProgram:
         """Return a program. NumPy allocates all results, so donation has no effect."""
         refuse_too_large(graph)
         return ReferenceProgram(graph)
+
+    compile_profiled = compile  # there is no profiler
 
 
 class ReferenceProgram(ProgramBase):

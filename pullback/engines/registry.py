@@ -59,6 +59,11 @@ def _create_engine(name: str, platform: str | None) -> Engine:
     return XlaEngine(platform)
 
 
+def created_engines(name: str) -> list[Engine]:
+    """Return the engines of that name that are in use, one for each platform."""
+    return list({id(e): e for (known, _), e in _engines.items() if known == name}.values())
+
+
 def engine_is_created(name: str) -> bool:
     """Whether an engine of that name is in use."""
     return any(known == name for known, _ in _engines)

@@ -217,10 +217,10 @@ def _cache_difference(
     before: tuple, after: tuple, work: Work, place: Location, split: bool
 ) -> Cause:
     """Return the cause: the first difference between two keys of the same line."""
-    if before[:2] != after[:2]:
-        return Cause("device", place, "engine", str(before[:2]), str(after[:2]))
+    if before[0] != after[0]:
+        return Cause("device", place, "engine", str(before[0]), str(after[0]))
     number = -1
-    for old, new in zip_longest(before[2:], after[2:], fillvalue=_END):
+    for old, new in zip_longest(before[1:], after[1:], fillvalue=_END):
         number += isinstance(new, Op)
         if old is new or (isinstance(old, int) and old == new):
             continue

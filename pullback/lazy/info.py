@@ -54,10 +54,14 @@ def clear_cache(disk: bool = False) -> None:
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """The engine in use, the programs it ran, and the number of live nodes."""
+    """The engine in use, the programs it ran, and the number of live nodes.
+
+    `kernels` is the instruction set of pullback's own kernels, or why programs call none.
+    """
 
     engine: str
     platform: str
+    kernels: str
     programs_run: int
     live_nodes: int
 
@@ -75,7 +79,18 @@ def engine_info() -> EngineInfo:
     live = sum(1 for o in gc.get_objects() if type(o) is Node)
     mode = current()
     platform = engine(mode.engine, mode.device).platform
-    return EngineInfo(mode.engine, platform, state.programs_run, live)
+    return EngineInfo(mode.engine, platform, _kernels_in_use(platform), state.programs_run, live)
+
+
+def _kernels_in_use(platform: str) -> str:
+    if platform != "cpu":
+        return f"none for {platform}"
+    if not current().kernels:
+        return "switched off"
+    from pullback.engines.xla.kernels import kernel_library  # keeps `import pullback` light
+
+    found = kernel_library()
+    return "not compiled" if found is None else found.instructions
 
 
 def devices_of(tensor: Tensor) -> tuple[str, ...]:

@@ -96,10 +96,10 @@ def _prepare_launch(
     """Find the program for some work, and mark the nodes as in flight. Called under the lock."""
     work = Work([n for n in nodes if n.value is None])
     mode = current()
-    key = (mode.engine, mode.device, *work.key)
+    key = _launch_key(mode, work, work.key)
     entry, anywhere = state.cache.entries.get(key), False
     if entry is None and (loose := work.anywhere()):
-        loose = (mode.engine, mode.device, *loose)
+        loose = _launch_key(mode, work, loose)
         entry = state.cache.entries.get(loose)
         # The first time, a program is compiled for one position, which is never slower.
         if entry is None and not state.cache.first_sight(loose):
@@ -127,6 +127,21 @@ def _prepare_launch(
     return Launch(work, entry, chosen, mode, cause, anywhere)  # type: ignore[arg-type]
 
 
+def _launch_key(mode: Settings, work: Work, structure: tuple) -> tuple:
+    """Return the key of some work in the cache; with its lines, if a profile is to name them."""
+    key = (mode.target, *structure)
+    return (*key, ProfiledLines([n.where for n in work.nodes])) if mode.profiled else key
+
+
+class ProfiledLines(tuple[Location, ...]):
+    """The lines of a program that is profiled, as a part of its key."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "at other lines"
+
+
 def refuse_launch(what: str, cause: Cause) -> RecompileError:
     """Return the error that `no_recompile` raises."""
     message = f"{what}: a program would be compiled inside no_recompile: {cause}"
@@ -136,7 +151,7 @@ def refuse_launch(what: str, cause: Cause) -> RecompileError:
 def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     """Return a launch of a cached program for the required outputs alone, if there is one."""
     work = Work(pending_ancestors(needed))
-    entry = state.cache.entries.get((mode.engine, mode.device, *work.key))
+    entry = state.cache.entries.get(_launch_key(mode, work, work.key))
     want = tuple(sorted(work.index[n] for n in needed))
     chosen = None if entry is None else _launch_variant(entry, set(want), want)
     if chosen is None:
@@ -259,7 +274,9 @@ class Launch:
                 assert self.graph is not None  # built because there was no program
                 graph, stands_for = self.graph
                 start = time.perf_counter()
-                program = self.engine.compile(graph)
+                engine, mode = self.engine, self.mode
+                compile = engine.compile_profiled if mode.profiled else engine.compile
+                program = compile(graph, kernels=mode.kernels)
                 announce_cache_miss(self.cause, time.perf_counter() - start, program)
                 # Positions of the checked nodes in the work, not their lines: the program also
                 # serves other work of the same structure

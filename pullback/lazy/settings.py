@@ -34,16 +34,21 @@ class Settings:
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     check_nan: bool = False
+    profiled: bool = False  # whether programs are compiled so that a profiler can look inside
     precision_warnings: bool = True
+    kernels: bool = True  # whether programs may call pullback's own kernels
     outer: Settings | None = field(default=None, compare=False, repr=False)
     # A weak reference to the scope; that of the outermost settings is never None
     scope: Callable[[], object] = field(default=object, compare=False, repr=False)
     changes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     plain = True
+    target: tuple = ()
 
     def __post_init__(self) -> None:
         # Recording reads this alone: whether there is nothing to do besides recording
         object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
+        # What the code of a program depends on besides its graph
+        object.__setattr__(self, "target", (self.engine, self.device, self.kernels, self.profiled))
 
     @property
     def one_by_one(self) -> bool:
@@ -89,6 +94,7 @@ def _settings_from_environment() -> Settings:
         verify_shapes=environment_variable("PULLBACK_VERIFY_SHAPES", False),
         engine=environment_variable("PULLBACK_ENGINE", "xla"),
         cache_bytes=environment_variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
+        kernels=environment_variable("PULLBACK_KERNELS", "1") != "0",
     )
 
 
@@ -136,12 +142,14 @@ class Scope:
         return inside
 
 
-_PUBLIC = ("cache_bytes", "check_nan", "eager", "engine", "precision_warnings", "verify_shapes")
+_PUBLIC = (
+    "cache_bytes", "check_nan", "eager", "engine", "kernels", "precision_warnings", "verify_shapes",
+)  # fmt: skip
 
 
 def config(**changes: Any) -> Scope:
-    """Set `eager`, `verify_shapes`, `check_nan`, `precision_warnings`, `cache_bytes` or `engine`
-    ("xla" or "reference").
+    """Set `eager`, `verify_shapes`, `check_nan`, `precision_warnings`, `cache_bytes`, `kernels` or
+    `engine` ("xla" or "reference").
 
     With `check_nan`, a program whose results are not finite raises an error at the line of the op
     that made the NaN or infinity (see `pb.debug.trace_nan`).
@@ -149,12 +157,15 @@ def config(**changes: Any) -> Scope:
     `precision_warnings=False` switches `pb.errors.PrecisionWarning` off, which tells where float64
     that NumPy chose by default widens a computation.
 
+    With `kernels=False`, programs call none of pullback's own kernels: XLA compiles all of their
+    ops. Both agree within rounding.
+
     `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
     the least recently used beyond the bound are evicted.
 
     As a function, the settings apply from now on in this thread and task; as a context manager,
     until the block ends. Other threads start from the environment variables `PULLBACK_EAGER`,
-    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE` and `PULLBACK_CACHE_MEMORY`.
+    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE`, `PULLBACK_CACHE_MEMORY` and `PULLBACK_KERNELS`.
 
     >>> import pullback as pb
     >>> with pb.config(engine="reference"):
@@ -168,7 +179,7 @@ def config(**changes: Any) -> Scope:
     engine = changes.get("engine", "xla")
     if engine not in ("xla", "reference"):
         raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
-    for name in changes.keys() & {"eager", "precision_warnings", "verify_shapes"}:
+    for name in changes.keys() & {"eager", "kernels", "precision_warnings", "verify_shapes"}:
         changes[name] = flag("config", changes[name], name)
     if "cache_bytes" in changes:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pullback.errors import UnsupportedOp
 from pullback.graph.node import Node
@@ -36,6 +36,16 @@ class HasNamedAxes:
     def communicates(self) -> tuple[str, ...]:
         """Return the named axes along which it waits for others, which must reach it too."""
         return ()
+
+
+class HasKernel:
+    """An op that one of pullback's own kernels can compute on CPUs."""
+
+    def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
+        """Write a call with `b.kernel`; return None where the plain lowering is as fast. No operand
+        is empty. The results must agree with the plain lowering within rounding, and their bits
+        must not depend on the number of threads."""
+        raise UnsupportedOp("has no kernel")
 
 
 def op_position(op: Op) -> tuple[int, ...]:

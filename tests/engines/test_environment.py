@@ -21,6 +21,7 @@ MEANINGLESS = {
     "PULLBACK_ENGINE": ["tpu", "numpy", "1"],
     "PULLBACK_LOG": ["everything", "compiles,all", "1"],
     "PULLBACK_PATIENCE": ["0", "-1", "nan", "inf", "soon"],
+    "PULLBACK_PIN_THREADS": ["2", "all"],
     "PULLBACK_PLATFORM": ["tpu", "gpu", "cpu:0"],
     "PULLBACK_THREADS": ["0", "-2", "many", "2.0"],
     "PULLBACK_TRACEBACK": ["1", "maybe"],

@@ -5,6 +5,7 @@ Nothing else in pullback imports jaxlib. Tested with jaxlib 0.10 to 0.12.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import os
@@ -25,15 +26,28 @@ os.environ["NPROC"] = str(THREADS)
 
 from jaxlib import _jax, version, xla_client  # noqa: E402
 
+_cuda_plugin: Any = None  # once it is loaded
+
 __all__ = [
-    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "version",
-    "xla_client",
+    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "profiler",
+    "register_cpu_kernel", "trace_reader", "version", "xla_client",
 ]  # fmt: skip
 
 
 def lapack_kernels() -> Any:
     """Return jaxlib's module of LAPACK kernels; initialising it imports SciPy."""
     return importlib.import_module("jaxlib.cpu._lapack")
+
+
+def register_cpu_kernel(name: str, symbol: Any) -> None:
+    """Let programs on the CPU call a function of a loaded library, by a name."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
+    capsule = new(ctypes.cast(symbol, ctypes.c_void_p), b"xla._CUSTOM_CALL_TARGET", None)
+    xla_client.register_custom_call_target(name, capsule, "cpu", 1)
 
 
 def cuda_kernels() -> dict[str, Any]:
@@ -44,10 +58,26 @@ def cuda_kernels() -> dict[str, Any]:
 
 def cuda_kernels_go_to(plugin: Any) -> None:
     """Let kernels for CUDA be registered with the loaded plugin, not with jaxlib itself."""
+    global _cuda_plugin
+    _cuda_plugin = plugin
     extension = _cuda_module("cuda_plugin_extension")
     if extension is not None:
         register = functools.partial(extension.register_custom_call_target, plugin)
         xla_client.register_custom_call_handler("CUDA", register)
+
+
+@functools.cache
+def profiler() -> Any:
+    """Return jaxlib's module of the profiler; a CUDA plugin that is loaded takes part in it."""
+    found = importlib.import_module("jaxlib._profiler")
+    if _cuda_plugin is not None:
+        found.register_plugin_profiler(_cuda_plugin)
+    return found
+
+
+def trace_reader() -> Any:
+    """Return jaxlib's class that reads what the profiler wrote."""
+    return importlib.import_module("jaxlib._profile_data").ProfileData
 
 
 def _cuda_module(name: str) -> Any:

@@ -26,7 +26,10 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show_types_apart
 from pullback.ops.sources import Result
+from pullback.ops.traits import HasKernel
+from pullback.transforms.recognition import recognised
 
+Locate = Callable[[Sequence[HloInstruction], Node], None]
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 LOST = (1 << 29) - 1  # the bits of an f64 that an f32 does not have
 
@@ -43,12 +46,15 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
+        self.kernels = False  # whether the program may call pullback's own kernels
         self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
         self.calls = CallOrder()
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
         self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
+        self.name = "pullback"  # of the module
+        self.locate: Locate | None = None  # gives the instructions of a node their locations
         self.current: Any = None  # the program's node that is being lowered
         self.inner: Any = None  # the node that is being lowered of a graph held by an op
         self._count = 0
@@ -65,7 +71,10 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
         texts = {k: print_attribute(v) for k, v in attributes.items()}
-        self.instructions.append(HloInstruction(mnemonic, xs, results, texts, blocks))
+        made = HloInstruction(mnemonic, xs, results, texts, blocks)
+        self.instructions.append(made)
+        for y in results:
+            y.made_by = made
         return results if several else results[0]
 
     def value(self, type: Type) -> HloValue:
@@ -234,6 +243,8 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         A failed check belongs to the program's node that is being lowered. If an op holds a graph
         that the user wrote (`held`), its error names the line of the inner node.
         """
+        if held and self.kernels:
+            graph, _ = recognised(graph)
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
         for node in graph.nodes[len(graph.inputs) :]:
@@ -246,14 +257,18 @@ class Builder(ControlFlow, Collectives, KernelCalls):
     def _lower(self, node: Node, xs: list[Any]) -> Any:
         if isinstance(node.op, Result):
             return xs[0][node.op.index]
-        out = _plain_builder(node.type)
+        out, before = _plain_builder(node.type), len(self.instructions)
         try:
-            made = node.op.hlo(self, out, *xs)
+            made = self._kernel_call(node.op, out, xs) if self.kernels else None
+            if made is None:
+                made = node.op.hlo(self, out, *xs)
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
         except Exception as error:  # a number too large for an attribute, for example
             what = f"XLA has no program for these operands and parameters ({error})"
             raise EngineError(what).at(node.op.title, node.where) from error
+        if self.locate is not None:
+            self.locate(self.instructions[before:], self.inner or self.current)
         values = made if isinstance(made, tuple) else (made,)
         problem = None
         if not all(isinstance(v, HloValue) for v in values):
@@ -265,6 +280,11 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         if problem is not None:
             raise EngineError(problem, op=node.op.title, where=node.where)
         return made
+
+    def _kernel_call(self, op: Any, out: Any, xs: list[Any]) -> Any:
+        """Call the op's kernel; None if it has none for these operands."""
+        small = not isinstance(op, HasKernel) or any(0 in x.shape for x in xs)
+        return None if small else op.kernel(self, out, *xs)
 
 
 def lower(graph: Graph, b: Builder) -> Block:
@@ -286,7 +306,7 @@ def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence
     donor = " {jax.buffer_donor = true}"
     marks = [donor if i in donated else "" for i in range(len(graph.inputs))]
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
-    return print_module(main, marks, count)
+    return print_module(main, marks, count, name=b.name)
 
 
 def _plain_builder(type: Any) -> Any:

@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,12 @@ import numpy as np
 from pullback.engines import fork, processes
 from pullback.engines.environment import environment_variable
 from pullback.engines.virtual_devices import cpu_device_count
-from pullback.engines.xla import machine
+from pullback.engines.xla import machine, options, pinning
 from pullback.engines.xla.bindings import THREADS, _jax, cuda_kernels_go_to, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
+from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.sharded import DeviceGroup, ShardedQueue, Shards, Spmd
 from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
@@ -35,6 +36,7 @@ STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
+OptionsWith = Callable[[options.Flags], Any]  # makes compile options
 
 
 def _collect_xla_garbage(phase: str, info: dict) -> None:
@@ -52,7 +54,7 @@ class Client:
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current_processes().cluster
         chosen = platform or environment_variable("PULLBACK_PLATFORM", None)
-        self._client = _make_client(chosen, self._cluster)
+        self._client = _make_pinned_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
         mine = self.device.process_index
@@ -61,7 +63,7 @@ class Client:
         )
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = device_list([self.device])
-        self._options = _client_options(self.platform)
+        self._options = options.compile_options(self.platform)
         self.place = OnDevice(self.device)
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
@@ -157,41 +159,56 @@ class Client:
             raise engine_error(error, "copy the inputs of") from None
 
     def compile(
-        self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = ()
-    ) -> Executable:
-        loaded = self.compiled(text, self._devices, self._options, functions)
+        self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = (),
+        flags: options.Flags = (),
+    ) -> Executable:  # fmt: skip
+        """Compile a program with flags of XLA, those of `options.program_flags`."""
+        loaded = self.compiled(text, self._devices, self._options_with, functions, flags)
         return self._executable(loaded, outs)
 
-    def load(self, code: bytes, outs: list[Type]) -> Executable | None:
+    def load(self, code: bytes, outs: list[Type], flags: options.Flags = ()) -> Executable | None:
         """Load the result of `Executable.serialise`; return None if XLA rejects it."""
-        loaded = self.loaded(code, self._devices, self._options)
+        loaded = self.loaded(code, self._devices, self._options_with, flags)
         return None if loaded is None else self._executable(loaded, outs)
+
+    def _options_with(self, flags: options.Flags) -> Any:
+        return options.compile_options(self.platform, flags) if flags else self._options
 
     def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
         return Executable(loaded, outs, self.place, self.platform == "cpu")
 
     def compiled(
-        self, text: str | bytes, devices: Any, options: Any, functions: Sequence[Any] = ()
-    ) -> Any:
+        self, text: str | bytes, devices: Any, options_with: OptionsWith,
+        functions: Sequence[Any] = (), flags: options.Flags = (),
+    ) -> Any:  # fmt: skip
         """Compile a program, which calls Python functions by their numbers."""
         if fork.lost_xla:
             fork.refuse_after_fork("compiling a program")
+        flags = options.known_flags(flags)
         try:
+            chosen = options_with(flags)
             if functions:
                 from pullback.engines.xla import mlir  # heavy
 
                 program = mlir.parsed(text)  # jaxlib takes functions only with a parsed program
-                return self._client.compile_and_load(program, devices, options, list(functions))
-            return self._client.compile_and_load(text, devices, options)
+                return self._client.compile_and_load(program, devices, chosen, list(functions))
+            return self._client.compile_and_load(text, devices, chosen)
         except Exception as error:
+            if options.flag_refused(error, flags):
+                return self.compiled(text, devices, options_with, functions, flags)
             raise engine_error(error, "compile") from None
 
-    def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
+    def loaded(
+        self, code: bytes, devices: Any, options_with: OptionsWith, flags: options.Flags = ()
+    ) -> Any:
         if fork.lost_xla:
             fork.refuse_after_fork("loading a program")
+        flags = options.known_flags(flags)
         try:
-            return self._client.deserialize_executable(code, devices, options)
-        except Exception:
+            return self._client.deserialize_executable(code, devices, options_with(flags))
+        except Exception as error:
+            if options.flag_refused(error, flags):
+                return self.loaded(code, devices, options_with, flags)
             return None
 
     @functools.cached_property
@@ -211,6 +228,9 @@ class Client:
             machine.machine_processor(),
         ]
         parts.append(machine.machine_library(_LIBRARY))
+        library = kernel_library() if self.platform == "cpu" else None
+        if library is not None:
+            parts.append(machine.machine_library(library.path))
         if self.platform == "cuda":
             parts += machine.machine_driver(), machine.machine_library(_cuda_plugin() or "")
         return parts
@@ -232,15 +252,25 @@ class Client:
             return self._cluster.start(program, args)
         return program.start(args)
 
-    def options_for(self, devices: Sequence[Any]) -> Any:
+    def options_for(self, devices: Sequence[Any], flags: options.Flags = ()) -> Any:
         """Return compile options for one replica of a program on each device."""
-        result, count = _client_options(self.platform), len(devices)
+        result, count = options.compile_options(self.platform, flags), len(devices)
         ids = np.array([d.id for d in devices]).reshape(count, 1)
         assignment = xla_client.DeviceAssignment.create(ids)
-        for options in (result, result.executable_build_options):
-            options.num_replicas = count
-            options.device_assignment = assignment
+        for part in (result, result.executable_build_options):
+            part.num_replicas = count
+            part.device_assignment = assignment
         return result
+
+
+def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:
+    """Make the client, and pin the threads of its pool to cores if the environment says so."""
+    if not environment_variable("PULLBACK_PIN_THREADS", False):
+        return _make_client(platform, joined)
+    before = pinning.pool_threads()  # of the package jax
+    made = _make_client(platform, joined)
+    pinning.pin_threads([t for t in pinning.pool_threads() if t not in before])
+    return made
 
 
 def _make_client(platform: str | None, joined: Cluster | None) -> Any:
@@ -293,15 +323,3 @@ def _cuda_plugin() -> pathlib.Path | None:
             if library.exists():
                 return library
     return None
-
-
-def _client_options(platform: str) -> Any:
-    options = xla_client.CompileOptions()
-    # Converting to a shorter type and back must round: XLA's GPU compiler removes such pairs.
-    options.env_option_overrides = [("xla_allow_excess_precision", False)]
-    if platform == "cpu":
-        # This pass removes optimization barriers, in jaxlib 0.10 so early that common
-        # subexpressions are merged across them: values that a checkpoint recomputes would be kept.
-        debug = options.executable_build_options.debug_options
-        debug.xla_disable_hlo_passes = "cse_barrier_expander"
-    return options

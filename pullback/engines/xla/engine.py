@@ -7,7 +7,8 @@ import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.client import Client
 from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
+from pullback.engines.xla.kernels import kernel_library
+from pullback.engines.xla.options import program_flags
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import UnsupportedOp
@@ -26,12 +29,15 @@ from pullback.graph.graph import Graph, Structure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.transforms.recognition import recognised
 
 if TYPE_CHECKING:
+    from pullback.engines.xla.profiled import ProfiledXla
     from pullback.engines.xla.sharded import DeviceGroup
 
-# what a piece computes, which inputs it may overwrite, and the mesh that it runs on
-Piece = tuple[Structure, tuple[int, ...], DeviceMesh | None]
+# what a piece computes, which inputs it may overwrite, the mesh that it runs on, whether it may
+# call kernels
+Piece = tuple[Structure, tuple[int, ...], DeviceMesh | None, bool]
 
 # The memory of a program, which XLA does not report. Measured over many programs, the resident size
 # is 0.1 MiB plus 15 to 30 times the size of the serialised code; this is an upper bound. Without
@@ -45,7 +51,10 @@ class XlaEngine:
     name = "xla"
 
     def __init__(self, platform: str | None = None) -> None:
-        self.client = Client(platform)
+        self._use(Client(platform))
+
+    def _use(self, client: Client) -> None:
+        self.client = client
         self.platform = self.client.platform
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
@@ -55,33 +64,54 @@ class XlaEngine:
         self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]
         self._pieces = weakref.WeakValueDictionary()
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram | XlaSequence:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaProgram | XlaSequence:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
-        return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
+        kernels = kernels and self.has_kernels
+        graph, origins = recognised(graph) if kernels else (graph, {})
+        made = self._in_pieces(graph, donated, None, kernels)
+        return _checks_of(made or self._compile(graph, donated, kernels), origins)
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaProgram | XlaSequence:
+        """Compile a graph for XLA's profiler."""
+        return self.profiled.compile(graph, donated, kernels)
+
+    @functools.cached_property
+    def profiled(self) -> ProfiledXla:
+        """The engine on the same devices whose programs can be profiled."""
+        from pullback.engines.xla.profiled import ProfiledXla  # few programs are profiled
+
+        return ProfiledXla(self.client)
 
     def compile_on(
-        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = ()
+        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
     ) -> SpmdProgram | XlaSequence:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_too_large(graph)
-        return self._in_pieces(graph, donated, mesh) or self._compile_on(mesh, graph, donated)
+        kernels = kernels and self.has_kernels
+        graph, origins = recognised(graph) if kernels else (graph, {})
+        made = self._in_pieces(graph, donated, mesh, kernels)
+        return _checks_of(made or self._compile_on(mesh, graph, donated, kernels), origins)
 
     def _in_pieces(
-        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None
+        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, kernels: bool
     ) -> XlaSequence | None:
         """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
         parts = split_into_segments(graph)
         if not parts:
             return None
         given = _last_takers(parts, [graph.inputs[i] for i in donated])
-        pieces = [(p.graph.structure, d, mesh) for p, d in zip(parts, given, strict=True)]
+        pieces = [(p.graph.structure, d, mesh, kernels) for p, d in zip(parts, given, strict=True)]
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
         one = self._compile if mesh is None else functools.partial(self._compile_on, mesh)
         # XLA compiles a program on one core; on a mesh, all processes compile in the same order.
         with ThreadPoolExecutor(2 if mesh is None else 1) as pool:
-            compiled = pool.map(one, new.values(), [d for _, d, _ in new])
+            compiled = pool.map(one, new.values(), [d for _, d, *_ in new], repeat(kernels))
             added = dict(zip(new, compiled, strict=True))
         self._pieces.update(added)
         known |= added
@@ -120,24 +150,30 @@ class XlaEngine:
         """Return which checks of a run held, from the last result of the program."""
         return self.get(word)
 
-    def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
+    @functools.cached_property
+    def has_kernels(self) -> bool:
+        """Whether pullback's own kernels can run on the platform's devices."""
+        return self.platform == "cpu" and kernel_library() is not None
+
+    def _builder(self, mesh: DeviceMesh | None = None, kernels: bool = False) -> Builder:
         builder = Builder(mesh)
+        builder.kernels = kernels
         builder.guards = self.platform == "cpu"
         builder.platform = self.platform
         builder.neutral = False
         builder.literal = False
         return builder
 
-    def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
-        builder = self._builder()
+    def _compile(self, graph: Graph, donated: Sequence[int], kernels: bool) -> XlaProgram:
+        builder = self._builder(None, kernels)
         text = build_module(graph, builder, donated)
         code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(
-        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = ()
+        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int], kernels: bool
     ) -> SpmdProgram:
-        builder, group = self._builder(mesh), self.group(mesh)
+        builder, group = self._builder(mesh, kernels), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
         text = build_module(graph, builder, donated)
@@ -160,18 +196,19 @@ class XlaEngine:
         functions of this process is not stored."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
+        flags = program_flags(self.platform, text)
         if functions:
-            calling = place.compile(text, outs, functions)
+            calling = place.compile(text, outs, functions, flags)
             return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
         identity = self._identity if group is None else disk_key(group.identity)
-        key = disk_key([identity, text]) if disk.on else b""
+        key = disk_key([identity, repr(flags).encode(), text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
-            executable = place.load(found, outs)
+            executable = place.load(found, outs, flags)
             if executable is not None:
                 return Code(executable, "disk", _BASE + _PER_CODE * len(found))
             disk.forget(key)
-        executable = place.compile(program, outs)
+        executable = place.compile(program, outs, flags=flags)
         code = executable.serialise() if disk.on else None
         if code is not None:
             disk.write(key, code)
@@ -181,6 +218,15 @@ class XlaEngine:
     @functools.cached_property
     def _identity(self) -> bytes:
         return disk_key(self.client.identity)
+
+
+Compiled = TypeVar("Compiled", bound=XlaProgram | XlaSequence)
+
+
+def _checks_of(program: Compiled, origins: dict[Node, Node]) -> Compiled:
+    """Let the checks of a program name nodes of the graph that it was made from."""
+    program.checks = [(error, origins.get(node, node)) for error, node in program.checks]
+    return program
 
 
 def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:

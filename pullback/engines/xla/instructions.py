@@ -36,10 +36,11 @@ Key = tuple[Any, ...]
 class HloValue:
     """An SSA value. Values are compared by identity; `name` is what the text calls it."""
 
-    __slots__ = ("name", "type")
+    __slots__ = ("made_by", "name", "type")
 
     def __init__(self, name: str, type: Type) -> None:
         self.name, self.type = name, type
+        self.made_by: HloInstruction | None = None  # known while a program is written
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,7 +53,10 @@ class HloValue:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class HloInstruction:
-    """One instruction; attributes are MLIR text, `where` is the place it was read from."""
+    """One instruction; attributes are MLIR text, `where` is the place it was read from.
+
+    `location` is MLIR's: XLA keeps its name. It is empty, except in programs that are profiled.
+    """
 
     mnemonic: str  # with the dialect: `stablehlo.add`
     operands: tuple[HloValue, ...]
@@ -62,6 +66,7 @@ class HloInstruction:
     where: str = ""
     array: np.ndarray | None = None  # the data of a constant
     graphs: tuple[Any, ...] = ()  # the regions as graphs, once they have been read as such
+    location: str = ""
 
     @property
     def name(self) -> str:

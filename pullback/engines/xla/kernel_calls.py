@@ -12,6 +12,8 @@ from typing import Any
 
 from pullback.engines.base import OpBuilder
 from pullback.engines.xla.instructions import HloValue
+from pullback.engines.xla.kernels import PREFIX, kernel_library
+from pullback.engines.xla.strided_views import strided_view
 from pullback.graph.types import Type
 
 _PREFIXES = {"f32": "s", "f64": "d", "complex64": "c", "complex128": "z"}
@@ -41,6 +43,27 @@ class KernelCalls(OpBuilder):
         _register_cuda_kernels()
         return self.ffi_call(f"{routine}_ffi", *xs, out=out, **options)
 
+    def kernel(self, name: str, *xs: HloValue, out: Any, **options: Any) -> Any:
+        """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
+
+        Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
+        flags, integers and tuples of integers, not empty. With `in_place`, the first result takes
+        the memory of the last operand.
+        """
+        library = kernel_library()
+        assert library is not None  # `kernels` says so
+        library.register(name)
+        several = isinstance(out, tuple)
+        outs = out if several else (out,)
+        made = self.ffi_call(f"{PREFIX}{name}", *xs, out=outs, by_rows=True, **options)
+        return made if several else made[0]
+
+    def strided(self, x: HloValue) -> tuple[HloValue, int, tuple[int, ...]]:
+        """Return where the elements of `x` are: a value by rows, the first one's position in it,
+        and the distances along the dimensions of `x`. A kernel that takes them needs no copies of
+        slices, transposes, reshapes and repetitions."""
+        return strided_view(x)
+
     def ffi_call(
         self, target: str, *xs: HloValue, out: tuple[Type, ...],
         by_rows: bool | tuple[int, ...] = False, in_place: bool = False, **options: Any,
@@ -64,6 +87,8 @@ class KernelCalls(OpBuilder):
 
 
 def _option(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"array<i64: {', '.join(map(str, value))}>"
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"

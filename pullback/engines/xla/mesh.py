@@ -72,9 +72,21 @@ class XlaMesh(MeshEngine):
         """Return the type of a part of a value."""
         return Type((type.sharding or self.whole).local_shape(type.shape), type.dtype)
 
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
+    def compile(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaMeshProgram:
+        return self._compiled_by(self.xla, graph, donated, kernels)
+
+    def compile_profiled(
+        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+    ) -> XlaMeshProgram:
+        return self._compiled_by(self.xla.profiled, graph, donated, kernels)
+
+    def _compiled_by(
+        self, xla: XlaEngine, graph: Graph, donated: Sequence[int], kernels: bool
+    ) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        compiled = self.xla.compile_on(self.mesh, local, donated)
+        compiled = xla.compile_on(self.mesh, local, donated, kernels)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:

@@ -14,12 +14,14 @@ from pullback.graph.types import Type
 
 
 def print_module(
-    main: Block, marks: Sequence[str] = (), attributes: str = "", location: str = ""
-) -> str:
+    main: Block, marks: Sequence[str] = (), attributes: str = "", location: str = "",
+    name: str = "pullback",
+) -> str:  # fmt: skip
     """A module whose only function is `main`.
 
     `marks` follow the types of the arguments; `attributes` are those of the module. `location`
-    follows every operation; without one, MLIR takes an operation's place in the text.
+    follows every operation that has none of its own; without one, MLIR takes an operation's place
+    in the text.
     """
     marks = marks or [""] * len(main.arguments)
     header = ", ".join(
@@ -30,11 +32,11 @@ def print_module(
     lines.append(f"return {_printed_names(main.results)} : {kinds}" if kinds else "return")
     body = "\n".join(lines)
     function = f"func.func public @main({header}) -> ({kinds}) {{\n{body}{location}\n}}{location}"
-    return f"module @pullback{attributes} {{\n{function}\n}}{location}\n"
+    return f"module @{name}{attributes} {{\n{function}\n}}{location}\n"
 
 
 def _print_line(i: HloInstruction, location: str) -> str:
-    results = _printed_names(i.results)
+    results, location = _printed_names(i.results), i.location or location
     if i.array is not None:
         (kind,) = i.types
         value = f"{_print_dense(i.array, kind.dtype)} : {print_type(kind)}"

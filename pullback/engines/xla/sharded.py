@@ -22,6 +22,7 @@ from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.client import Client
+    from pullback.engines.xla.options import Flags
 
 
 class Shards:
@@ -116,17 +117,22 @@ class DeviceGroup:
         return isinstance(value, Shards) and value.group is self
 
     def compile(
-        self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = ()
-    ) -> Spmd:
+        self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = (),
+        flags: Flags = (),
+    ) -> Spmd:  # fmt: skip
         """Compile the program of one device, for all of them."""
         devices = device_list(self.devices)
-        loaded = self.client.compiled(text, devices, self.options, functions)
+        loaded = self.client.compiled(text, devices, self._options_with, functions, flags)
         return Spmd(self, loaded, outs)
 
-    def load(self, code: bytes, outs: Sequence[Type]) -> Spmd | None:
+    def load(self, code: bytes, outs: Sequence[Type], flags: Flags = ()) -> Spmd | None:
         """Load the result of `Spmd.serialise`; return None if XLA rejects it."""
-        loaded = self.client.loaded(code, device_list(self.devices), self.options)
+        devices = device_list(self.devices)
+        loaded = self.client.loaded(code, devices, self._options_with, flags)
         return None if loaded is None else Spmd(self, loaded, outs)
+
+    def _options_with(self, flags: Flags) -> Any:
+        return self.client.options_for(self.devices, flags) if flags else self.options
 
     @property
     def identity(self) -> list[bytes]:

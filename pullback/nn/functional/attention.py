@@ -10,9 +10,11 @@ from pullback.functions.arguments import float_arguments, integer, literal, shap
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import bool_, int64
 from pullback.lazy.operators import as_tensor
+from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.functional.arguments import narrowed, real_like, widened
 from pullback.nn.functional.dropouts import dropout
+from pullback.ops.fused.attention import Attention
 from pullback.typing import ArrayLike
 
 
@@ -54,18 +56,87 @@ def scaled_dot_product_attention(
     _check_attended(q, k, v)
     groups = _head_groups(q, k, v) if enable_gqa else 1
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
+    masks = [as_tensor(x) for x in (attn_mask, bias) if x is not None]
+    if isinstance(factor, Tensor):
+        q, factor = q * factor, 1.0
+    if not dropout_p and _is_one_op(q, k, v, groups, masks):
+        limits = _seen_band(is_causal, window, query_offset)
+        return _attended(q, k, v, float(factor), limits, attn_mask, bias, query_offset)
     if groups > 1:  # [..., key heads, group, length, depth]
         q = pf.reshape(q, (*k.shape[:-2], groups, *q.shape[-2:]))
         k, v = pf.expand_dims(k, -3), pf.expand_dims(v, -3)
     scores = pf.matmul(widened(q) * factor, pf.matrix_transpose(widened(k)))
     scores, seen = _masked_scores(scores, attn_mask, bias, groups)
-    for more in _position_masks(scores, is_causal, window, query_offset):
+    lower, upper = _seen_band(is_causal, window, query_offset)
+    for more in _band_masks(*scores.shape[-2:], lower, upper, query_offset):
         seen = more if seen is None else seen & more
     weights = _attention_weights(scores, seen)
     if dropout_p:
         weights = dropout(weights, dropout_p, key=dropout_key)
     y = pf.matmul(narrowed(weights, v.dtype), v)
     return pf.reshape(y, (*y.shape[:-4], -1, *y.shape[-2:])) if groups > 1 else y
+
+
+def _is_one_op(q: Tensor, k: Tensor, v: Tensor, groups: int, masks: list[Tensor]) -> bool:
+    """Whether the op takes these shapes: only masks broadcast."""
+    alike = groups > 1 or q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+    scores = (*q.shape[:-1], k.shape[-2])
+    fit = [
+        m.ndim <= q.ndim and all(a in (1, b) for a, b in zip(m.shape[::-1], scores[::-1]))
+        for m in masks
+    ]
+    return alike and q.dtype.is_float and all(fit)
+
+
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, limits: tuple[int | None, int | None],
+    mask: ArrayLike | None, bias: ArrayLike | None, offset: int | Tensor,
+) -> Tensor:  # fmt: skip
+    """Attention as one op, which need not compute all weights at the same time."""
+    rank = max(q.ndim, 3)
+    added, seen = _added_and_seen(q, mask, bias)
+    lower, upper = limits
+    if isinstance(offset, Tensor):  # positions are known only at run time
+        for more in _band_masks(q.shape[-2], k.shape[-2], lower, upper, offset):
+            seen = more if seen is None else seen & more
+        lower = upper = None
+    elif offset:
+        lower = None if lower is None else lower + offset
+        upper = None if upper is None else upper + offset
+    op = Attention(repr(scale), *[() if n is None else (n,) for n in (lower, upper)])
+    masks = [_with_rank(m, rank) for m in (added, seen) if m is not None]
+    nodes = [x._node for x in (*[_with_rank(x, rank) for x in (q, k, v)], *masks)]
+    y = record_several(op, tuple(nodes))[0]
+    return pf.squeeze(y, 0) if q.ndim == 2 else y
+
+
+def _with_rank(x: Tensor, rank: int) -> Tensor:
+    """The tensor with dimensions of size 1 in front."""
+    return x if x.ndim == rank else pf.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
+
+
+def _added_and_seen(
+    q: Tensor, mask: ArrayLike | None, bias: ArrayLike | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """What is added to the scores, and which of them count (`None`: all)."""
+    added: Tensor | None = None
+    seen: Tensor | None = None
+    for what, given in (("attn_mask", mask), ("bias", bias)):
+        if given is None:
+            continue
+        found = _checked_mask(what, as_tensor(given))
+        if found.dtype is bool_:
+            seen = found
+        else:
+            found = real_like(found, widened(q), what)
+            added = found if added is None else added + found
+    return added, seen
+
+
+def _checked_mask(what: str, given: Tensor) -> Tensor:
+    if what == "bias" and given.dtype is bool_:
+        raise DTypeError(f"bias must be floats, got {given._node.type}")
+    return given
 
 
 def _check_attended(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -96,14 +167,12 @@ def _masked_scores(
     for what, given in (("attn_mask", mask), ("bias", bias)):
         if given is None:
             continue
-        found = as_tensor(given)
+        found = _checked_mask(what, as_tensor(given))
         if groups > 1 and found.ndim > 2:  # its heads in groups, like those of queries
             heads = found.shape[-3]
             split = (heads // groups, groups) if heads > 1 else (1, 1)
             found = pf.reshape(found, (*found.shape[:-3], *split, *found.shape[-2:]))
         if found.dtype is bool_:
-            if what == "bias":
-                raise DTypeError(f"bias must be floats, got {found._node.type}")
             seen = found
             continue
         scores = scores + real_like(found, scores, what)
@@ -112,22 +181,28 @@ def _masked_scores(
     return scores, seen
 
 
-def _position_masks(
-    scores: Tensor, is_causal: bool, window: object, offset: int | Tensor
-) -> list[Tensor]:
-    """Masks [L, S] of the keys that a query sees by their positions."""
+def _seen_band(
+    is_causal: bool, window: object, offset: int | Tensor
+) -> tuple[int | None, int | None]:
+    """How far before and after its own position a query sees keys."""
     left, right = _window_sides(window)
     if not isinstance(offset, Tensor):
         integer("", offset, "query_offset")
-    right = 0 if is_causal and right is None else min(0, right or 0) if is_causal else right
-    if left is None and right is None:
+    return None if left is None else -left, 0 if is_causal else right
+
+
+def _band_masks(
+    queries: int, keys: int, lower: int | None, upper: int | None, offset: int | Tensor
+) -> list[Tensor]:
+    """Masks [L, S] of the keys that a query sees by their positions."""
+    if lower is None and upper is None:
         return []
-    away = pf.arange(scores.shape[-1]) - _query_positions(scores.shape[-2], offset)
+    away = pf.arange(keys) - _query_positions(queries, offset)
     made = []
-    if right is not None:
-        made.append(away <= right)
-    if left is not None:
-        made.append(away >= -left)
+    if upper is not None:
+        made.append(away <= upper)
+    if lower is not None:
+        made.append(away >= lower)
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.conv.geometry import Convolving, Shape
+from pullback.ops.conv.kernel import call_convolution_kernel
 from pullback.ops.conv.lowering import convolve, lower_convolution_filter
 from pullback.ops.conv.windows import Motion, padded, transposed_padding
 from pullback.ops.prelude import Imported, Type
@@ -46,6 +47,9 @@ class Convolution(Convolving):
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
         return convolve(b, out, x, w, self.motion)
 
+    def kernel(self, b: Any, out: Type, x: Any, w: Any) -> Any:
+        return call_convolution_kernel(b, "convolution", out, x, w, self.motion)
+
     @classmethod
     def samples(cls) -> Iterator[tuple[Convolution, tuple]]:
         for motion, x, w in _CASES:
@@ -78,6 +82,9 @@ class ConvolutionBackwardInput(Convolving):
         border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
         inner = padded(full, border, (1,) * g.ndim, 0)
         return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
+
+    def kernel(self, b: Any, out: Type, g: Any, w: Any) -> Any:
+        return call_convolution_kernel(b, "convolution_input", out, g, w, self.motion)
 
     def hlo(self, b: Any, out: Type, g: Any, w: Any) -> Any:
         spatial = tuple(range(len(self.extents)))
@@ -119,6 +126,9 @@ class ConvolutionBackwardFilter(Convolving):
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
         return lower_convolution_filter(b, out, x, g, self.motion)
+
+    def kernel(self, b: Any, out: Type, x: Any, g: Any) -> Any:
+        return call_convolution_kernel(b, "convolution_filter", out, x, g, self.motion)
 
 
 Convolving.family.update(

@@ -28,6 +28,7 @@ from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype, ze
 from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.movement import Reshape, move_dimension
+from pullback.ops.traits import HasKernel
 
 Shape = tuple[int, ...]
 
@@ -62,7 +63,7 @@ class ThreeRoles(Op, abstract=True):
             yield op.giving(cls.gives, values[cls.gives].shape), operands
 
 
-class Convolving(ThreeRoles, Contraction, abstract=True):
+class Convolving(ThreeRoles, Contraction, HasKernel, abstract=True):
     """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere. Input
     [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O]."""
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.dtypes import float64
+from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic
+from pullback.ops.elementwise.circular import circular
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
@@ -32,14 +33,14 @@ TANH_BELOW = (
 
 
 class Circular(Analytic, abstract=True):
-    """The sine or the cosine. XLA's own lose the sign of a zero imaginary part."""
+    """The sine or the cosine. XLA's own lose the sign of a zero imaginary part, and of f32 are
+    slow on CPUs."""
 
     turns = "real"
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
-        if b.literal or not out.dtype.is_complex:
-            return super().lower(b, out, x)
-        return self.lower_expansion(b, x)
+        own = out.dtype.is_complex or (out.dtype is float32 and b.platform == "cpu")
+        return self.lower_expansion(b, x) if own and not b.literal else super().lower(b, out, x)
 
 
 class Sin(Circular):
@@ -48,7 +49,7 @@ class Sin(Circular):
     ufunc, stablehlo = np.sin, "sine"
 
     def expand(self, x: Node) -> Node:
-        return over_i(Sinh(), x)
+        return over_i(Sinh(), x) if x.type.dtype.is_complex else circular(x, 0)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Cos()(x),)
@@ -60,6 +61,8 @@ class Cos(Circular):
     ufunc, stablehlo = np.cos, "cosine"
 
     def expand(self, x: Node) -> Node:
+        if not x.type.dtype.is_complex:
+            return circular(x, 1)
         return Cosh()(Complex()(-Imag()(x), Real()(x)))
 
     def partials(self, out: Node, x: Node) -> tuple:

@@ -12,8 +12,10 @@ from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
+from pullback.ops.row_kernels import row_kernel
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
+from pullback.ops.traits import HasKernel
 from pullback.sharding.propagate import propagate_by_rule
 
 
@@ -54,8 +56,11 @@ class Normalisation(Composite, abstract=True):
         yield cls((1,)), (real(2, 0),)
 
 
-class Softmax(Normalisation):
+class Softmax(Normalisation, HasKernel):
     """exp(x) over its sum along axes."""
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return row_kernel(b, "softmax", x, out=out, axes=self.axes)
 
     def expand(self, x: Node) -> Node:
         weights = Exp()(self.shifted(x))
@@ -69,8 +74,11 @@ class Softmax(Normalisation):
         return None if ts[0] is None else self.vjp(ts[0], out, xs, (True,))[0]  # it is symmetric
 
 
-class LogSoftmax(Normalisation):
+class LogSoftmax(Normalisation, HasKernel):
     """x minus the logarithm of the sum of exp(x) along axes."""
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return row_kernel(b, "log_softmax", x, out=out, axes=self.axes)
 
     def expand(self, x: Node) -> Node:
         shifted = self.shifted(x)

@@ -1,0 +1,35 @@
+"""The product of two square matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.calls import jax_call, pullback_call, torch_call
+from benchmarks.workload import Case, Workload, normal
+
+
+def inputs(quick: bool) -> Any:
+    rng, size = np.random.default_rng(0), 16 if quick else 2048
+    return [normal(rng, size, size, scale=1.0) for _ in range(2)]
+
+
+def with_pullback(arrays: Any) -> Case:
+    return pullback_call(lambda a, b: a @ b, *arrays)
+
+
+def with_jax(arrays: Any) -> Case:
+    return jax_call(lambda a, b: a @ b, *arrays)
+
+
+def with_torch(arrays: Any, compile: Any) -> Case:
+    return torch_call(compile(lambda a, b: a @ b), *arrays)
+
+
+WORKLOADS = [
+    Workload(
+        "matmul", "matmul 2048 x 2048", inputs,
+        {"pullback": with_pullback, "jax": with_jax, "torch": with_torch},
+    )
+]  # fmt: skip

@@ -1,0 +1,48 @@
+// Attention without a matrix of all weights, and its gradient.
+#pragma once
+
+#include <limits>
+
+#include "pool.h"
+
+namespace pullback {
+
+// A tensor of four dimensions anywhere in memory: [batch, head, row, element].
+template <class T> struct Strided {
+  T* data = nullptr;
+  int64_t batch = 0, head = 0, row = 0, element = 0;  // distances, in elements
+
+  T* at(int64_t b, int64_t h, int64_t i) const {
+    return data + b * batch + h * head + i * row;
+  }
+};
+
+struct AttentionSizes {
+  int64_t batch, heads, shared;  // `heads` of queries, `shared` ones of keys and values
+  int64_t queries, keys, depth, width;  // `depth` of queries and keys, `width` of values
+};
+
+template <class T> struct AttentionInput {
+  AttentionSizes size;
+  Strided<const T> q, k, v;
+  Strided<const T> bias;  // added to the scores; data may be null
+  Strided<const uint8_t> mask;  // 0 where a key is not seen; data may be null
+  T scale, fill = -std::numeric_limits<T>::infinity();  // the score of a key that is not seen
+  int64_t lower, upper;  // query i sees key j if lower <= j - i <= upper
+  bool zero_rows;  // a row whose scores are all -infinity gives 0, not NaN
+};
+
+template <class T>
+void attention_forward(Pool& pool, const AttentionInput<T>& in, Strided<T> out, T* statistics);
+
+template <class T> struct AttentionCotangent {
+  Strided<const T> out, g;
+  const T* statistics;
+  const T* statistics_g;  // may be null
+};
+
+template <class T>
+void attention_backward(Pool& pool, const AttentionInput<T>& in, const AttentionCotangent<T>& given,
+                        Strided<T> dq, Strided<T> dk, Strided<T> dv);
+
+}  // namespace pullback

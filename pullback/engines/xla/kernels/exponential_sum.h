@@ -1,0 +1,32 @@
+// Sums of exponentials of a row, shifted so that they do not overflow.
+#pragma once
+
+#include "rows.h"
+#include "vec_math.h"
+
+namespace pullback {
+
+// The largest element; 0 if it is infinite.
+template <class T> inline T finite_max(const T* x, int64_t n) {
+  T top = row_max(x, n);
+  return std::isfinite(top) ? top : T(0);
+}
+
+template <class T, class Exp> inline T sum_of_exp(const T* x, int64_t n, T top, T* y, Exp&& exp) {
+  Vec<T> sums = {};
+  over_row<T>(n, [&](auto at) {
+    Vec<T> e = exp(at.load(x, -std::numeric_limits<T>::infinity()) - top);
+    sums += e;
+    if (y) at.store(y, e);
+  });
+  return sum_lanes<T>(sums);
+}
+
+// The sum of exp(x - top), where `top` is finite_max; the terms go to y, if it is given.
+template <class T> inline T exp_sum(const T* x, int64_t n, T top, T* y = nullptr) {
+  // 0 may stand for an infinity, which the short exponential does not know.
+  if (top == T(0)) return sum_of_exp(x, n, top, y, [](Vec<T> v) { return exp<T>(v); });
+  return sum_of_exp(x, n, top, y, [](Vec<T> v) { return exp_of_nonpositive<T>(v); });
+}
+
+}  // namespace pullback

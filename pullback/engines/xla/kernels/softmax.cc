@@ -1,0 +1,80 @@
+#include "softmax.h"
+
+#include "exponential_sum.h"
+
+namespace pullback {
+namespace {
+
+template <class T> void softmax_row(const T* x, T* y, int64_t n) {
+  T top = finite_max(x, n), sum = exp_sum(x, n, top, y);
+  T scale = T(1) / sum;
+  over_row<T>(n, [&](auto at) { at.store(y, at.load(y) * scale); });
+}
+
+template <class T> void log_softmax_row(const T* x, T* y, int64_t n) {
+  T top = finite_max(x, n), log_sum = std::log(exp_sum<T>(x, n, top));
+  over_row<T>(n, [&](auto at) { at.store(y, (at.load(x) - top) - log_sum); });
+}
+
+}  // namespace
+
+template <class T> void softmax_rows(Pool& pool, const T* x, T* y, int64_t rows, int64_t n) {
+  over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) softmax_row(x + i * n, y + i * n, n);
+  });
+}
+
+template <class T>
+void softmax_gradient(Pool& pool, const T* g, const T* y, T* dx, int64_t rows, int64_t n) {
+  over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin * n; i < end * n; i += n) {
+      Vec<T> sums = {};
+      over_row<T>(n, [&](auto at) { sums += at.load(g + i) * at.load(y + i); });
+      T sum = sum_lanes<T>(sums);
+      over_row<T>(n, [&](auto at) {
+        at.store(dx + i, at.load(y + i) * (at.load(g + i) - sum));
+      });
+    }
+  });
+}
+
+template <class T> void log_softmax_rows(Pool& pool, const T* x, T* y, int64_t rows, int64_t n) {
+  over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) log_softmax_row(x + i * n, y + i * n, n);
+  });
+}
+
+template <class T>
+void log_softmax_gradient(Pool& pool, const T* g, const T* y, T* dx, int64_t rows, int64_t n) {
+  over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin * n; i < end * n; i += n) {
+      Vec<T> sums = {};
+      over_row<T>(n, [&](auto at) { sums += at.load(g + i); });
+      T sum = sum_lanes<T>(sums);
+      over_row<T>(n, [&](auto at) {
+        at.store(dx + i, at.load(g + i) - exp<T>(at.load(y + i)) * sum);
+      });
+    }
+  });
+}
+
+template <class T> void logsumexp_rows(Pool& pool, const T* x, T* y, int64_t rows, int64_t n) {
+  over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      T top = finite_max(x + i * n, n);
+      y[i] = std::log(exp_sum<T>(x + i * n, n, top)) + top;
+    }
+  });
+}
+
+#define PULLBACK_INSTANCES(T)                                                               \
+  template void softmax_rows(Pool&, const T*, T*, int64_t, int64_t);                        \
+  template void softmax_gradient(Pool&, const T*, const T*, T*, int64_t, int64_t);          \
+  template void log_softmax_rows(Pool&, const T*, T*, int64_t, int64_t);                    \
+  template void log_softmax_gradient(Pool&, const T*, const T*, T*, int64_t, int64_t);      \
+  template void logsumexp_rows(Pool&, const T*, T*, int64_t, int64_t);
+PULLBACK_INSTANCES(float)
+PULLBACK_INSTANCES(double)
+#undef PULLBACK_INSTANCES
+
+}  // namespace pullback

@@ -1,0 +1,74 @@
+// Elementary functions of vectors.
+#pragma once
+
+#include <cmath>
+
+#include "vec.h"
+
+namespace pullback {
+
+template <class T> struct ExpConstants;
+
+template <> struct ExpConstants<float> {
+  static constexpr float log2e = 1.44269504088896341f, ln2_high = 0.693359375f,
+                         ln2_low = -2.12194440054690583e-4f, round = 12582912.0f;  // 1.5 * 2^23
+  static constexpr float lowest = -104.0f, highest = 89.0f;
+  static constexpr int mantissa = 23, bias = 127;
+  // (exp(r) - 1 - r) / r^2 on [-ln2/2, ln2/2]: exp(r) then has an error of 3.1e-9
+  static constexpr float terms[] = {1.3814598646664e-3f, 8.3687168797281e-3f, 4.1668388045314e-2f,
+                                    1.6666520631709e-1f, 4.9999993447796e-1f};
+};
+
+template <> struct ExpConstants<double> {
+  static constexpr double log2e = 1.44269504088896340736, ln2_high = 6.93145751953125e-1,
+                          ln2_low = 1.42860682030941723212e-6, round = 6755399441055744.0;
+  static constexpr double lowest = -746.0, highest = 710.0;
+  static constexpr int mantissa = 52, bias = 1023;
+  static constexpr double terms[] = {  // with an error of 3.6e-18
+      2.50000616255312796e-8, 2.76302483853230206e-7, 2.75575863737851810e-6,
+      2.48014930988873915e-5, 1.98412695065787239e-4, 1.38888889436301342e-3,
+      8.33333333349446166e-3, 4.16666666665301585e-2, 1.66666666666664125e-1,
+      5.00000000000001063e-1};
+};
+
+// 2^n for integral n in the range of exponents of normal numbers
+template <class T> inline Vec<T> power_of_two(VecBits<T> n) {
+  using C = ExpConstants<T>;
+  return bit_cast<Vec<T>>((n + C::bias) << C::mantissa);
+}
+
+// exp(r) for r in [-ln2/2, ln2/2], in `r = x - n ln2`
+template <class T> inline Vec<T> exp_near_zero(Vec<T> x, Vec<T> n) {
+  using C = ExpConstants<T>;
+  Vec<T> r = x - n * C::ln2_high;
+  r = r - n * C::ln2_low;
+  Vec<T> p = broadcast(C::terms[0]);
+  for (unsigned i = 1; i < sizeof C::terms / sizeof(T); i++) p = p * r + C::terms[i];
+  return (p * r + T(1)) * r + T(1);
+}
+
+// exp(x) within 1 ulp; NaN stays, infinities and overflow give 0 or infinity.
+template <class T> inline Vec<T> exp(Vec<T> x) {
+  using C = ExpConstants<T>;
+  x = x < C::lowest ? broadcast(C::lowest) : x;  // comparisons with NaN are false
+  x = x > C::highest ? broadcast(C::highest) : x;
+  Vec<T> shifted = x * C::log2e + C::round;
+  Vec<T> y = exp_near_zero<T>(x, shifted - C::round);
+  // In two steps, since the result may be subnormal, or 2^n too large for a normal number
+  VecBits<T> k = bit_cast<VecBits<T>>(shifted) - bit_cast<VecBits<T>>(broadcast(C::round));
+  VecBits<T> half = k >> 1;
+  return y * power_of_two<T>(half) * power_of_two<T>(k - half);
+}
+
+// exp(x) within 1 ulp for x <= 0 and NaN, in fewer instructions; subnormal results may be 0.
+template <class T> inline Vec<T> exp_of_nonpositive(Vec<T> x) {
+  using C = ExpConstants<T>;
+  constexpr T shift = C::round + C::bias;
+  constexpr T zero = -T(C::bias) * T(0.6931);  // its exponent is -bias, and so 2^n is 0
+  x = x < zero ? broadcast(zero) : x;
+  Vec<T> shifted = x * C::log2e + shift;
+  Vec<T> power = bit_cast<Vec<T>>(bit_cast<VecBits<T>>(shifted) << C::mantissa);  // 2^n
+  return exp_near_zero<T>(x, shifted - shift) * power;
+}
+
+}  // namespace pullback

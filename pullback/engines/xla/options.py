@@ -1,0 +1,44 @@
+"""Options of XLA's compiler: those of every program, and flags for what a program contains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.engines.xla.bindings import xla_client
+
+Flags = tuple[tuple[str, Any], ...]
+
+# XLA gives convolutions to YNNPACK, which takes 1.3 times as long as XLA's own code, or more. Its
+# reductions are faster than XLA's, so only these stay.
+_CONVOLUTION: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_REDUCE"),)
+_unknown: set[str] = set()  # flags that this version of XLA does not have
+
+
+def program_flags(platform: str, text: bytes) -> Flags:
+    """Return the flags that a program is compiled with, a function of its text alone."""
+    return _CONVOLUTION if platform == "cpu" and b"stablehlo.convolution" in text else ()
+
+
+def known_flags(flags: Flags) -> Flags:
+    """Return the flags that XLA has not refused."""
+    return tuple([flag for flag in flags if flag[0] not in _unknown])
+
+
+def flag_refused(error: Exception, flags: Flags) -> bool:
+    """Whether XLA raised an error because it does not know one of the flags; remember which."""
+    refused = {name for name, _ in flags if f"option: '{name}'" in str(error)}
+    _unknown.update(refused)
+    return bool(refused)
+
+
+def compile_options(platform: str, flags: Flags = ()) -> Any:
+    """Return the options of a program for one device."""
+    options = xla_client.CompileOptions()
+    # Converting to a shorter type and back must round: XLA's GPU compiler removes such pairs.
+    options.env_option_overrides = [("xla_allow_excess_precision", False), *flags]
+    if platform == "cpu":
+        # This pass removes optimization barriers, in jaxlib 0.10 so early that common
+        # subexpressions are merged across them: values that a checkpoint recomputes would be kept.
+        debug = options.executable_build_options.debug_options
+        debug.xla_disable_hlo_passes = "cse_barrier_expander"
+    return options

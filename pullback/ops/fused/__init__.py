@@ -1,0 +1,7 @@
+"""Ops that one kernel computes and programs usually spell out with several others.
+
+A `Spelling` beside an op states one way to write it. When an engine with kernels lowers a program,
+`pullback.transforms.recognition` finds the spellings, and what reverse mode makes of them.
+"""
+
+from pullback.ops.fused import attention, layer_norm, log_probability, softmax  # noqa: F401

@@ -1,0 +1,96 @@
+"""The logarithm of softmax at one index of each row, as in the cross entropy of labels."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pullback.graph.dtypes import int32, int64
+from pullback.ops.elementwise.exponential import Exp, Log
+from pullback.ops.elementwise.functions import where
+from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
+from pullback.ops.index.bounds import require_in_range
+from pullback.ops.prelude import Composite, Node, Type
+from pullback.ops.reduce.extrema import Max
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.row_kernels import row_kernel
+from pullback.ops.samples import integers, real
+from pullback.ops.traits import HasKernel
+
+
+class LabelOp(Composite, HasKernel, abstract=True):
+    """An op on rows along the last axis of x, with one label a row, of size 1 along that axis.
+
+    `trusted` and `examples` are those of TakeAlongAxis.
+    """
+
+    trusted: bool = False
+    examples: int = 0
+    kinds: ClassVar[str] = "f"
+    kernel_name: ClassVar[str]
+
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return not self.trusted
+
+    def kernel(self, b: Any, out: Any, x: Any, labels: Any, *xs: Any) -> Any:
+        if labels.dtype not in (int32, int64):
+            return None
+        axis = len(x.shape) - 1
+        made = row_kernel(b, self.kernel_name, x, labels, *xs, out=out, axes=(axis,))
+        if made is not None and not self.trusted:
+            require_in_range(b, [labels], [axis], x.shape, self.examples)
+        return made
+
+
+class LogProbability(LabelOp):
+    """The logarithm of softmax at the label of each row, and two numbers for the gradient.
+
+    They are the largest element (0 if that is infinite), and the logarithm of the sum of
+    exp(x - largest). The results have size 1 along the last axis.
+    """
+
+    kernel_name = "log_probability"
+
+    def infer(self, x: Type, labels: Type) -> tuple[Type, ...]:
+        one = x.with_shape((*x.shape[:-1], 1))
+        return one, one, one
+
+    def expand(self, x: Node, labels: Node) -> tuple[Node, ...]:
+        axis = x.type.rank - 1
+        top = Max((axis,), True)(x)
+        top = where(IsFinite()(top), top, 0)
+        shifted = x - top
+        log_sum = Log()(Sum((axis,), True)(Exp()(shifted)))
+        take = TakeAlongAxis(axis, self.trusted, self.examples)
+        return take(shifted - log_sum, labels), top, log_sum
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(5), integers(1, high=5))
+        yield cls(), (real(3, 4), integers(3, 1, high=4))
+        yield cls(True), (real(2, 3, 2), integers(2, 3, 1, high=2))
+
+
+class LogProbabilityGradient(LabelOp):
+    """The cotangent of x in LogProbability, from that of its first result.
+
+    `largest` and `log_sum` are its other results.
+    """
+
+    kernel_name = "log_probability_gradient"
+
+    def infer(self, x: Type, labels: Type, largest: Type, log_sum: Type, g: Type) -> Type:
+        return x
+
+    def expand(self, x: Node, labels: Node, largest: Node, log_sum: Node, g: Node) -> Node:
+        axis = x.type.rank - 1
+        put = PutAlongAxisAdd(axis, x.type.shape[axis], self.trusted, self.examples)
+        return put(g, labels) - Exp()((x - largest) - log_sum) * g
+
+    @classmethod
+    def samples(cls) -> Any:
+        for op, (x, labels) in LogProbability.samples():
+            rows = x.shape[:-1]
+            numbers = [real(*rows, 1, salt=i) for i in range(3)]
+            yield cls(op.trusted), (x, labels, *numbers)

@@ -1,0 +1,372 @@
+"""Find the formulas of fused ops in a program, and their gradients; put the fused ops in place.
+
+A `Spelling` is a formula over its operands. It is written down as a small graph, the template, for
+the types at hand, and the template is laid over the program: ops must be the same, operands of the
+formula may be any nodes. What reverse mode makes of the formula is a second template, which nobody
+has to write: its nodes start from the nodes that the first one was found at, and the cotangent.
+Both are canonical, as the program is, so equal computations are equal nodes.
+
+A formula is replaced only if nothing else uses its intermediate values: they would be computed
+twice. Gradients of a value that has other uses are added up in some order; `_sum_with` finds the
+sum that contains all addends of the template's gradient.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph, by_number
+from pullback.graph.kinds import Distinct, InputSource
+from pullback.graph.node import Node
+from pullback.ops.fused.spelling import SPELLINGS, Operands, Spelling
+from pullback.ops.prelude import TABLE
+from pullback.transforms.call_rules import carries_derivative
+from pullback.transforms.reverse import derive, reach
+
+Binding = dict[Node, Node]  # from nodes of a template to nodes of the program
+_DEEPEST = 32  # sums between the addends of a gradient and the sum that contains all of them
+
+
+def recognised(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
+    """Return the program with fused ops, and the old node of each new one that was kept."""
+    origins: dict[Node, Node] = {}
+    for stage in sorted({s.stage for s in SPELLINGS}):
+        graph, moved = _replaced(graph, stage)
+        origins = {new: origins.get(old, old) for new, old in moved.items()} if moved else origins
+    return graph, origins
+
+
+def _replaced(graph: Graph, stage: int) -> tuple[Graph, dict[Node, Node]]:
+    program = _Indexed(graph)
+    found: dict[Node, Node] = {}
+    for spelling in SPELLINGS:
+        if spelling.stage == stage:
+            for match in _matches(spelling, program):
+                found |= match
+    return _rebuilt(graph, found) if found else (graph, {})
+
+
+class _Indexed:
+    """A canonical program: who uses a node, and which nodes apply an op."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.outputs = set(graph.outputs)
+        self.users: dict[Node, list[Node]] = {}
+        self.by_op: dict[object, list[Node]] = {}
+        self.by_class: dict[type, list[Node]] = {}
+        self.taken: set[Node] = set()  # intermediate values of formulas that are replaced
+        for node in graph.nodes:
+            self.by_op.setdefault(node.op, []).append(node)
+            self.by_class.setdefault(type(node.op), []).append(node)
+            for x in node.inputs:
+                self.users.setdefault(x, []).append(node)
+
+    def leaks(self, inner: set[Node], known: set[Node]) -> bool:
+        """Whether a value of `inner` is needed by other nodes than the known ones."""
+        return any(n in self.outputs or not known.issuperset(self.users.get(n, ())) for n in inner)
+
+
+@dataclass
+class _Template:
+    """A formula as a canonical graph, and what reverse mode makes of it."""
+
+    operands: tuple[Node, ...]
+    result: Node
+    cotangent: Node | None = None
+    gradients: list[Node | None] = field(default_factory=list)
+
+
+def _matches(spelling: Spelling, program: _Indexed) -> Iterator[dict[Node, Node]]:
+    """Yield replacements for each place at which the formula, and maybe its gradient, is found."""
+    for node, template in _candidates(spelling, program):
+        for bound in _embedded(template.result, node, {}):
+            made = _replacement(spelling, template, bound, program)
+            if made is not None:
+                yield made
+                break
+
+
+def _candidates(spelling: Spelling, program: _Indexed) -> Iterator[tuple[Node, _Template]]:
+    for node in program.by_class.get(spelling.last, ()):
+        for types in spelling.operands(node):
+            template = _template(spelling, types)
+            if template.result.op is node.op and node not in program.taken:
+                yield node, template
+
+
+@lru_cache(maxsize=256)
+def _template(spelling: Spelling, types: Operands) -> _Template:
+    operands = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
+    result = spelling.formula(*operands)
+    wanted = [carries_derivative(t) for t in types]
+    if spelling.pull is None or not any(wanted):
+        made = _normalised(Graph(operands, [result]), spelling.stage)
+        return _Template(made.inputs, made.outputs[0])
+    g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
+    targets = [x for x, has in zip(operands, wanted, strict=True) if has]
+    pulled, _ = derive(reach([result], targets), [result], [g], targets)
+    kept = [y for y in pulled if y is not None]
+    made = _normalised(Graph([*operands, g], [result, *kept]), spelling.stage)
+    rest = iter(made.outputs[1:])
+    by_target = {x: None if y is None else next(rest) for x, y in zip(targets, pulled, strict=True)}
+    found = [by_target.get(x) for x in operands]
+    return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found)
+
+
+def _normalised(graph: Graph, stage: int) -> Graph:
+    """Return a template as programs are when they are searched for it."""
+    graph = canonicalise(graph)
+    for earlier in sorted({s.stage for s in SPELLINGS if s.stage < stage}):
+        graph = canonicalise(_replaced(graph, earlier)[0])
+    return graph
+
+
+def _embedded(t: Node, p: Node, bound: Binding) -> Iterator[Binding]:
+    """Yield the ways to lay the template that ends in `t` over the program that ends in `p`."""
+    if t in bound:
+        if bound[t] is p:
+            yield bound
+        return
+    if _shape_and_dtype(t) != _shape_and_dtype(p):
+        return
+    if isinstance(t.op, InputSource):
+        yield {**bound, t: p}
+    elif t.op is p.op and len(t.inputs) == len(p.inputs):
+        yield from _all_embedded(t.inputs, p.inputs, {**bound, t: p})
+        if t.op.commutative:
+            yield from _all_embedded(t.inputs, p.inputs[::-1], {**bound, t: p})
+
+
+def _all_embedded(ts: Sequence[Node], ps: Sequence[Node], bound: Binding) -> Iterator[Binding]:
+    if not ts:
+        yield bound
+        return
+    for first in _embedded(ts[0], ps[0], bound):
+        yield from _all_embedded(ts[1:], ps[1:], first)
+
+
+def _shape_and_dtype(node: Node) -> object:
+    types = node.type if isinstance(node.type, tuple) else (node.type,)
+    return [(t.shape, t.dtype) for t in types]
+
+
+def _replacement(
+    spelling: Spelling, template: _Template, bound: Binding, program: _Indexed
+) -> dict[Node, Node] | None:
+    """Return what replaces the formula's result and gradients; None if it should stay."""
+    operands = [bound[x] for x in template.operands if x in bound]
+    fused = spelling.fused(*operands) if len(operands) == len(template.operands) else None
+    if fused is None:
+        return None
+    places = {bound[template.result]: fused}
+    embedded, cotangents = set(bound.values()), set()
+    for g, nodes, sums in _gradients_found(template, bound, program):
+        assert spelling.pull is not None  # the template has gradients
+        for y, total in zip(spelling.pull(g, fused, *operands), sums, strict=True):
+            if total is not None:
+                if y is None:
+                    return None
+                places[total.node] = total.with_addend(y)
+                embedded |= {total.node, *total.between}
+        embedded |= nodes
+        cotangents.add(g)
+    inner = {n for n in embedded.difference(operands, places, cotangents) if n.inputs}
+    if program.leaks(inner, embedded) or not program.taken.isdisjoint(inner):
+        return None
+    program.taken |= inner | set(places)
+    return places
+
+
+@dataclass
+class _Sum:
+    """A sum of the program that contains the addends of a gradient, and maybe others."""
+
+    node: Node
+    others: list[Node]
+    between: set[Node]  # sums of some of the addends
+
+    def with_addend(self, y: Node) -> Node:
+        for x in self.others:
+            y = x + y
+        return y
+
+
+def _gradients_found(
+    template: _Template, bound: Binding, program: _Indexed
+) -> Iterator[tuple[Node, set[Node], list[_Sum | None]]]:
+    """Lay the gradients over the program, as far as it computes them: once for each cotangent."""
+    seen: set[Node] = set()
+    while template.cotangent is not None:
+        made, sums = bound, list[_Sum | None]()
+        for gradient in template.gradients:
+            found = gradient and _found_sum(gradient, template.cotangent, made, seen, program)
+            made, total = found or (made, None)
+            sums.append(total)
+        g = made.get(template.cotangent)
+        if g is None:
+            return
+        seen.add(g)
+        yield g, set(made.values()), sums
+
+
+def _found_sum(
+    gradient: Node, cotangent: Node, bound: Binding, seen: set[Node], program: _Indexed
+) -> tuple[Binding, _Sum] | None:
+    """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
+    addends = _addends(gradient)
+    for p in program.by_op.get(addends[0].op, ()):
+        for made in _embedded(addends[0], p, bound):
+            if made.get(cotangent) in seen:
+                continue
+            everything = _all_found(addends[1:], made, program)
+            if everything is None:
+                continue
+            total = _sum_with([everything[x] for x in addends], program)
+            if total is not None:
+                return everything, total
+    return None
+
+
+def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding | None:
+    """Find nodes for the other addends, once operands and cotangent are known."""
+    for t in ts:
+        found = None
+        for p in program.by_op.get(t.op, ()):
+            found = next(_embedded(t, p, bound), None)
+            if found is not None:
+                break
+        if found is None:
+            return None
+        bound = found
+    return bound
+
+
+def _addends(node: Node) -> list[Node]:
+    """Return the terms of a sum; other nodes are a sum of one term."""
+    terms, stack = [], [node]
+    while stack:
+        x = stack.pop()
+        if _is_sum(x):
+            stack.extend(reversed(x.inputs))
+        else:
+            terms.append(x)
+    return terms
+
+
+def _is_sum(node: Node) -> bool:
+    return node.op is TABLE["Add"]() and all(x.type == node.type for x in node.inputs)
+
+
+def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
+    """Return the smallest sum that contains all terms, each as often as it occurs among them."""
+    if len(terms) == 1:
+        return _Sum(terms[0], [], set())
+    node = terms[0]
+    between: set[Node] = set()
+    for _ in range(_DEEPEST):
+        users = [u for u in program.users.get(node, ()) if _is_sum(u)]
+        if len(set(users)) != 1:
+            return None
+        node = users[0]
+        present = _addends(node)
+        if all(present.count(t) >= terms.count(t) for t in terms):
+            return _Sum(node, _others(node, terms), between)
+        between.add(node)
+    return None
+
+
+def _others(node: Node, terms: list[Node]) -> list[Node]:
+    """Return what a sum adds to the terms; sums without any of them are not taken apart."""
+    left, others, stack = list(terms), [], [node]
+    while stack:
+        x = stack.pop()
+        if x in left:
+            left.remove(x)
+        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x)):
+            stack.extend(reversed(x.inputs))
+        else:
+            others.append(x)
+    return others
+
+
+def _rebuilt(graph: Graph, places: dict[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
+    """Return the program with nodes replaced, in the old order, and the old node of each new one.
+
+    If an operand of a gradient depends on another gradient, the program stays as it is.
+    """
+    order = _ordered(graph, places)
+    if order is None:
+        return graph, {}
+    new: dict[Node, Node] = {x: x for x in graph.inputs}
+    known: dict[tuple, Node] = {}
+    stands_for = _stand_for(graph, places)
+    origins: dict[Node, Node] = {}
+    for node in order:
+        old = stands_for[node]
+        xs = tuple([new[places.get(x, x)] for x in node.inputs])
+        made = new[node] = _copied(node, xs, old, known)
+        origins.setdefault(made, old)
+    outputs = [new[places.get(y, y)] for y in graph.outputs]
+    return Graph(graph.inputs, outputs, graph.names), origins
+
+
+def _stand_for(graph: Graph, places: dict[Node, Node]) -> dict[Node, Node]:
+    """Return the old node whose line each node gets: for those of a replacement, the replaced."""
+    found = {node: node for node in graph.nodes}
+    for old, made in places.items():
+        stack = [made]
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found[node] = old
+                stack.extend(node.inputs)
+    return found
+
+
+def _ordered(graph: Graph, places: dict[Node, Node]) -> list[Node] | None:
+    """Return the nodes that are still needed, operands first, otherwise in the old order."""
+    rank = {node: i for i, node in enumerate(graph.nodes)}
+    needed: dict[Node, int] = {}  # with the number of operands to come
+    users: dict[Node, list[Node]] = {}
+    inputs = set(graph.inputs)
+    stack = [y for y in (places.get(y, y) for y in graph.outputs) if y not in inputs]
+    for old, made in places.items():
+        rank[made] = min(rank.get(made, rank[old]), rank[old])
+    while stack:
+        node = stack.pop()
+        if node in needed:
+            continue
+        needed[node] = 0
+        for x in (places.get(x, x) for x in node.inputs):
+            rank[x] = min(rank.get(x, rank[node]), rank[node])
+            if x not in inputs:
+                needed[node] += 1
+                users.setdefault(x, []).append(node)
+                stack.append(x)
+    ready = [(rank[n], n.number, n) for n, count in needed.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        *_, node = heapq.heappop(ready)
+        order.append(node)
+        for user in users.get(node, ()):
+            needed[user] -= 1
+            if not needed[user]:
+                heapq.heappush(ready, (rank[user], user.number, user))
+    return order if len(order) == len(needed) else None
+
+
+def _copied(node: Node, xs: tuple[Node, ...], old: Node, known: dict[tuple, Node]) -> Node:
+    """Return the node over new operands, at the line of the old one: an equal one or a new one."""
+    if isinstance(node.op, Distinct):
+        return Node(node.op, xs, node.type, old.where, (), old.forward_op) if xs else node
+    if node.op.commutative:
+        xs = tuple(sorted(xs, key=by_number))
+    key = (node.op, xs, node.type)
+    if key not in known:
+        known[key] = Node(node.op, xs, node.type, old.where, (), old.forward_op, node.value)
+    return known[key]

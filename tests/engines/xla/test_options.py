@@ -1,0 +1,46 @@
+"""Flags of XLA that depend on what a program contains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.engines.xla import options
+from pullback.engines.xla.engine import XlaEngine
+from pullback.engines.xla.options import program_flags
+
+X, W = np.ones((1, 4, 2), np.float32), np.ones((2, 2, 3), np.float32)
+
+
+def test_only_programs_with_a_convolution_for_cpus_have_flags():
+    text = b'%1 = "stablehlo.convolution"(%0, %0)'
+    assert program_flags("cpu", text) and not program_flags("cuda", text)
+    assert not program_flags("cpu", b'%1 = "stablehlo.add"(%0, %0)')
+
+
+@pytest.mark.usefixtures("cold_disk")
+def test_a_flag_that_xla_does_not_know_is_left_out(monkeypatch):
+    """The program is compiled without it, and found on the disk under the same key."""
+    flags = (("xla_no_such_flag", True),)
+    monkeypatch.setattr("pullback.engines.xla.engine.program_flags", lambda *_: flags)
+    monkeypatch.setattr(options, "_unknown", set())
+
+    text = (
+        "module @m { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> { "
+        "%0 = stablehlo.add %a, %a : tensor<3xf32>\n return %0 : tensor<3xf32> } }"
+    )
+    engine, outs = XlaEngine(), [pb.zeros(3)._node.type]
+    assert engine._code(text, outs).origin == "missed"
+    assert options._unknown == {"xla_no_such_flag"}
+    options._unknown.clear()
+    assert engine._code(text, outs).origin == "disk"
+    assert options.known_flags(flags) == ()
+
+
+def test_convolutions_have_the_same_values_with_and_without_flags(monkeypatch):
+    with pb.config(kernels=False):
+        want = pb.conv(X, W).numpy()
+        monkeypatch.setattr("pullback.engines.xla.engine.program_flags", lambda *_: ())
+        got = pb.compile(lambda x, w: pb.conv(x, w))(X, W).numpy()
+    np.testing.assert_array_equal(got, want)

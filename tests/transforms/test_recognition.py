@@ -1,0 +1,130 @@
+"""Fused ops take the place of formulas and of what reverse mode makes of them."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
+from pullback.ops.elementwise.activations import Silu, SiluSlope
+from pullback.ops.elementwise.arithmetic import Mul
+from pullback.ops.elementwise.exponential import Logistic
+from pullback.ops.fused.spelling import Spelling
+from pullback.ops.interpret import interpret
+from pullback.transforms.recognition import recognised
+
+
+def program(f, *shapes):
+    """The canonical graph of a function, and arrays for its inputs."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    return pb.compile(f).lower(*map(pb.tensor, arrays)).graph, arrays
+
+
+def ops_in(graph: Graph) -> list[str]:
+    return [n.op.name for n in graph.nodes]
+
+
+def compare(graph: Graph, arrays: list) -> list[str]:
+    """The ops of the program with fused ops, after a check that it computes the same."""
+    made, origins = recognised(graph)
+    for before, after in zip(interpret(graph, arrays), interpret(made, arrays), strict=True):
+        np.testing.assert_allclose(before, after, rtol=2e-6, atol=2e-7)
+    assert set(origins.values()) <= set(graph.nodes)
+    assert made.inputs == graph.inputs
+    return ops_in(made)
+
+
+def cube(x):
+    return (pb.softmax(x, -1) ** 3).sum()
+
+
+def test_softmax_gradient_is_found():
+    found = compare(*program(pb.grad(cube), (3, 5)))
+    assert found.count("SoftmaxGradient") == 1 and "Sub" not in found
+
+
+def test_softmax_gradient_of_another_axis_or_with_other_uses_stays():
+    def other_axis(x):
+        return (pb.softmax(x, 0) ** 3).sum()
+
+    def same_formula(g, y):
+        return g * y - y * (g * y).sum(-1, keepdims=True)
+
+    def shared(g, x):
+        y = pb.softmax(x, -1)
+        return same_formula(g, y), g * y
+
+    for f, count in ((pb.grad(other_axis), 1), (same_formula, 2), (shared, 2)):
+        assert "SoftmaxGradient" not in compare(*program(f, *[(3, 5)] * count))
+
+
+@pytest.fixture
+def silu_spelling(monkeypatch):
+    """x * sigmoid(x), with a gradient of two addends."""
+    made = Spelling(
+        name="silu",
+        last=Mul,
+        formula=lambda x: x * Logistic()(x),
+        operands=lambda node: [(Type(node.type.shape, node.type.dtype),)],
+        fused=lambda x: Silu()(x),
+        pull=lambda g, y, x: [g * SiluSlope()(x)],
+    )
+    monkeypatch.setattr("pullback.transforms.recognition.SPELLINGS", [made])
+
+
+def silu(x):
+    return x * pb.sigmoid(x)
+
+
+@pytest.mark.usefixtures("silu_spelling")
+def test_formulas_are_found_with_their_gradients():
+    assert compare(*program(silu, (4,))) == ["Input", "Silu"]
+    found = compare(*program(pb.grad(lambda x: (silu(x) ** 2).sum()), (4,)))
+    assert found.count("Silu") == found.count("SiluSlope") == 1
+    assert "Logistic" not in found
+
+
+@pytest.mark.usefixtures("silu_spelling")
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (silu(x) * 3 + x).sum(),
+        lambda x: (silu(pb.tanh(x)) + pb.sin(pb.tanh(x)) * pb.cos(x)).sum(),
+        lambda x: (silu(silu(x)) * silu(x)).sum(),
+    ],
+)
+def test_gradients_of_values_with_other_uses(f):
+    found = compare(*program(pb.value_and_grad(f), (4,)))
+    assert "Silu" in found and "SiluSlope" in found and "Logistic" not in found
+
+
+@pytest.mark.usefixtures("silu_spelling")
+def test_formulas_stay_where_their_parts_are_used():
+    for f in (
+        lambda x: (silu(x), pb.sigmoid(x)),
+        pb.grad(lambda x: (silu(x) * pb.sigmoid(x)).sum()),
+        pb.grad(lambda x: pb.jvp(silu, (x,), (pb.ones_like(x),))[1].sum()),
+    ):
+        assert "Silu" not in compare(*program(f, (4,)))
+
+
+@pytest.mark.usefixtures("silu_spelling")
+def test_gradients_that_depend_on_each_other_stay():
+    def entangled(x, c):
+        y = silu(x)
+        (dx,) = pb.vjp(silu, x)[1](c)
+        return silu(dx + y)
+
+    compare(*program(entangled, (4,), (4,)))
+
+
+def test_bodies_of_loops_are_searched():
+    def step(carry, _):
+        return carry - 0.1 * pb.grad(cube)(carry), carry.sum()
+
+    x = pb.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
+    loop = pb.compile(lambda x: pb.scan(step, x, None, length=3)[0])
+    fast = loop(x).numpy()
+    with pb.config(kernels=False):
+        np.testing.assert_allclose(loop(x).numpy(), fast, rtol=1e-5)
