@@ -37,10 +37,14 @@ def backward(loss: Tensor) -> None:
     finally:
         thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
+    marked: dict[tuple, tuple] = {}  # most nodes have the same tokens
     for node in path:
         if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
-            node.tokens = (*(t for t in node.tokens if not t.leaf), mark)
-            if node.value is not None and not any(t.alive for t in node.tokens):
+            tokens = node.tokens
+            if tokens not in marked:
+                marked[tokens] = (*(t for t in tokens if not t.leaf), mark)
+            node.tokens = tokens = marked[tokens]
+            if node.value is not None and not any(t.alive for t in tokens):
                 forget_history(node)
 
 
@@ -69,14 +73,19 @@ def paths_to_leaves(outputs: Sequence[Node]) -> list[Node]:
     """Return the nodes between outputs and their leaves; raise if one was already consumed."""
     stack = list(dict.fromkeys(outputs))
     seen = set(stack)
+    active: dict[tuple, bool] = {}  # most nodes have the same tokens
     for node in stack:
         mark = consumed_by(node)
         if mark is not None and (node.number < mark.before or not node.inputs):
             raise already_consumed(node)
         for x in node.inputs:
-            if x not in seen and _is_active(x):
-                seen.add(x)
-                stack.append(x)
+            if x not in seen:
+                tokens = x.tokens
+                if tokens not in active:
+                    active[tokens] = _are_active(tokens)
+                if active[tokens]:
+                    seen.add(x)
+                    stack.append(x)
     return stack
 
 
@@ -90,9 +99,10 @@ def already_consumed(node: Node) -> GraphConsumed:
     )
 
 
-def _is_active(node: Node) -> bool:
-    """Whether a gradient flows through a node to a leaf, or did until it was consumed."""
-    return any((t.leaf and t.alive) or type(t) is Consumed for t in node.tokens)
+def _are_active(tokens: tuple) -> bool:
+    """Whether a gradient flows through a node with these tokens to a leaf, or did until it was
+    consumed."""
+    return any((t.leaf and t.alive) or type(t) is Consumed for t in tokens)
 
 
 _FUNCTIONAL_STEP = (

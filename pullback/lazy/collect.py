@@ -74,6 +74,8 @@ def _explore_to_collect(
     leaves: set[Node] = set()
     for node in stack:
         for x in node.inputs:
+            if x in seen:
+                continue
             if x.value is None and isinstance(x.op, Transparent):
                 x = base(x)
             if x.value is not None:
@@ -107,33 +109,41 @@ class Work:
         self.key = self._key()
 
     def _key(self) -> tuple:
-        index, leaves, scalars = self.index, self.leaves, self.scalars
+        index = self.index
+        find = index.get
         key: list[Any] = []
         for number, node in enumerate(self.nodes):
-            op = node.op
+            op, inputs = node.op, node.inputs
             key.append(op if not isinstance(op, RunsAs) else op.executed or op)
-            for x in node.inputs:
-                i = index.get(x)
-                if i is None:
-                    if x.value is None:
-                        x = base(x)
-                        i = index.get(x)
-                    if i is None:
-                        if x.value is None:
-                            raise _without_value(x)
-                        if x.op is SCALAR:
-                            i = ~(2 * len(scalars) + 1)
-                            scalars.append(x)
-                        else:
-                            i = ~(2 * len(leaves))
-                            leaves.append(x)
-                        index[x] = i
-                        key.append(x.type)
-                key.append(i)
+            places = [*map(find, inputs)]
+            key += self._key_of_operands(inputs) if None in places else places
             index[node] = number
-            if not node.inputs and type(op) is Input:
+            if not inputs and type(op) is Input:
                 raise _without_value(node)
         return tuple(key)
+
+    def _key_of_operands(self, inputs: tuple[Node, ...]) -> list[Any]:
+        """Return the numbers of operands; before that of a new leaf comes its type."""
+        index, leaves, scalars = self.index, self.leaves, self.scalars
+        key: list[Any] = []
+        for x in inputs:
+            i = index.get(x)
+            if i is None and x.value is None:
+                x = base(x)
+                i = index.get(x)
+            if i is None:
+                if x.value is None:
+                    raise _without_value(x)
+                if x.op is SCALAR:
+                    i = ~(2 * len(scalars) + 1)
+                    scalars.append(x)
+                else:
+                    i = ~(2 * len(leaves))
+                    leaves.append(x)
+                index[x] = i
+                key.append(x.type)
+            key.append(i)
+        return key
 
     def anywhere(self) -> tuple:
         """Return the key without the positions of ops; `()` if there are none, or on a mesh."""

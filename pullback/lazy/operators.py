@@ -190,11 +190,16 @@ def _make_operator(symbol: str, name: str, swap: bool = False) -> Operator:
 
 
 def _unary_operator(symbol: str, name: str) -> Callable[[Operators], Tensor]:
+    op: Any = None
+
     def apply(self: Any) -> Tensor:
+        nonlocal op
+        if op is None:
+            op = TABLE[name]()
         try:
-            return record(TABLE[name](), (node_of(self),))
+            return record(op, (self._node if self._token is None else record_root(self),))
         except BaseException as error:
-            leave_operator(error, symbol, TABLE[name].title)
+            leave_operator(error, symbol, op.title)
             raise
 
     return handles_errors(apply)

@@ -12,7 +12,7 @@ import numpy as np
 from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Detached
-from pullback.graph.node import Node, results
+from pullback.graph.node import Node, next_number, results
 from pullback.graph.tape import merge_tokens, tokens_of_constant
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
@@ -69,14 +69,30 @@ def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> No
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
     where = thread.user_line or user_line("", 3)  # the first two are of this file
-    types = tuple([x.type for x in nodes])
+    if len(nodes) == 2:  # the most frequent cases come first, without loops
+        a, b = nodes
+        types: tuple = (a.type, b.type)
+        tokens = merge_tokens(nodes) if a.tokens or b.tokens else ()
+    elif len(nodes) == 1:
+        types, tokens = (nodes[0].type,), nodes[0].tokens
+    else:
+        types, tokens = tuple([x.type for x in nodes]), merge_tokens(nodes)
     type = op.inferred.get(types)
     if type is None:
         op, nodes, type = _infer(op, nodes, where)
-    tokens = merge_tokens(nodes)
+        tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
         tokens = tokens_of_constant(tokens)
-    return Node(op, nodes, type, where, tokens)
+    node = _new(Node)  # an inlined constructor
+    node.op = op
+    node.inputs = nodes
+    node.type = type
+    node.where = where
+    node.tokens = tokens
+    node.forward_op = ""
+    node.value = None
+    node.number = next_number()
+    return node
 
 
 def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...], Any]:

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pullback.graph import table
+from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import ancestors
-from pullback.graph.node import Node, emitted_node_tokens
+from pullback.graph.kinds import Detached
+from pullback.graph.node import Node, emitted_node_tokens, next_number
 from pullback.ops.prelude import Op
 from pullback.transforms.call_rules import is_result, log_rules
 
-# Larger graphs are derived each time: their keys are long and rarely occur twice.
-LARGEST = 5000
+# Larger graphs are derived each time; they are computed in pieces anyway.
+LARGEST = PENDING_LIMIT
 # The size of all templates together: parts of keys, nodes, and operands of nodes.
-CAPACITY = 300_000
+CAPACITY = 600_000
 
 # Nodes with at least this number were emitted for this forward node, and carry its line.
 Source = tuple[int, Node]
@@ -44,18 +47,25 @@ class GradientKey:
         if len(reached) > LARGEST:
             return
         index = self.index
+        find = index.get
         parts: list[Any] = [table.version]
         for node in reached:
-            if not node.op.predictable:
+            op, xs = node.op, node.inputs
+            if not op.predictable:
                 return
-            # Rules run only for nodes with an operand inside; operands of others do not matter.
-            xs = () if index.keys().isdisjoint(node.inputs) else node.inputs
-            for x in xs:
-                if x not in index:  # an operand from outside comes before its first consumer
-                    parts += x.op, x.type
-                    index[x] = len(index)
-            # The tuple tells a node from the operands that come before it.
-            parts += node.op, node.type, tuple([index[x] for x in xs])
+            numbers = tuple(map(find, xs))
+            if None in numbers:
+                # Rules run only for nodes with an operand inside; operands of others do not matter
+                if numbers.count(None) == len(numbers):
+                    numbers = ()
+                else:
+                    for x in xs:
+                        if x not in index:  # an operand from outside comes before its consumer
+                            parts += x.op, x.type
+                            index[x] = len(index)
+                    numbers = tuple(map(find, xs))
+            # The tuple tells a node from the operands that come before it
+            parts += op, node.type, numbers
             index[node] = len(index)
         for g in seeds:
             if g is not None and g not in index:
@@ -85,10 +95,12 @@ class TemplateNode(NamedTuple):
 
     op: Op
     operands: tuple[int, ...]
+    fetch: Callable[[list[Node]], tuple[Node, ...]] | None  # several operands, from all nodes
     type: Any
     line: Any  # the number of the node whose line it carries, or a line from inside an op's graph
     forward_op: str  # the name of the op whose rule emitted it
     selects: bool  # whether it is one result of an op with several, and like that otherwise
+    detached: bool  # whether it counts as a constant
 
 
 class Template(NamedTuple):
@@ -101,16 +113,45 @@ class Template(NamedTuple):
     def instantiate(self, nodes: list[Node]) -> list[Node | None]:
         """Write the nodes after those of a key; return the gradients."""
         log_rules(self.rules)
-        for op, operands, type, line, forward_op, selects in self.nodes:
-            inputs = tuple([nodes[i] for i in operands])
+        common = _common_tokens(nodes)
+        new, node_class, append = object.__new__, Node, nodes.append
+        for op, operands, fetch, type, line, forward_op, selects, detached in self.nodes:
+            if fetch is not None:
+                inputs = fetch(nodes)
+            else:
+                inputs = (nodes[operands[0]],) if operands else ()
+            made = new(node_class)  # an inlined constructor: there are thousands of nodes
+            made.op = op
+            made.inputs = inputs
+            made.type = type
+            made.value = None
+            made.number = next_number()
+            append(made)
             if selects:
                 x = inputs[0]
-                made = Node(op, inputs, type, x.where, x.tokens, x.forward_op)
-            else:
-                where = nodes[line].where if line.__class__ is int else line
-                made = Node(op, inputs, type, where, emitted_node_tokens(op, inputs), forward_op)
-            nodes.append(made)
+                made.where, made.tokens, made.forward_op = x.where, x.tokens, x.forward_op
+                continue
+            made.where = nodes[line].where if line.__class__ is int else line
+            made.forward_op = forward_op
+            tokens: tuple = ()
+            for x in inputs:
+                if x.tokens:
+                    known = common is not None and not detached
+                    tokens = common if known else emitted_node_tokens(op, inputs)
+                    break
+            made.tokens = tokens
         return [None if i is None else nodes[i] for i in self.gradients]
+
+
+def _common_tokens(nodes: Sequence[Node]) -> tuple | None:
+    """Return the tokens of every node that a rule emits from these, if an operand has tokens.
+
+    None if they are not the same for all.
+    """
+    found = {id(x.tokens): x.tokens for x in nodes if x.tokens}
+    if not thread.leaf_tokens:
+        return () if all(t.leaf for tokens in found.values() for t in tokens) else None
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _make_template(
@@ -139,10 +180,13 @@ def _make_template(
 
 def _template_node(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
     operands = tuple([number[x] for x in node.inputs])
+    fetch: Any = itemgetter(*operands) if len(operands) > 1 else None
     if is_result(node):
-        return TemplateNode(node.op, operands, node.type, None, "", True)
+        return TemplateNode(node.op, operands, fetch, node.type, None, "", True, False)
     line = number[source] if node.where is source.where else node.where
-    return TemplateNode(node.op, operands, node.type, line, node.forward_op, False)
+    detached = isinstance(node.op, Detached)
+    made = node.op, operands, fetch, node.type, line, node.forward_op
+    return TemplateNode(*made, selects=False, detached=detached)
 
 
 class GradientCache:
