@@ -266,7 +266,6 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
     if len(terms) == 1:
         return _Sum(terms[0], [], set())
     node = terms[0]
-    between: set[Node] = set()
     for _ in range(_DEEPEST):
         users = [u for u in program.users.get(node, ()) if _is_sum(u)]
         if len(set(users)) != 1:
@@ -274,23 +273,23 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
         node = users[0]
         present = _addends(node)
         if all(present.count(t) >= terms.count(t) for t in terms):
-            return _Sum(node, _others(node, terms), between)
-        between.add(node)
+            return _taken_apart(node, terms)
     return None
 
 
-def _others(node: Node, terms: list[Node]) -> list[Node]:
-    """Return what a sum adds to the terms; sums without any of them are not taken apart."""
-    left, others, stack = list(terms), [], [node]
+def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
+    """Split a sum into the terms and what it adds to them. Sums without any of them stay whole."""
+    left, made, stack = list(terms), _Sum(node, [], set()), [node]
     while stack:
         x = stack.pop()
         if x in left:
             left.remove(x)
         elif _is_sum(x) and not set(terms).isdisjoint(_addends(x)):
+            made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:
-            others.append(x)
-    return others
+            made.others.append(x)
+    return made
 
 
 def _rebuilt(graph: Graph, places: dict[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
