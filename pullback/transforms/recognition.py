@@ -265,7 +265,12 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
     """Return the smallest sum that contains all terms, each as often as it occurs among them."""
     if len(terms) == 1:
         return _Sum(terms[0], [], set())
-    node = terms[0]
+    found = (_sum_above(x, terms, program) for x in dict.fromkeys(terms))
+    return next((total for total in found if total is not None), None)
+
+
+def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
+    """Follow a term to the sum of all terms, as long as one sum uses it."""
     for _ in range(_DEEPEST):
         users = [u for u in program.users.get(node, ()) if _is_sum(u)]
         if len(set(users)) != 1:
