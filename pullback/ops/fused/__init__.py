@@ -9,4 +9,5 @@ from pullback.ops.fused import (  # noqa: F401
     layer_norm_spellings,
     log_probability,
     softmax,
+    softmax_spellings,
 )

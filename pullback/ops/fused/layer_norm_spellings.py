@@ -18,7 +18,7 @@ from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.roots import Rsqrt, Sqrt
 from pullback.ops.fused.layer_norm import LayerNorm, LayerNormGradient
-from pullback.ops.fused.spelling import Operands, Spelling, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
 from pullback.ops.prelude import Node, constant, results
 from pullback.ops.reduce.reductions import Mean, Sum
 from pullback.ops.sources import Result
@@ -60,7 +60,7 @@ class Core(NamedTuple):
 
     def operands(self, node: Node) -> Iterator[Operands]:
         if found_core(node) == self:
-            x, number = Type(node.type.shape, node.type.dtype), Type((), node.type.dtype)
+            x, number = plain_type(node), Type((), node.type.dtype)
             row = x.with_shape(x.shape[x.rank - self.dims :])
             yield (x, number, *[number] * self.counted, *[row] * self.scale_first)
 
@@ -131,7 +131,7 @@ class Affine(NamedTuple):
         plain = LayerNorm(self.norm.dims, self.norm.center)
         ops = (Add,) * self.norm.shifted + (Mul,) * self.norm.scaled
         if any(isinstance(x.op, Result) and x.inputs[0].op is plain for x in _under(node, ops)):
-            x, number = Type(node.type.shape, node.type.dtype), Type((), node.type.dtype)
+            x, number = plain_type(node), Type((), node.type.dtype)
             row = x.with_shape(x.shape[x.rank - self.norm.dims :])
             yield (x, number, number, *[row] * len(ops))
 
