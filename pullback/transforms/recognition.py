@@ -217,7 +217,8 @@ def _found_sum(
     gradient: Node, cotangent: Node, bound: Binding, seen: set[Node], program: _Indexed
 ) -> tuple[Binding, _Sum] | None:
     """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
-    addends = _addends(gradient)
+    # The cotangent may be a term itself; it is known once another term is found.
+    addends = sorted(_addends(gradient), key=lambda x: isinstance(x.op, InputSource))
     for p in program.by_op.get(addends[0].op, ()):
         for made in _embedded(addends[0], p, bound):
             if made.get(cotangent) in seen:
@@ -234,6 +235,8 @@ def _found_sum(
 def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding | None:
     """Find nodes for the other addends, once operands and cotangent are known."""
     for t in ts:
+        if t in bound:
+            continue
         found = None
         for p in program.by_op.get(t.op, ()):
             found = next(_embedded(t, p, bound), None)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pullback.graph.dtypes import int32, int64
-from pullback.ops.elementwise.arithmetic import Sub
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
 from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.fused.softmax import LogSoftmaxGradient
 from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.index.bounds import require_in_range
@@ -127,7 +127,7 @@ class LabelSpelling(NamedTuple):
     def gradient_formula(self, g: Node, x: Node, labels: Node) -> Node:
         axis = x.type.rank - 1
         put = PutAlongAxisAdd(axis, x.type.shape[axis], self.trusted, self.examples)(g, labels)
-        return put - Exp()(LogSoftmax((axis,))(x)) * Sum((axis,), True)(put)
+        return LogSoftmaxGradient((axis,))(put, LogSoftmax((axis,))(x))
 
     def gradient_operands(self, node: Node) -> Iterator[Operands]:
         put = node.inputs[0]
@@ -149,15 +149,16 @@ for _way in (LabelSpelling(trusted, n) for trusted in (False, True) for n in (0,
             operands=_way.operands,
             fused=_way.fused,
             pull=_way.pull,
+            stage=2,
         )
     )
     spelling(
         Spelling(
             name="gradient of log-probabilities of labels",
-            last=Sub,
+            last=LogSoftmaxGradient,
             formula=_way.gradient_formula,
             operands=_way.gradient_operands,
             fused=_way.gradient,
-            stage=1,
+            stage=3,
         )
     )

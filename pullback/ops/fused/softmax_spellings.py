@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from pullback.ops.elementwise.arithmetic import Add, Sub
+from pullback.ops.elementwise.arithmetic import Add, Mul, Sub
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
@@ -103,9 +103,9 @@ def log_softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
 # The logarithm of the sum
 
 
-def logsumexp_formula(shift: Callable[[Node], Node], x: Node) -> Node:
+def logsumexp_formula(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
     top = shift(x)
-    return Log()(total(Exp()(x - top))) + top
+    return Log()(total(Exp()(x - top))) + (shift(x) if again else top)
 
 
 def logsumexp_operand(node: Node) -> Iterator[Operands]:
@@ -135,11 +135,11 @@ def difference_operand(node: Node) -> Iterator[Operands]:
 
 
 def difference_formula(shift: Callable[[Node], Node], x: Node) -> Node:
-    return x - logsumexp_formula(shift, x)
+    return x - logsumexp_formula(shift, False, x)
 
 
 def gradient_operands(node: Node) -> Iterator[Operands]:
-    if node.type.dtype.is_float and node.type.rank:
+    if node.type.dtype.is_float and node.type.rank and isinstance(node.inputs[1].op, Mul):
         yield plain_type(node), plain_type(node)
 
 
@@ -172,14 +172,14 @@ def _softmax_spellings() -> Iterator[Spelling]:
                 fused=partial(log_softmax_fused, shift),
                 pull=log_softmax_pull,
             )
-        yield Spelling(
-            name="logsumexp",
-            last=Add,
-            formula=partial(logsumexp_formula, shift),
-            operands=logsumexp_operand,
-            fused=partial(logsumexp_fused, shift),
-            pull=logsumexp_pull,
-        )
+            yield Spelling(
+                name="logsumexp",
+                last=Add,
+                formula=partial(logsumexp_formula, shift, again),
+                operands=logsumexp_operand,
+                fused=partial(logsumexp_fused, shift),
+                pull=logsumexp_pull,
+            )
         yield Spelling(
             name="log-softmax by logsumexp",
             last=Sub,
@@ -203,7 +203,6 @@ def _softmax_spellings() -> Iterator[Spelling]:
         formula=lambda g, y: g - Exp()(y) * total(g),
         operands=gradient_operands,
         fused=log_softmax_gradient,
-        stage=2,
     )
 
 
