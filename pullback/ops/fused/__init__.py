@@ -5,6 +5,7 @@ A `Spelling` beside an op states one way to write it. When an engine with kernel
 """
 
 from pullback.ops.fused import (  # noqa: F401
+    gelu,
     layer_norm,
     layer_norm_spellings,
     log_probability,
