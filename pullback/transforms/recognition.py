@@ -217,7 +217,8 @@ def _found_sum(
     gradient: Node, cotangent: Node, bound: Binding, seen: set[Node], program: _Indexed
 ) -> tuple[Binding, _Sum] | None:
     """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
-    addends = _addends(gradient)
+    # The cotangent may be a term itself; it is known once another term is found.
+    addends = sorted(_addends(gradient), key=lambda x: isinstance(x.op, InputSource))
     for p in program.by_op.get(addends[0].op, ()):
         for made in _embedded(addends[0], p, bound):
             if made.get(cotangent) in seen:
@@ -234,6 +235,8 @@ def _found_sum(
 def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding | None:
     """Find nodes for the other addends, once operands and cotangent are known."""
     for t in ts:
+        if t in bound:
+            continue
         found = None
         for p in program.by_op.get(t.op, ()):
             found = next(_embedded(t, p, bound), None)
@@ -265,8 +268,12 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
     """Return the smallest sum that contains all terms, each as often as it occurs among them."""
     if len(terms) == 1:
         return _Sum(terms[0], [], set())
-    node = terms[0]
-    between: set[Node] = set()
+    found = (_sum_above(x, terms, program) for x in dict.fromkeys(terms))
+    return next((total for total in found if total is not None), None)
+
+
+def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
+    """Follow a term to the sum of all terms, as long as one sum uses it."""
     for _ in range(_DEEPEST):
         users = [u for u in program.users.get(node, ()) if _is_sum(u)]
         if len(set(users)) != 1:
@@ -274,23 +281,23 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
         node = users[0]
         present = _addends(node)
         if all(present.count(t) >= terms.count(t) for t in terms):
-            return _Sum(node, _others(node, terms), between)
-        between.add(node)
+            return _taken_apart(node, terms)
     return None
 
 
-def _others(node: Node, terms: list[Node]) -> list[Node]:
-    """Return what a sum adds to the terms; sums without any of them are not taken apart."""
-    left, others, stack = list(terms), [], [node]
+def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
+    """Split a sum into the terms and what it adds to them. Sums without any of them stay whole."""
+    left, made, stack = list(terms), _Sum(node, [], set()), [node]
     while stack:
         x = stack.pop()
         if x in left:
             left.remove(x)
         elif _is_sum(x) and not set(terms).isdisjoint(_addends(x)):
+            made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:
-            others.append(x)
-    return others
+            made.others.append(x)
+    return made
 
 
 def _rebuilt(graph: Graph, places: dict[Node, Node]) -> tuple[Graph, dict[Node, Node]]:

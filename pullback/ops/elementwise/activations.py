@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from pullback.graph.dtypes import float32
 from pullback.ops.elementwise.error_functions import times_exp_minus_square
 from pullback.ops.elementwise.exponential import Logistic
 from pullback.ops.elementwise.functions import equal, guarded, less, where
@@ -17,11 +19,13 @@ from pullback.ops.elementwise.normal_functions import (
     scaled_erfc,
 )
 from pullback.ops.elementwise.special_base import SharedFormula
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.prelude import Node, Type, constant, op_functions
+from pullback.ops.traits import HasKernel
 
 clamp, exp, absolute, reciprocal = op_functions("Clamp", "Exp", "Abs", "Reciprocal")
 tanh, minimum = op_functions("Tanh", "Minimum")
 CUBIC = 0.044715
+KERNEL_SIZE = 4096  # elements from which a kernel is better than what XLA fuses with others
 
 
 class Silu(SharedFormula):
@@ -66,10 +70,14 @@ class LogisticSlope(SharedFormula):
         return (lambda: -(out * tanh(x * 0.5)),)
 
 
-class Gelu(SharedFormula):
+class Gelu(SharedFormula, HasKernel):
     """x times the normal distribution function of x; x at infinity, 0 at -infinity."""
 
     points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        large = out.dtype is float32 and out.size >= KERNEL_SIZE
+        return b.kernel("gelu", x, out=out) if large else None
 
     def expand(self, x: Node) -> Node:
         return where(equal(x, -np.inf), 0, x * NormalCdf()(x))

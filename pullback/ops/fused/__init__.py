@@ -4,4 +4,12 @@ A `Spelling` beside an op states one way to write it. When an engine with kernel
 `pullback.transforms.recognition` finds the spellings, and what reverse mode makes of them.
 """
 
-from pullback.ops.fused import attention, layer_norm, log_probability, softmax  # noqa: F401
+from pullback.ops.fused import (  # noqa: F401
+    attention,
+    gelu,
+    layer_norm,
+    layer_norm_spellings,
+    log_probability,
+    softmax,
+    softmax_spellings,
+)

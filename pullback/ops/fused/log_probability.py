@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from pullback.graph.dtypes import int32, int64
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
 from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.fused.softmax import LogSoftmaxGradient
+from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.index.bounds import require_in_range
-from pullback.ops.prelude import Composite, Node, Type
+from pullback.ops.prelude import Composite, Node, Type, results
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
+from pullback.ops.reduce.softmax import LogSoftmax
 from pullback.ops.row_kernels import row_kernel
 from pullback.ops.samples import integers, real
 from pullback.ops.traits import HasKernel
@@ -94,3 +98,67 @@ class LogProbabilityGradient(LabelOp):
             rows = x.shape[:-1]
             numbers = [real(*rows, 1, salt=i) for i in range(3)]
             yield cls(op.trusted), (x, labels, *numbers)
+
+
+class LabelSpelling(NamedTuple):
+    """log_softmax(x) taken at one label a row, as in the cross entropy; and its gradient alone."""
+
+    trusted: bool
+    examples: int
+
+    def formula(self, x: Node, labels: Node) -> Node:
+        axis = x.type.rank - 1
+        return TakeAlongAxis(axis, self.trusted, self.examples)(LogSoftmax((axis,))(x), labels)
+
+    def operands(self, node: Node) -> Iterator[Operands]:
+        x, labels = node.inputs
+        last = x.type.rank - 1
+        if x.op is LogSoftmax((last,)) and labels.type.shape == (*x.type.shape[:-1], 1):
+            yield plain_type(x), plain_type(labels)
+
+    def fused(self, x: Node, labels: Node) -> Node:
+        return results(LogProbability(self.trusted, self.examples)(x, labels))[0]
+
+    def pull(self, g: Node, y: Node, x: Node, labels: Node) -> Sequence[Node | None]:
+        _, largest, log_sum = results(y.inputs[0])
+        op = LogProbabilityGradient(self.trusted, self.examples)
+        return [op(x, labels, largest, log_sum, g), None]
+
+    def gradient_formula(self, g: Node, x: Node, labels: Node) -> Node:
+        axis = x.type.rank - 1
+        put = PutAlongAxisAdd(axis, x.type.shape[axis], self.trusted, self.examples)(g, labels)
+        return LogSoftmaxGradient((axis,))(put, LogSoftmax((axis,))(x))
+
+    def gradient_operands(self, node: Node) -> Iterator[Operands]:
+        put = node.inputs[0]
+        if isinstance(put.op, PutAlongAxisAdd) and put.type.shape == node.type.shape:
+            g, labels = put.inputs
+            if g.type.shape == (*node.type.shape[:-1], 1):
+                yield plain_type(g), plain_type(node), plain_type(labels)
+
+    def gradient(self, g: Node, x: Node, labels: Node) -> Node | None:
+        return self.pull(g, self.fused(x, labels), x, labels)[0]
+
+
+for _way in (LabelSpelling(trusted, n) for trusted in (False, True) for n in (0, 1)):
+    spelling(
+        Spelling(
+            name="log-probability of labels",
+            last=TakeAlongAxis,
+            formula=_way.formula,
+            operands=_way.operands,
+            fused=_way.fused,
+            pull=_way.pull,
+            stage=2,
+        )
+    )
+    spelling(
+        Spelling(
+            name="gradient of log-probabilities of labels",
+            last=LogSoftmaxGradient,
+            formula=_way.gradient_formula,
+            operands=_way.gradient_operands,
+            fused=_way.gradient,
+            stage=3,
+        )
+    )

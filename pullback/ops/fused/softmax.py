@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.arithmetic import Sub
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
 from pullback.ops.elementwise.rounding import IsFinite
-from pullback.ops.fused.spelling import Operands, Spelling, spelling
 from pullback.ops.prelude import Composite, Node, Text, Type, batch_along, same_dtype
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.reduce.softmax import LogSoftmax, Softmax
 from pullback.ops.row_kernels import row_kernel
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
@@ -29,9 +25,12 @@ class RowOp(Composite, HasKernel, abstract=True):
     text = Text(("axes",))
     batch = batch_along
     kernel_name: ClassVar[str]
+    kernel_flags: ClassVar[int] = 0
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
-        return row_kernel(b, self.kernel_name, *xs, out=out, axes=self.axes)
+        return row_kernel(
+            b, self.kernel_name, *xs, out=out, axes=self.axes, flags=self.kernel_flags
+        )
 
 
 class SoftmaxGradient(RowOp):
@@ -65,20 +64,20 @@ class LogSoftmaxGradient(SoftmaxGradient):
         return g - Exp()(y) * Sum(self.axes, True)(g)
 
 
-class LogSumExp(RowOp):
-    """log(sum(exp(x))) along axes, which are kept with size 1; without overflow."""
+class BareSoftmax(RowOp):
+    """exp(x - max(x)) over its sum along axes; NaN where the largest element is infinite."""
 
-    kernel_name = "logsumexp"
+    kernel_name = "softmax"
+    kernel_flags = 1
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, "f")
         check_axes(self.axes, x.rank)
-        return x.with_shape(tuple([1 if i in self.axes else n for i, n in enumerate(x.shape)]))
+        return x
 
     def expand(self, x: Node) -> Node:
-        top = Max(self.axes, True)(x)
-        top = where(IsFinite()(top), top, 0)
-        return Log()(Sum(self.axes, True)(Exp()(x - top))) + top
+        weights = Exp()(x - Max(self.axes, True)(x))
+        return weights / Sum(self.axes, True)(weights)
 
     @classmethod
     def samples(cls) -> Any:
@@ -86,41 +85,62 @@ class LogSumExp(RowOp):
         yield cls((0, 2)), (real(2, 3, 2),)
 
 
-def _rows(node: Node) -> Iterator[Operands]:
-    if node.type.dtype.is_float and node.type.rank:
-        yield Type(node.type.shape, node.type.dtype), Type(node.type.shape, node.type.dtype)
+class BareLogSoftmax(BareSoftmax):
+    """x - max(x) less the logarithm of the sum of its exponentials along axes."""
+
+    kernel_name = "log_softmax"
+
+    def expand(self, x: Node) -> Node:
+        shifted = x - Max(self.axes, True)(x)
+        return shifted - Log()(Sum(self.axes, True)(Exp()(shifted)))
 
 
-def _last(y: Node) -> tuple[int, ...]:
-    return (y.type.rank - 1,)
+class LogSumExp(RowOp):
+    """log(sum(exp(x))) along axes, which are kept with size 1; and what it is the sum of.
+
+    These are a shift, the largest element, and the logarithm of the sum of exp(x - shift). The
+    shift is 0 where the largest element is infinite, unless `bare`.
+    """
+
+    bare: bool = False
+    kernel_name = "logsumexp"
+
+    @property
+    def kernel_flags(self) -> int:  # type: ignore[override]
+        return int(self.bare)
+
+    def infer(self, x: Type) -> tuple[Type, ...]:
+        check_elementwise_kind(x.dtype, "f")
+        check_axes(self.axes, x.rank)
+        one = x.with_shape(tuple([1 if i in self.axes else n for i, n in enumerate(x.shape)]))
+        return one, one, one
+
+    def expand(self, x: Node) -> tuple[Node, ...]:
+        shift = Max(self.axes, True)(x)
+        if not self.bare:
+            shift = where(IsFinite()(shift), shift, 0)
+        log_sum = Log()(Sum(self.axes, True)(Exp()(x - shift)))
+        return log_sum + shift, shift, log_sum
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((1,)), (real(3, 4),)
+        yield cls((0, 2), True), (real(2, 3, 2),)
 
 
-def _softmax_gradient(g: Node, y: Node) -> Node | None:
-    axes = _last(y)
-    return SoftmaxGradient(axes)(g, y) if y.op is Softmax(axes) else None
+class LogSumExpGradient(RowOp):
+    """The cotangent of x in LogSumExp, from that of its first result and the other two."""
 
+    kernel_name = "logsumexp_gradient"
 
-def _log_softmax_gradient(g: Node, y: Node) -> Node | None:
-    axes = _last(y)
-    return LogSoftmaxGradient(axes)(g, y) if y.op is LogSoftmax(axes) else None
+    def infer(self, x: Type, shift: Type, log_sum: Type, g: Type) -> Type:
+        return x
 
+    def expand(self, x: Node, shift: Node, log_sum: Node, g: Node) -> Node:
+        return Exp()((x - shift) - log_sum) * g
 
-spelling(
-    Spelling(
-        name="softmax gradient",
-        last=Sub,
-        formula=lambda g, y: g * y - y * Sum(_last(y), True)(g * y),
-        operands=_rows,
-        fused=_softmax_gradient,
-    )
-)
-spelling(
-    Spelling(
-        name="log-softmax gradient",
-        last=Sub,
-        formula=lambda g, y: g - Exp()(y) * Sum(_last(y), True)(g),
-        operands=_rows,
-        fused=_log_softmax_gradient,
-        stage=1,
-    )
-)
+    @classmethod
+    def samples(cls) -> Any:
+        for op, (x,) in LogSumExp.samples():
+            shape = [1 if i in op.axes else n for i, n in enumerate(x.shape)]
+            yield cls(op.axes), (x, *[real(*shape, salt=i) for i in range(3)])

@@ -11,6 +11,11 @@ from pullback.graph.types import Type
 Operands = tuple[Type, ...]
 
 
+def plain_type(node: Node) -> Type:
+    """Return the shape and dtype of a node, without its layout on devices."""
+    return Type(node.type.shape, node.type.dtype)
+
+
 @dataclass(frozen=True)
 class Spelling:
     """A formula, and the fused op to use in its place.

@@ -6,10 +6,11 @@
 
 namespace pullback {
 
-// The largest element; 0 if it is infinite.
-template <class T> inline T finite_max(const T* x, int64_t n) {
+// What is subtracted from a row before exponentials: the largest element. If that is infinite, it is
+// 0 instead, unless the row is `bare`: then the differences are infinite or NaN.
+template <class T> inline T row_shift(const T* x, int64_t n, bool bare) {
   T top = row_max(x, n);
-  return std::isfinite(top) ? top : T(0);
+  return bare || std::isfinite(top) ? top : T(0);
 }
 
 template <class T, class Exp> inline T sum_of_exp(const T* x, int64_t n, T top, T* y, Exp&& exp) {
@@ -22,7 +23,7 @@ template <class T, class Exp> inline T sum_of_exp(const T* x, int64_t n, T top, 
   return sum_lanes<T>(sums);
 }
 
-// The sum of exp(x - top), where `top` is finite_max; the terms go to y, if it is given.
+// The sum of exp(x - top), where `top` is the row's shift; the terms go to y, if it is given.
 template <class T> inline T exp_sum(const T* x, int64_t n, T top, T* y = nullptr) {
   // 0 may stand for an infinity, which the short exponential does not know.
   if (top == T(0)) return sum_of_exp(x, n, top, y, [](Vec<T> v) { return exp<T>(v); });

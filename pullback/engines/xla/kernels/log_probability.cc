@@ -19,7 +19,7 @@ void log_probability(Pool& pool, const T* x, const I* labels, T* chosen, T* larg
   over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const T* row = x + i * n;
-      T top = finite_max(row, n), logarithm = std::log(exp_sum<T>(row, n, top));
+      T top = row_shift(row, n, false), logarithm = std::log(exp_sum<T>(row, n, top));
       chosen[i] = (row[inside(labels[i], n)] - top) - logarithm;
       largest[i] = top;
       log_sum[i] = logarithm;

@@ -37,11 +37,11 @@ template <class T> inline Vec<T> power_of_two(VecBits<T> n) {
   return bit_cast<Vec<T>>((n + C::bias) << C::mantissa);
 }
 
-// exp(r) for r in [-ln2/2, ln2/2], in `r = x - n ln2`
-template <class T> inline Vec<T> exp_near_zero(Vec<T> x, Vec<T> n) {
+// exp(r) for r in [-ln2/2, ln2/2], in `r = x + rest - n ln2`
+template <class T> inline Vec<T> exp_near_zero(Vec<T> x, Vec<T> n, Vec<T> rest = Vec<T>{}) {
   using C = ExpConstants<T>;
   Vec<T> r = x - n * C::ln2_high;
-  r = r - n * C::ln2_low;
+  r = r - n * C::ln2_low + rest;
   Vec<T> p = broadcast(C::terms[0]);
   for (unsigned i = 1; i < sizeof C::terms / sizeof(T); i++) p = p * r + C::terms[i];
   return (p * r + T(1)) * r + T(1);
@@ -60,15 +60,16 @@ template <class T> inline Vec<T> exp(Vec<T> x) {
   return y * power_of_two<T>(half) * power_of_two<T>(k - half);
 }
 
-// exp(x) within 1 ulp for x <= 0 and NaN, in fewer instructions; subnormal results may be 0.
-template <class T> inline Vec<T> exp_of_nonpositive(Vec<T> x) {
+// exp(x + rest) within 1 ulp for x <= 0 and NaN, in fewer instructions; subnormal results may be 0.
+// The rest is small, and may hold digits that x has lost.
+template <class T> inline Vec<T> exp_of_nonpositive(Vec<T> x, Vec<T> rest = Vec<T>{}) {
   using C = ExpConstants<T>;
   constexpr T shift = C::round + C::bias;
   constexpr T zero = -T(C::bias) * T(0.6931);  // its exponent is -bias, and so 2^n is 0
   x = x < zero ? broadcast(zero) : x;
   Vec<T> shifted = x * C::log2e + shift;
   Vec<T> power = bit_cast<Vec<T>>(bit_cast<VecBits<T>>(shifted) << C::mantissa);  // 2^n
-  return exp_near_zero<T>(x, shifted - shift) * power;
+  return exp_near_zero<T>(x, shifted - shift, rest) * power;
 }
 
 }  // namespace pullback

@@ -1,0 +1,184 @@
+"""Ways to write layer norm and RMS norm: of the variance, of the root, of scale and shift.
+
+First norms are found without scale and shift, in all ways to write them; then what is multiplied
+and added to them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from pullback.graph.types import Type
+from pullback.ops.elementwise.arithmetic import Add, Mul, Square, Sub
+from pullback.ops.elementwise.division import Div
+from pullback.ops.elementwise.power import IntegerPow
+from pullback.ops.elementwise.roots import Rsqrt, Sqrt
+from pullback.ops.fused.layer_norm import LayerNorm, LayerNormGradient
+from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.prelude import Node, constant, results
+from pullback.ops.reduce.reductions import Mean, Sum
+from pullback.ops.sources import Result
+
+SQUARES: dict[type, Callable[[Node], Node]] = {
+    Square: Square(),
+    IntegerPow: IntegerPow(2),
+    Mul: lambda d: d * d,
+}
+# How often x - mean is written, and the mean. Equal nodes are merged, but not what reverse mode
+# made of them before.
+SHARING = ("difference", "mean", "nothing")
+
+
+class Core(NamedTuple):
+    """One way to write the norm of rows along the last `dims` axes."""
+
+    dims: int
+    center: bool
+    square: type  # a key of SQUARES
+    counted: bool  # whether the sum of squares is divided by an operand, and not a mean
+    inverse: bool  # whether rows are multiplied by Rsqrt, and not divided by Sqrt
+    scale_first: bool  # whether a scale is multiplied before the root
+
+    def formula(self, shared: str, x: Node, epsilon: Node, *others: Node) -> Node:
+        axes = tuple(range(x.type.rank - self.dims, x.type.rank))
+        d = again = x
+        if self.center:
+            mean = Mean(axes, True)(x)
+            d = again = x - mean
+            if shared != "difference":
+                again = x - (mean if shared == "mean" else Mean(axes, True)(x))
+        squares = SQUARES[self.square](d)
+        mean = Sum(axes, True)(squares) / others[0] if self.counted else Mean(axes, True)(squares)
+        root = (Rsqrt() if self.inverse else Sqrt())(mean + epsilon)
+        if self.scale_first:
+            again = again * others[-1]
+        return again * root if self.inverse else again / root
+
+    def operands(self, node: Node) -> Iterator[Operands]:
+        if found_core(node) == self:
+            x, number = plain_type(node), Type((), node.type.dtype)
+            row = x.with_shape(x.shape[x.rank - self.dims :])
+            yield (x, number, *[number] * self.counted, *[row] * self.scale_first)
+
+    def fused(self, x: Node, epsilon: Node, *others: Node) -> Node:
+        size = math.prod(x.type.shape[x.type.rank - self.dims :])
+        count = others[0] if self.counted else constant(size, x.type.dtype)
+        y = results(LayerNorm(self.dims, self.center)(x, epsilon, count))[0]
+        return y * others[-1] if self.scale_first else y
+
+    def pull(self, g: Node, y: Node, x: Node, epsilon: Node, *others: Node) -> Sequence:
+        """The cotangents of x and the scale; those of epsilon and count are not computed."""
+        numbers = [None] * (1 + self.counted)
+        if not self.scale_first:
+            return [*norm_gradients(y.inputs[0], g), *numbers]
+        norm, scale = y.inputs
+        rows = tuple(range(x.type.rank - self.dims))
+        (dx,) = norm_gradients(norm.inputs[0], g * scale)
+        return [dx, *numbers, Sum(rows, False)(g * norm)]
+
+
+def found_core(node: Node) -> Core | None:
+    """Return how the norm is written that a node seems to be the result of."""
+    if not node.type.dtype.is_float or not node.type.rank:
+        return None
+    inverse = isinstance(node.op, Mul)
+    i = next((i for i in (1, 0) if isinstance(node.inputs[i].op, Rsqrt if inverse else Sqrt)), None)
+    if i is None or not isinstance(node.inputs[i].inputs[0].op, Add):
+        return None
+    rows = node.inputs[1 - i]
+    for mean in node.inputs[i].inputs[0].inputs:
+        counted = isinstance(mean.op, Div)
+        total = mean.inputs[0] if counted else mean
+        if not isinstance(total.op, Sum if counted else Mean):
+            continue
+        axes, squared = total.op.axes, total.inputs[0]
+        last = axes == tuple(range(node.type.rank - len(axes), node.type.rank))
+        if last and type(squared.op) in SQUARES:
+            d = squared.inputs[0]
+            center = isinstance(d.op, Sub)
+            return Core(len(axes), center, type(squared.op), counted, inverse, rows is not d)
+    return None
+
+
+def norm_gradients(norm: Node, g: Node) -> tuple[Node, ...]:
+    """Return the cotangents of x, the scale and the shift of a LayerNorm node."""
+    op = norm.op
+    assert isinstance(op, LayerNorm)
+    x, _, count, *affine = norm.inputs
+    _, mean, rstd = results(norm)
+    gradient = LayerNormGradient(op.dims, op.center, op.scaled, op.shifted)
+    made = gradient(x, g, mean, rstd, count, *affine[: int(op.scaled)])
+    return results(made) if isinstance(made.type, tuple) else (made,)
+
+
+class Affine(NamedTuple):
+    """A norm that was recognised without scale and shift, and what comes after it."""
+
+    norm: LayerNorm
+
+    def formula(self, x: Node, epsilon: Node, count: Node, *affine: Node) -> Node:
+        core = Core(self.norm.dims, self.norm.center, Square, True, True, False)
+        y = core.formula(SHARING[0], x, epsilon, count)
+        if self.norm.scaled:
+            y = y * affine[0]
+        return y + affine[-1] if self.norm.shifted else y
+
+    def operands(self, node: Node) -> Iterator[Operands]:
+        plain = LayerNorm(self.norm.dims, self.norm.center)
+        ops = (Add,) * self.norm.shifted + (Mul,) * self.norm.scaled
+        if any(isinstance(x.op, Result) and x.inputs[0].op is plain for x in _under(node, ops)):
+            x, number = plain_type(node), Type((), node.type.dtype)
+            row = x.with_shape(x.shape[x.rank - self.norm.dims :])
+            yield (x, number, number, *[row] * len(ops))
+
+    def fused(self, *operands: Node) -> Node:
+        return results(self.norm(*operands))[0]
+
+    def pull(self, g: Node, y: Node, *operands: Node) -> Sequence:
+        dx, *affine = norm_gradients(y.inputs[0], g)
+        return [dx, None, None, *affine]
+
+
+def _under(node: Node, ops: tuple[type, ...]) -> Iterator[Node]:
+    """Yield the operands of operands, where these apply `ops`."""
+    if not ops:
+        yield node
+    elif isinstance(node.op, ops[0]):
+        for x in node.inputs:
+            yield from _under(x, ops[1:])
+
+
+def _norm_spellings() -> Iterator[Spelling]:
+    yes_no = (True, False)
+    for shared in SHARING:
+        for way in itertools.product((1, 2, 3), yes_no, SQUARES, yes_no, yes_no, yes_no):
+            core = Core(*way)
+            if core.center or shared == SHARING[0]:
+                yield Spelling(
+                    name="layer norm" if core.center else "RMS norm",
+                    last=Mul if core.inverse else Div,
+                    formula=partial(core.formula, shared),
+                    operands=core.operands,
+                    fused=core.fused,
+                    pull=core.pull,
+                )
+    for dims, center in itertools.product((1, 2, 3), yes_no):
+        for scaled, shifted in ((True, True), (True, False), (False, True)):
+            affine = Affine(LayerNorm(dims, center, scaled, shifted))
+            yield Spelling(
+                name="scale and shift of a norm",
+                last=Add if shifted else Mul,
+                formula=affine.formula,
+                operands=affine.operands,
+                fused=affine.fused,
+                pull=affine.pull,
+                stage=1,
+            )
+
+
+for _made in _norm_spellings():
+    spelling(_made)
