@@ -51,9 +51,7 @@ def test_results_that_disagree_are_described(tmp_path: Path) -> None:
     assert "not finite" in disagreement({"pullback": tmp_path / "nan.npz"}, 1e-3)
 
 
-def test_table_and_chart_show_factors_and_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_table_and_chart_show_factors_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "kernels_used", lambda: "avx2")
     fast = Row(WORKLOADS["mlp"], {"pullback": [4e-3, 5e-3, 6e-3], "jax": [1e-2], "torch": [2e-2]})
     slow = Row(WORKLOADS["compiled_call"], {"pullback": [8e-6], "jax": [4e-6]})

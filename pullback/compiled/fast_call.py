@@ -36,9 +36,7 @@ def never(args: tuple, kwargs: dict) -> Any:
     return MISSED
 
 
-def write_fast_call(
-    specialization: Specialization, read: Callable[[tuple, dict], Any]
-) -> FastCall:
+def write_fast_call(specialization: Specialization, read: Callable[[tuple, dict], Any]) -> FastCall:
     """Return a function that takes the arguments of a call and returns its result, or `MISSED`.
 
     `read` returns the leaves of arguments, or None if they have another tree.
@@ -150,7 +148,9 @@ class _FastCallSource:
         Containers are tuples, lists and dicts. One of another size raises an error.
         """
         parts = list(node.values() if type(node) is dict else node)
-        names = [f"x{part}" if type(part) is int else f"{place}_{i}" for i, part in enumerate(parts)]
+        names = [
+            f"x{part}" if type(part) is int else f"{place}_{i}" for i, part in enumerate(parts)
+        ]
         if not parts:
             return [f"if {place}: return MISSED"]
         if type(node) is dict:
@@ -236,4 +236,3 @@ class _FastCallSource:
             return "{" + ", ".join([f"{k}: {part}" for k, part in zip(keys, parts)]) + "}"
         inside = "".join([f"{part}, " for part in parts])
         return f"({inside})" if type(node) is tuple else f"[{inside}]"
-

@@ -59,6 +59,7 @@ class CompiledProgram:
         self.numbers = any(isinstance(k, ArgumentNumber) for k in self.inputs)
         self.run: Any = None  # set by `ready`
         self.execute: Any = None  # starts the program, without care for errors; None if it has none
+        self.handlers: Any = None
         self.packed: tuple[list[int], Any] | None = None  # the last run's numbers
         self.traced_in = call.seconds
         self.cause = call.cause

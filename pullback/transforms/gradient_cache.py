@@ -136,8 +136,10 @@ class Template(NamedTuple):
             tokens: tuple = ()
             for x in inputs:
                 if x.tokens:
-                    known = common is not None and not detached
-                    tokens = common if known else emitted_node_tokens(op, inputs)
+                    if common is None or detached:
+                        tokens = emitted_node_tokens(op, inputs)
+                    else:
+                        tokens = common
                     break
             made.tokens = tokens
         return [None if i is None else nodes[i] for i in self.gradients]

@@ -82,20 +82,23 @@ class _Template:
 
 def _matches(spelling: Spelling, program: _Indexed) -> Iterator[dict[Node, Node]]:
     """Yield replacements for each place at which the formula, and maybe its gradient, is found."""
-    for node, template in _candidates(spelling, program):
+    for found, node, template in _candidates(spelling, program):
         for bound in _embedded(template.result, node, {}):
-            made = _replacement(spelling, template, bound, program)
+            made = _replacement(found, template, bound, program)
             if made is not None:
                 yield made
                 break
 
 
-def _candidates(spelling: Spelling, program: _Indexed) -> Iterator[tuple[Node, _Template]]:
+def _candidates(
+    spelling: Spelling, program: _Indexed
+) -> Iterator[tuple[Spelling, Node, _Template]]:
     for node in program.by_class.get(spelling.last, ()):
-        for types in spelling.operands(node):
-            template = _template(spelling, types)
+        for given in spelling.operands(node):
+            found, types = given if isinstance(given[0], Spelling) else (spelling, given)
+            template = _template(found, types)
             if template.result.op is node.op and node not in program.taken:
-                yield node, template
+                yield found, node, template
 
 
 @lru_cache(maxsize=256)

@@ -68,7 +68,7 @@ def scaled_dot_product_attention(
     scores = pf.matmul(widened(q) * factor, pf.matrix_transpose(widened(k)))
     scores, seen = _masked_scores(scores, attn_mask, bias, groups)
     lower, upper = _seen_band(is_causal, window, query_offset)
-    for more in _band_masks(*scores.shape[-2:], lower, upper, query_offset):
+    for more in _band_masks(q.shape[-2], k.shape[-2], lower, upper, query_offset):
         seen = more if seen is None else seen & more
     weights = _attention_weights(scores, seen)
     if dropout_p:
@@ -103,7 +103,8 @@ def _attended(
     elif offset:
         lower = None if lower is None else lower + offset
         upper = None if upper is None else upper + offset
-    op = Attention(repr(scale), *[() if n is None else (n,) for n in (lower, upper)])
+    below, above = [() if n is None else (n,) for n in (lower, upper)]
+    op = Attention(repr(scale), below, above)
     masks = [_with_rank(m, rank) for m in (added, seen) if m is not None]
     nodes = [x._node for x in (*[_with_rank(x, rank) for x in (q, k, v)], *masks)]
     y = record_several(op, tuple(nodes))[0]

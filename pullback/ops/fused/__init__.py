@@ -5,7 +5,7 @@ A `Spelling` beside an op states one way to write it. When an engine with kernel
 """
 
 from pullback.ops.fused import (  # noqa: F401
-    attention,
+    attention_spelling,
     gelu,
     layer_norm,
     layer_norm_spellings,

@@ -115,8 +115,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         shared, groups = self.heads(q.type, k.type)
         if groups == 1:
             return [q, k, *xs]
-        split = [in_head_groups(x, shared, groups) if x.type.rank else x for x in (q, k, *xs)]
-        return split
+        return [in_head_groups(x, shared, groups) if x.type.rank else x for x in (q, k, *xs)]
 
     def factor_words(self, q: Type, k: Type, rows: str) -> dict[str, str]:
         """Return the factors of dimensions: heads can be split over devices, as the batch can."""
@@ -126,7 +125,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         return {"batch": batch, "heads": f"{batch} {heads} {rows}", "kv": f"{batch} h _"}
 
     def mask_factors(self, q: Type, k: Type, rows: str, masks: Sequence[Type]) -> list[str]:
-        words = factor_dimensions(self.factor_words(q, k, rows)["heads"]) + ["_"]
+        words = [*factor_dimensions(self.factor_words(q, k, rows)["heads"]), "_"]
         return [" ".join("1" if n == 1 else w for n, w in zip(m.shape, words)) for m in masks]
 
     def batch_masks(self, axis: Axis, masks: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
@@ -172,7 +171,7 @@ class Attention(ScaledScores, SparseCotangents):
         all_too = any(n and has for n, has in zip(need[3:], floats, strict=True))
         cotangent = zeros(out[0].type) if g[0] is None else g[0]
         more = () if g[1] is None else (g[1],)
-        op = AttentionGradient(*self.parameters(), all_too)
+        op = AttentionGradient(self.scale, self.lower, self.upper, self.zero_rows, all_too)
         dq, dk, dv, *rest = results(op(q, k, v, *out, cotangent, *masks, *more))
         found = iter(rest)
         return [dq, dk, dv, *[next(found) if all_too and has else None for has in floats]]
@@ -287,7 +286,8 @@ class AttentionGradient(ScaledScores):
             g = real(*out.shape, salt=9)
             more = (real(*statistics.shape, salt=8),) if i < 2 else ()
             all_too = any(x.dtype != bool for x in xs[3:])
-            yield cls(*op.parameters(), all_too), (*xs[:3], out, statistics, g, *xs[3:], *more)
+            own = cls(op.scale, op.lower, op.upper, op.zero_rows, all_too)
+            yield own, (*xs[:3], out, statistics, g, *xs[3:], *more)
 
 
 def score_dtype(dtype: DType) -> DType:

@@ -27,8 +27,9 @@ class Spelling:
     name: str
     last: type  # the class of the op that gives the formula's result
     formula: Callable[..., Node]  # the plain form, of nodes
-    # The types that the operands of the formula may have, if a node is its result
-    operands: Callable[[Node], Iterable[Operands]]
+    # The types that the operands of the formula may have, if a node is its result; or another
+    # spelling with such types, for formulas that are read from the program
+    operands: Callable[[Node], Iterable[Operands | tuple[Spelling, Operands]]]
     # The same value by the fused op; None if the nodes found as operands do not allow it
     fused: Callable[..., Node | None]
     # The cotangents of the operands from the result's, the fused op's result, and the operands;

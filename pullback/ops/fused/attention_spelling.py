@@ -1,0 +1,282 @@
+"""Hand-written attention and its gradient as the fused ops.
+
+There are many ways to write attention, so the formula is read from the program: the nodes between
+its operands and its result are the template, and `Found` says what the operands mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from pullback.graph.graph import Graph, by_number
+from pullback.graph.kinds import InputSource, UnpackedScalar
+from pullback.graph.node import Node, constant
+from pullback.graph.types import Type
+from pullback.ops.elementwise.division import Div
+from pullback.ops.elementwise.functions import cast, negated
+from pullback.ops.fused.attention import Attention, AttentionGradient, score_dtype
+from pullback.ops.fused.attention_reading import Found, Labels, read_attention
+from pullback.ops.fused.spelling import Operands, Spelling, spelling
+from pullback.ops.interpret import interpret
+from pullback.ops.linalg.einsum import Einsum
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.prelude import Op, results
+from pullback.ops.reduce.extrema import Max
+from pullback.ops.shape.movement import Reshape, Transpose
+from pullback.ops.sources import Const
+from pullback.ops.wrap.identity import StopGradient
+
+_HIDDEN = -1e8  # what is at most this, added to scores, leaves no weight
+_LARGEST = 1 << 24  # elements of a mask that are computed to see what it is
+_DEEPEST = 64  # nodes that it is computed from
+
+Steps = tuple[tuple[Op, tuple[int, ...]], ...]  # ops and the numbers of operands or earlier steps
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to write attention: the steps of the formula, and what its operands are.
+
+    Roles are positions among the operands, like the numbers of operands in steps.
+    """
+
+    steps: Steps
+    count: int  # of operands
+    q: int
+    k: int
+    v: int
+    labels: tuple[Labels, Labels, Labels, Labels]  # of q, k, v and the result
+    scale: str  # the product of all constant ones
+    factors: tuple[tuple[bool, int], ...]  # other scales, and whether they are divisors
+    bias: tuple[int, ...]
+    mask: tuple[tuple[int, bool], ...]
+    fill: tuple[int | str, ...]  # an operand, or a number
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    stops: bool = False  # whether no derivative goes through a maximum
+
+    def replay(self, *operands: Node) -> Node:
+        """Return the formula over other operands."""
+        nodes = list(operands)
+        for op, numbers in self.steps:
+            y = op(*[nodes[i] for i in numbers])
+            nodes.append(StopGradient()(y) if self.stops and isinstance(op, Max) else y)
+        return nodes[-1]
+
+    def fused(self, *operands: Node) -> Node | None:
+        """Return the result by the fused op."""
+        q, k, v = self._arranged(operands)
+        op = Attention(self.scale, self.lower, self.upper, False)
+        y = results(op(q, k, v, *self._masks(operands, q, k)))[0]
+        out = self.labels[3]
+        return _arranged(_reshaped(y, len(out)), _standard(out, "row", "width"), out)
+
+    def pull(self, g: Node, made: Node, *operands: Node) -> Sequence[Node | None]:
+        """Return the cotangents of queries, keys and values, at their positions."""
+        while not isinstance(made.op, Attention):
+            made = made.inputs[0]
+        q, k, v = self._arranged(operands)
+        out = self.labels[3]
+        g = _reshaped(_arranged(g, out, _standard(out, "row", "width")), q.type.rank)
+        op = AttentionGradient(self.scale, self.lower, self.upper, False)
+        masks = self._masks(operands, q, k)
+        found: list[Node | None] = [None] * self.count
+        made_from = results(op(q, k, v, *results(made), g, *masks))
+        kinds = (("row", "depth"), ("key", "depth"), ("key", "width"))
+        places = zip((self.q, self.k, self.v), self.labels, made_from, kinds)
+        for at, labels, cotangent, kind in places:
+            x = _arranged(_reshaped(cotangent, len(labels)), _standard(labels, *kind), labels)
+            x = self._scaled(x, operands) if at == self.q else x
+            earlier = found[at]
+            found[at] = x if earlier is None else earlier + x
+        return found
+
+    def _arranged(self, operands: Sequence[Node]) -> list[Node]:
+        """Queries, keys and values [..., heads, length, depth]."""
+        found = []
+        kinds = (("row", "depth"), ("key", "depth"), ("key", "width"))
+        for at, labels, kind in zip((self.q, self.k, self.v), self.labels, kinds):
+            x = _arranged(operands[at], labels, _standard(labels, *kind))
+            found.append(_reshaped(x, max(x.type.rank, 3)))
+        return [self._scaled(found[0], operands), *found[1:]]
+
+    def _scaled(self, x: Node, operands: Sequence[Node]) -> Node:
+        """The value times the scales that are not constants."""
+        for divides, at in self.factors:
+            c = cast(operands[at], x.type.dtype)
+            x = x / c if divides else x * c
+        return x
+
+    def _masks(self, operands: Sequence[Node], q: Node, k: Node) -> list[Node]:
+        rank, wide = q.type.rank, score_dtype(q.type.dtype)
+        found = [_reshaped(cast(operands[i], wide), rank) for i in self.bias]
+        for at, seen in self.mask:
+            mask = _reshaped(operands[at], rank)
+            found.append(mask if seen else negated(mask))
+        for x in self.fill:
+            found.append(
+                constant(float(x), wide) if isinstance(x, str) else cast(operands[x], wide)
+            )
+        return found if self.fill != ("-inf",) else found[:-1]
+
+
+def _standard(labels: Labels, *last: str) -> Labels:
+    """The names of dimensions in the order of the fused op."""
+    return (*sorted([x for x in labels if x not in last], key=lambda x: int(x[1:])), *last)
+
+
+def _arranged(x: Node, labels: Labels, wanted: Labels) -> Node:
+    perm = tuple([labels.index(w) for w in wanted])
+    return x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
+
+
+def _reshaped(x: Node, rank: int) -> Node:
+    """A value with more or fewer dimensions of size 1 in front."""
+    shape = x.type.shape
+    extra = rank - len(shape)
+    if not extra:
+        return x
+    return Reshape((*(1,) * extra, *shape) if extra > 0 else shape[-extra:])(x)
+
+
+def _forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+    """The spelling whose result is `node`, read from the program."""
+    found = read_attention(node)
+    if found is None or not _fits(found):
+        return
+    operands = [x for x in found.operands() if not _is_number(x)]
+    inner = _between(node, set(operands))
+    if inner is None:
+        return
+    types = tuple([Type(x.type.shape, x.type.dtype) for x in operands])
+    form = _form_of(found, operands, _numbered(inner, operands))
+    yield _spelling_of(form), types
+    if any(isinstance(op, Max) for op, _ in form.steps):  # the derivative may stop there
+        yield _spelling_of(dataclasses.replace(form, stops=True)), types
+
+
+def _form_of(found: Found, operands: Sequence[Node], steps: Steps) -> Form:
+    at = {x: i for i, x in enumerate(operands)}
+    lower, upper, masks, bias = _without_band(found)
+    numbers = [(kind, x) for kind, x in found.scales if _is_number(x)]
+    scale = math.prod([1 / _number(x) if kind is Div else _number(x) for kind, x in numbers])
+    others = [(kind is Div, at[x]) for kind, x in found.scales if x in at]
+    return Form(
+        steps=steps, count=len(operands), q=at[found.q], k=at[found.k], v=at[found.v],
+        labels=(found.q_labels, found.k_labels, found.v_labels, found.out_labels),
+        scale=repr(float(scale)), factors=tuple(others), bias=tuple([at[x] for x in bias]),
+        mask=tuple([(at[x], seen) for x, seen in masks]),
+        fill=tuple([repr(_number(x)) if _is_number(x) else at[x] for x in found.fill]),
+        lower=lower, upper=upper,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _spelling_of(form: Form) -> Spelling:
+    return Spelling(
+        name="attention", last=type(form.steps[-1][0]), formula=form.replay,
+        operands=lambda node: (), fused=form.fused, pull=form.pull,
+    )  # fmt: skip
+
+
+def _fits(found: Found) -> bool:
+    """Whether the fused op takes these operands."""
+    dtypes = {x.type.dtype for x in (found.q, found.k, found.v)}
+    names = [set(x) for x in (found.q_labels, found.k_labels, found.v_labels, found.out_labels)]
+    batch = [x - {"row", "key", "depth", "width"} for x in names]
+    return len(dtypes) == 1 and dtypes.pop().is_float and all(b == batch[0] for b in batch)
+
+
+def _is_number(x: Node) -> bool:
+    return isinstance(x.op, Const) and not x.type.rank
+
+
+def _number(x: Node) -> float:
+    assert isinstance(x.op, Const)
+    return float(x.op.array)
+
+
+def _between(node: Node, operands: set[Node]) -> list[Node] | None:
+    """The nodes of the formula, operands of each one first; None if it has other operands."""
+    found, stack = {node}, [node]
+    while stack:
+        x = stack.pop()
+        if not x.inputs and not _is_number(x):
+            return None
+        for y in x.inputs:
+            if y not in operands and y not in found:
+                found.add(y)
+                stack.append(y)
+    return sorted(found, key=by_number)
+
+
+def _numbered(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
+    at = {x: i for i, x in enumerate([*operands, *inner])}
+    return tuple([(x.op, tuple([at[y] for y in x.inputs])) for x in inner])
+
+
+Masks = tuple[tuple[Node, bool], ...]
+
+
+def _without_band(found: Found) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
+    """The limits of keys that queries see by position, and masks and biases that say more."""
+    for mask, seen in found.masks:
+        array = _known_value(mask)
+        band = None if array is None else _band(array if seen else ~array)
+        if band is not None:
+            return *band, (), found.bias
+    for bias in found.bias:
+        array = None if found.masks else _known_value(bias)
+        if array is not None and np.all((array == 0) | (array <= _HIDDEN)):
+            band = _band(array == 0)
+            if band is not None and np.all(np.any(array == 0, -1)):
+                lower, upper = band
+                return lower, upper, (), ()
+    return (), (), found.masks, found.bias
+
+
+def _band(seen: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The limits of j - i where query i sees key j; None if the mask is not such a band."""
+    if seen.ndim < 2 or any(n != 1 for n in seen.shape[:-2]) or not seen.any():
+        return None
+    queries, keys = seen.shape[-2:]
+    seen = seen.reshape(queries, keys)
+    away = np.arange(keys) - np.arange(queries)[:, None]
+    low, high = int(away[seen].min()), int(away[seen].max())
+    if not np.array_equal(seen, (away >= low) & (away <= high)):
+        return None
+    return () if low == away.min() else (low,), () if high == away.max() else (high,)
+
+
+def _known_value(x: Node) -> np.ndarray | None:
+    """The value of a node that depends on no input."""
+    if x.type.size > _LARGEST:
+        return None
+    found, stack = {x}, [x]
+    while stack:
+        y = stack.pop()
+        if isinstance(y.op, (InputSource, UnpackedScalar)) or len(found) > _DEEPEST:
+            return None
+        for z in y.inputs:
+            if z not in found:
+                found.add(z)
+                stack.append(z)
+    return interpret(Graph([], [x]), [])[0]
+
+
+for _last in (MatMul, Einsum):
+    spelling(
+        Spelling(
+            name="attention",
+            last=_last,
+            formula=lambda *xs: xs[0],
+            operands=_forms,
+            fused=lambda *xs: None,
+        )
+    )
