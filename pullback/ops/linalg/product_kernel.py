@@ -33,7 +33,7 @@ def product_call(b: Any, out: Type, x: Any, y: Any, contract: Any, batch: Any) -
         _merged_dims([(v.shape[i], at[i], next(at_out)) for i in range(len(at)) if i not in own])
         for v, at, own in ((x, at_x, own_x), (y, at_y, own_y))
     )
-    sums = [(x.shape[i], at_x[i], at_y[j]) for i, j in zip(*contract, strict=True)]
+    sums: Dims = [(x.shape[i], at_x[i], at_y[j]) for i, j in zip(*contract, strict=True)]
     sums = _merged_dims(sorted(sums, key=lambda dim: dim[1:], reverse=True))
     if len(sums) != 1 or not rows or not columns:
         return None

@@ -1,4 +1,4 @@
-"""The kernel for matrix products agrees with XLA's products, for all shapes and places in memory."""
+"""The kernel for matrix products agrees with XLA, for all shapes and places in memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check(f, *xs, kernels=1):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("m, n, k", SIZES)
+@pytest.mark.parametrize(("m", "n", "k"), SIZES)
 def test_all_transposes(m, n, k, dtype):
     for turned_x, turned_y in itertools.product([False, True], repeat=2):
         x = array(*((k, m) if turned_x else (m, k)), dtype=dtype)
@@ -72,7 +72,7 @@ BATCHES = [
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("left, right", BATCHES)
+@pytest.mark.parametrize(("left", "right"), BATCHES)
 def test_batches(left, right, dtype):
     check(lambda x, y: x @ y, array(*left, dtype=dtype), array(*right, dtype=dtype, seed=1))
 
@@ -97,7 +97,7 @@ VIEWS = {
     "a row for all": lambda x, y: pb.broadcast_to(x[0, :1], (30, 42)) @ y[0, :42],
     "rows of both dimensions": lambda x, y: pb.tensordot(x, y[0, :42], 1),
     "sums over both dimensions": lambda x, y: pb.tensordot(x, x, ((0, 1), (0, 1))),
-    "sums over dimensions of any order": lambda x, y: pb.einsum("abi,baj->ij", x, pb.moveaxis(x, 0, 1)),
+    "sums in another order": lambda x, y: pb.einsum("abi,baj->ij", x, pb.moveaxis(x, 0, 1)),
 }  # fmt: skip
 
 
