@@ -63,7 +63,7 @@ class KernelCalls(OpBuilder):
         """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
 
         Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
-        flags, integers and tuples of integers, not empty. With `in_place`, the first result takes
+        flags, integers and tuples of integers. With `in_place`, the first result takes
         the memory of the last operand.
         """
         library = kernel_library()
@@ -104,7 +104,7 @@ class KernelCalls(OpBuilder):
 
 def _option(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"array<i64: {', '.join(map(str, value))}>"
+        return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
