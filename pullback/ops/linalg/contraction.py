@@ -71,7 +71,8 @@ def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
     shape += [n for i, n in enumerate(x.shape) if i not in left]
     shape += [n for i, n in enumerate(y.shape) if i not in right]
     out = Type(tuple(shape), x.dtype)
-    made = product_call(b, out, x, y, contract, batch) if b.kernels else None
+    own = b.kernels and b.platform == "cpu"
+    made = product_call(b, out, x, y, contract, batch) if own else None
     if made is not None:
         return made
     numbers = ", ".join(
