@@ -101,7 +101,6 @@ def _config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[
             },
             "is_flash_attention": True,
             "mask_type": "CAUSAL" if op.upper else "NO_MASK",
-            "force_deterministic": True,
             "dropout_rate": 0.0,
             "seed": 42,
             "sliding_window_length": 0,
