@@ -139,17 +139,16 @@ def _read_scores(z: Node) -> Iterator[Found]:
         elif steps["scales"]:
             return  # a scaled mask
         elif isinstance(z.op, Where) and not steps["masks"] and not steps["bias"]:
-            mask, x, y = z.inputs
+            (mask, x, y), whole = z.inputs, z.type.shape
             seen = _number(y).type.rank == 0
             z, fill = (x, _number(y)) if seen else (y, _number(x))
-            if fill.type.rank:
+            if fill.type.rank or not mask.type.rank or z.type.shape != whole:
                 return
             steps["masks"], steps["fill"] = ((mask, seen),), (fill,)
         elif isinstance(z.op, Add) and not steps["bias"]:
-            x, y = z.inputs
-            whole = z.type.shape
-            z, bias = (x, y) if _leads_to_product(x) else (y, x)
-            if z.type.shape != whole:
+            (x, y), whole = z.inputs, z.type.shape
+            z, bias = (x, y) if leads_to_product(x) else (y, x)
+            if not bias.type.rank or z.type.shape != whole:
                 return
             steps["bias"] = (bias,)
         else:
@@ -164,7 +163,7 @@ def _number(x: Node) -> Node:
     return start if x.type.rank else x
 
 
-def _leads_to_product(z: Node) -> bool:
+def leads_to_product(z: Node) -> bool:
     """Whether a node is a product, maybe scaled: then it is the scores, not what is added."""
     z = _without_cast(z)
     while _is_scaled(z):
