@@ -39,6 +39,7 @@ class Found:
     out_labels: Labels = ()
     scales: tuple[tuple[type, Node], ...] = ()  # a factor of the scores, or a divisor
     bias: tuple[Node, ...] = ()
+    subtracted: bool = False  # whether the bias is subtracted from the scores
     masks: tuple[tuple[Node, bool], ...] = ()  # and whether it is true where a key is seen
     fill: tuple[Node, ...] = ()
 
@@ -145,9 +146,11 @@ def _read_scores(z: Node) -> Iterator[Found]:
             if fill.type.rank or not mask.type.rank or z.type.shape != whole:
                 return
             steps["masks"], steps["fill"] = ((mask, seen),), (fill,)
-        elif isinstance(z.op, Add) and not steps["bias"]:
+        elif isinstance(z.op, (Add, Sub)) and not steps["bias"]:
             (x, y), whole = z.inputs, z.type.shape
-            z, bias = (x, y) if leads_to_product(x) else (y, x)
+            steps["subtracted"] = isinstance(z.op, Sub)
+            first = steps["subtracted"] or leads_to_product(x)
+            z, bias = (x, y) if first else (y, x)
             if not bias.type.rank or z.type.shape != whole:
                 return
             steps["bias"] = (bias,)

@@ -58,6 +58,7 @@ class Form:
     scale: str  # the product of all constant ones
     factors: tuple[tuple[bool, int], ...]  # other scales, and whether they are divisors
     bias: tuple[int, ...]
+    subtracted: bool  # whether the bias is
     mask: tuple[tuple[int, bool], ...]
     fill: tuple[int | str, ...]  # an operand, or a number
     lower: tuple[int, ...]
@@ -119,6 +120,7 @@ class Form:
     def _masks(self, operands: Sequence[Node], q: Node, k: Node) -> list[Node]:
         rank, wide = q.type.rank, score_dtype(q.type.dtype)
         found = [_reshaped(cast(operands[i], wide), rank) for i in self.bias]
+        found = [-x if self.subtracted else x for x in found]
         for at, seen in self.mask:
             mask = _reshaped(operands[at], rank)
             found.append(mask if seen else negated(mask))
@@ -172,6 +174,7 @@ def _form_of(found: Found, operands: Sequence[Node], steps: Steps) -> Form:
         steps=steps, count=len(operands), q=at[found.q], k=at[found.k], v=at[found.v],
         labels=(found.q_labels, found.k_labels, found.v_labels, found.out_labels),
         scale=repr(_scale(found)), factors=tuple(others), bias=tuple([at[x] for x in bias]),
+        subtracted=found.subtracted,
         mask=tuple([(at[x], seen) for x, seen in masks]),
         fill=tuple([repr(_number(x)) if _is_number(x) else at[x] for x in found.fill]),
         lower=lower, upper=upper,
@@ -253,6 +256,8 @@ def _without_band(found: Found) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
             return *band, (), found.bias
     for bias in found.bias:
         array = None if found.masks or leads_to_product(bias) else _known_value(bias)
+        if array is not None and found.subtracted:
+            array = -array
         if array is not None and np.all((array == 0) | (array <= _HIDDEN)):
             band = _band(array == 0, scores)
             if band is not None and np.all(np.any(array == 0, -1)):
