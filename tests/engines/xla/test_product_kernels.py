@@ -28,10 +28,10 @@ def array(*shape, dtype=np.float64, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def text_of(f, *xs):
-    """The program of a function, with kernels for the CPU."""
+def text_of(f, *xs, platform="cpu"):
+    """The program of a function, with kernels."""
     b = Builder()
-    b.kernels, b.neutral = True, False
+    b.platform, b.kernels, b.neutral = platform, True, False
     return build_module(pb.trace(f, *xs).graph, b)
 
 
@@ -130,12 +130,26 @@ def test_other_dtypes_are_left_to_xla(dtype):
     assert calls(lambda x: x @ x, x) == 0
 
 
+def test_other_platforms_have_none():
+    x = pb.zeros((64, 64))
+    assert "dot_general" in text_of(lambda x: x @ x, x, platform="cuda")
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_nan_and_infinity(dtype):
     x, y = array(40, 50, dtype=dtype), array(50, 60, dtype=dtype, seed=1)
     x[3, 7], x[5, 0], x[9] = np.nan, np.inf, 0
     y[20, 11], y[30, 13], y[31, 13] = -np.inf, np.inf, -np.inf
     check(lambda x, y: x @ y, x, y)
+
+
+def test_gradients_of_narrow_products():
+    """The gradient of a narrow matrix is worth a call: XLA would transpose the rows."""
+
+    def f(x, w, g):
+        return pb.vjp(lambda w: x @ w, w)[1](g)[0]
+
+    check(f, array(300, 300), array(300, 10, seed=1), array(300, 10, seed=2))
 
 
 @pytest.mark.parametrize("f", [
@@ -145,15 +159,6 @@ def test_nan_and_infinity(dtype):
     lambda x, y: pb.scan(lambda c, _: (c @ y, c), x, None, length=3)[0],
     lambda x, y: pb.where(pb.sum(x) > 0, x @ y, x @ y),
 ])  # fmt: skip
-def test_gradients_of_narrow_products():
-    """The gradient of a narrow matrix is worth a call: XLA would transpose the rows."""
-
-    def f(x, w, g):
-        return pb.vjp(lambda w: x @ w, w)[1](g)
-
-    check(f, array(300, 300), array(300, 10, seed=1), array(300, 10, seed=2))
-
-
 def test_every_way_to_write_a_product(f):
     x, y = array(40, 40), array(40, 40, seed=1)
     assert calls(f, pb.tensor(x), pb.tensor(y)) >= 1
