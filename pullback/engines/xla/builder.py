@@ -90,9 +90,15 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
             made = self._constants[key] = self.value(Type(array.shape, dtype))
-            constant = HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
-            self.instructions.append(constant)
+            made.made_by = HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
+            self.instructions.append(made.made_by)
         return self._constants[key]
+
+    def is_zero(self, x: HloValue) -> bool:
+        """Whether a value is known to be 0 everywhere, and not -0.0."""
+        while (made := x.made_by) is not None and made.name in ("broadcast_in_dim", "reshape"):
+            x = made.operands[0]
+        return made is not None and made.array is not None and not any(made.array.tobytes())
 
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
         """The value for `key` in the current region, made by `make` at the first use."""
