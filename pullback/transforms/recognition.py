@@ -31,22 +31,22 @@ Binding = dict[Node, Node]  # from nodes of a template to nodes of the program
 _DEEPEST = 32  # sums between the addends of a gradient and the sum that contains all of them
 
 
-def recognised(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """Return the program with fused ops, and the old node of each new one that was kept."""
+def recognised(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
+    """Return the program with the platform's fused ops, and the old node of each that was kept."""
     origins: dict[Node, Node] = {}
-    for stage in sorted({s.stage for s in SPELLINGS}):
-        graph, moved = _replaced(graph, stage)
+    known = [s for s in SPELLINGS if platform in s.platforms]
+    for stage in sorted({s.stage for s in known}):
+        graph, moved = _replaced(graph, [s for s in known if s.stage == stage])
         origins = {new: origins.get(old, old) for new, old in moved.items()} if moved else origins
     return graph, origins
 
 
-def _replaced(graph: Graph, stage: int) -> tuple[Graph, dict[Node, Node]]:
+def _replaced(graph: Graph, spellings: Sequence[Spelling]) -> tuple[Graph, dict[Node, Node]]:
     program = _Indexed(graph)
     found: dict[Node, Node] = {}
-    for spelling in SPELLINGS:
-        if spelling.stage == stage:
-            for match in _matches(spelling, program):
-                found |= match
+    for spelling in spellings:
+        for match in _matches(spelling, program):
+            found |= match
     return _rebuilt(graph, found) if found else (graph, {})
 
 
@@ -111,11 +111,11 @@ def _template(spelling: Spelling, types: Operands) -> _Template:
     g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
     targets = _pulled_operands(spelling, operands, g)
     if not targets:
-        made = _normalised(Graph(operands, [result]), spelling.stage)
+        made = _normalised(Graph(operands, [result]), spelling)
         return _Template(made.inputs, made.outputs[0])
     pulled, _ = derive(reach([result], targets), [result], [g], targets)
     kept = [y for y in pulled if y is not None]
-    made = _normalised(Graph([*operands, g], [result, *kept]), spelling.stage)
+    made = _normalised(Graph([*operands, g], [result, *kept]), spelling)
     rest = iter(made.outputs[1:])
     by_target = {x: None if y is None else next(rest) for x, y in zip(targets, pulled, strict=True)}
     found = [by_target.get(x) for x in operands]
@@ -142,11 +142,12 @@ def _pulled_operands(spelling: Spelling, operands: Sequence[Node], g: Node) -> l
     return [x for x, y in zip(operands, pulled, strict=True) if x in able and y is not None]
 
 
-def _normalised(graph: Graph, stage: int) -> Graph:
+def _normalised(graph: Graph, spelling: Spelling) -> Graph:
     """Return a template as programs are when they are searched for it."""
     graph = canonicalise(graph)
-    for earlier in sorted({s.stage for s in SPELLINGS if s.stage < stage}):
-        graph = canonicalise(_replaced(graph, earlier)[0])
+    earlier = [s for s in SPELLINGS if s.stage < spelling.stage]
+    for stage in sorted({s.stage for s in earlier}):
+        graph = canonicalise(_replaced(graph, [s for s in earlier if s.stage == stage])[0])
     return graph
 
 

@@ -27,7 +27,7 @@ def ops_in(graph: Graph) -> list[str]:
 
 def compare(graph: Graph, arrays: list) -> list[str]:
     """The ops of the program with fused ops, after a check that it computes the same."""
-    made, origins = recognised(graph)
+    made, origins = recognised(graph, "cpu")
     for before, after in zip(interpret(graph, arrays), interpret(made, arrays), strict=True):
         np.testing.assert_allclose(before, after, rtol=2e-6, atol=2e-7)
     assert set(origins.values()) <= set(graph.nodes)
@@ -138,7 +138,7 @@ def test_scale_and_shift_of_a_norm_are_found_with_their_gradients(whole):
 
     gradient = pb.value_and_grad(affine, argnums=(0, 1, 2))
     graph, arrays = program(gradient, (3, 5), (5,), (5,), (3, 5))
-    made = recognised(graph)[0]
+    made = recognised(graph, "cpu")[0]
     compare(graph, arrays)
     (norm,) = [n.op for n in made.nodes if n.op.name == "LayerNorm"]
     (pulled,) = [n.op for n in made.nodes if n.op.name == "LayerNormGradient"]
