@@ -14,7 +14,7 @@ sum that contains all addends of the template's gradient.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -105,12 +105,11 @@ def _candidates(
 def _template(spelling: Spelling, types: Operands) -> _Template:
     operands = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
     result = spelling.formula(*operands)
-    wanted = [carries_derivative(t) for t in types]
-    if spelling.pull is None or not any(wanted):
+    g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
+    targets = _with_gradient(spelling, operands, g)
+    if not targets:
         made = _normalised(Graph(operands, [result]), spelling.stage)
         return _Template(made.inputs, made.outputs[0])
-    g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
-    targets = [x for x, has in zip(operands, wanted, strict=True) if has]
     pulled, _ = derive(reach([result], targets), [result], [g], targets)
     kept = [y for y in pulled if y is not None]
     made = _normalised(Graph([*operands, g], [result, *kept]), spelling.stage)
@@ -118,6 +117,19 @@ def _template(spelling: Spelling, types: Operands) -> _Template:
     by_target = {x: None if y is None else next(rest) for x, y in zip(targets, pulled, strict=True)}
     found = [by_target.get(x) for x in operands]
     return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found)
+
+
+def _with_gradient(spelling: Spelling, operands: Sequence[Node], g: Node) -> list[Node]:
+    """Return the operands whose gradient the fused op has.
+
+    Where a program computes that of another operand, it needs intermediate values of the formula.
+    """
+    fused = None if spelling.pull is None else spelling.fused(*operands)
+    if spelling.pull is None or fused is None:
+        return []
+    pulled = spelling.pull(g, fused, *operands)
+    pairs = zip(operands, pulled, strict=True)
+    return [x for x, y in pairs if y is not None and carries_derivative(x.type)]
 
 
 def _normalised(graph: Graph, stage: int) -> Graph:
@@ -220,6 +232,8 @@ def _found_sum(
     gradient: Node, cotangent: Node, bound: Binding, seen: set[Node], program: _Indexed
 ) -> tuple[Binding, _Sum] | None:
     """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
+    if cotangent not in bound and set(_sources(gradient)) == {cotangent}:
+        return None  # such as a sum of the cotangent's rows, which could be of any tensor
     # The cotangent may be a term itself; it is known once another term is found.
     addends = sorted(_addends(gradient), key=lambda x: isinstance(x.op, InputSource))
     for p in program.by_op.get(addends[0].op, ()):
@@ -233,6 +247,11 @@ def _found_sum(
             if total is not None:
                 return everything, total
     return None
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """Yield the operands of a template that a node depends on."""
+    return (x for x in Graph([], [node]).nodes if isinstance(x.op, InputSource))
 
 
 def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding | None:
@@ -251,12 +270,12 @@ def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding
     return bound
 
 
-def _addends(node: Node) -> list[Node]:
-    """Return the terms of a sum; other nodes are a sum of one term."""
+def _addends(node: Node, whole: Collection[Node] = ()) -> list[Node]:
+    """Return the terms of a sum, of which the `whole` ones may be sums themselves."""
     terms, stack = [], [node]
     while stack:
         x = stack.pop()
-        if _is_sum(x):
+        if _is_sum(x) and x not in whole:
             stack.extend(reversed(x.inputs))
         else:
             terms.append(x)
@@ -282,7 +301,7 @@ def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
         if len(set(users)) != 1:
             return None
         node = users[0]
-        present = _addends(node)
+        present = _addends(node, terms)
         if all(present.count(t) >= terms.count(t) for t in terms):
             return _taken_apart(node, terms)
     return None
@@ -295,7 +314,7 @@ def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
         x = stack.pop()
         if x in left:
             left.remove(x)
-        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x)):
+        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, terms)):
             made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:
