@@ -14,7 +14,7 @@ sum that contains all addends of the template's gradient.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -317,15 +317,16 @@ def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding
     return bound
 
 
-def _addends(node: Node, since: int = 0) -> list[Node]:
+def _addends(node: Node, since: int = 0, whole: Collection[Node] = ()) -> list[Node]:
     """Return the terms of a sum; other nodes are a sum of one term, and so are earlier sums.
 
-    Sums from before the number `since` have no later terms. Many layers may have added to them.
+    Sums from before the number `since` have no later terms. Many layers may have added to them. The
+    `whole` terms may be sums themselves.
     """
     terms, stack = [], [node]
     while stack:
         x = stack.pop()
-        if x.number >= since and _is_sum(x):
+        if x.number >= since and _is_sum(x) and x not in whole:
             stack.extend(reversed(x.inputs))
         else:
             terms.append(x)
@@ -352,7 +353,7 @@ def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
         if len(set(users)) != 1:
             return None
         node = users[0]
-        present = _addends(node, since)
+        present = _addends(node, since, terms)
         if all(present.count(t) >= terms.count(t) for t in terms):
             return _taken_apart(node, terms)
     return None
@@ -366,7 +367,7 @@ def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
         x = stack.pop()
         if x in left:
             left.remove(x)
-        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, since)):
+        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, since, terms)):
             made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:
