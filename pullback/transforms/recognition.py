@@ -31,24 +31,26 @@ Binding = dict[Node, Node]  # from nodes of a template to nodes of the program
 _DEEPEST = 32  # sums between the addends of a gradient and the sum that contains all of them
 
 
-def recognised(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """Return the program with fused ops, and the old node of each new one that was kept."""
+def recognised(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
+    """Return the program with the platform's fused ops, and the old node of each that was kept."""
     origins: dict[Node, Node] = {}
+    known = [s for s in SPELLINGS if platform in s.platforms]
     program = _Indexed(graph)
-    for stage in sorted({s.stage for s in SPELLINGS}):
-        graph, moved = _replaced(program, stage)
+    for stage in sorted({s.stage for s in known}):
+        graph, moved = _replaced(program, [s for s in known if s.stage == stage])
         if graph is not program.graph:
             program = _Indexed(graph)
         origins = {new: origins.get(old, old) for new, old in moved.items()} if moved else origins
     return graph, origins
 
 
-def _replaced(program: _Indexed, stage: int) -> tuple[Graph, dict[Node, Node]]:
+def _replaced(
+    program: _Indexed, spellings: Sequence[Spelling]
+) -> tuple[Graph, dict[Node, Node]]:
     found: dict[Node, Node] = {}
-    for spelling in SPELLINGS:
-        if spelling.stage == stage:
-            for match in _matches(spelling, program):
-                found |= match
+    for spelling in spellings:
+        for match in _matches(spelling, program):
+            found |= match
     return _rebuilt(program.graph, found) if found else (program.graph, {})
 
 
@@ -109,24 +111,26 @@ def _template(spelling: Spelling, types: Operands) -> _Template:
     result = spelling.formula(*operands)
     wanted = [carries_derivative(t) for t in types]
     if spelling.pull is None or not any(wanted):
-        made = _normalised(Graph(operands, [result]), spelling.stage)
+        made = _normalised(Graph(operands, [result]), spelling)
         return _Template(made.inputs, made.outputs[0])
     g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
     targets = [x for x, has in zip(operands, wanted, strict=True) if has]
     pulled, _ = derive(reach([result], targets), [result], [g], targets)
     kept = [y for y in pulled if y is not None]
-    made = _normalised(Graph([*operands, g], [result, *kept]), spelling.stage)
+    made = _normalised(Graph([*operands, g], [result, *kept]), spelling)
     rest = iter(made.outputs[1:])
     by_target = {x: None if y is None else next(rest) for x, y in zip(targets, pulled, strict=True)}
     found = [by_target.get(x) for x in operands]
     return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found)
 
 
-def _normalised(graph: Graph, stage: int) -> Graph:
+def _normalised(graph: Graph, spelling: Spelling) -> Graph:
     """Return a template as programs are when they are searched for it."""
     graph = canonicalise(graph)
-    for earlier in sorted({s.stage for s in SPELLINGS if s.stage < stage}):
-        graph = canonicalise(_replaced(_Indexed(graph), earlier)[0])
+    earlier = [s for s in SPELLINGS if s.stage < spelling.stage]
+    for stage in sorted({s.stage for s in earlier}):
+        spellings = [s for s in earlier if s.stage == stage]
+        graph = canonicalise(_replaced(_Indexed(graph), spellings)[0])
     return graph
 
 

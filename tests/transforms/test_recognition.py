@@ -28,7 +28,7 @@ def ops_in(graph: Graph) -> list[str]:
 
 def compare(graph: Graph, arrays: list, atol: float = 2e-7) -> list[str]:
     """The ops of the program with fused ops, after a check that it computes the same."""
-    made, origins = recognised(graph)
+    made, origins = recognised(graph, "cpu")
     for before, after in zip(interpret(graph, arrays), interpret(made, arrays), strict=True):
         np.testing.assert_allclose(before, after, rtol=2e-6, atol=atol)
     assert set(origins.values()) <= set(graph.nodes)

@@ -244,7 +244,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         that the user wrote (`held`), its error names the line of the inner node.
         """
         if held and self.kernels:
-            graph, _ = recognised(graph)
+            graph, _ = recognised(graph, self.platform)
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
         for node in graph.nodes[len(graph.inputs) :]:
@@ -283,8 +283,9 @@ class Builder(ControlFlow, Collectives, KernelCalls):
 
     def _kernel_call(self, op: Any, out: Any, xs: list[Any]) -> Any:
         """Call the op's kernel; None if it has none for these operands."""
-        small = not isinstance(op, HasKernel) or any(0 in x.shape for x in xs)
-        return None if small else op.kernel(self, out, *xs)
+        if not isinstance(op, HasKernel) or any(0 in x.shape for x in xs):
+            return None
+        return (op.kernel if self.platform == "cpu" else op.on_cuda)(self, out, *xs)
 
 
 def lower(graph: Graph, b: Builder) -> Block:

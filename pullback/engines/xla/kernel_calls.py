@@ -1,4 +1,4 @@
-"""Calls of compiled kernels: LAPACK on the CPU, cuSOLVER on GPUs, both shipped with jaxlib.
+"""Calls of compiled kernels: pullback's own and LAPACK on the CPU, cuSOLVER and cuDNN on GPUs.
 
 A kernel is registered with XLA when a program that calls it is first written. The code of a program
 is found on disk by its text, so the text is always written before code is loaded.
@@ -7,7 +7,8 @@ is found on disk by its text, so the text is always written before code is loade
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.base import OpBuilder
@@ -43,11 +44,26 @@ class KernelCalls(OpBuilder):
         _register_cuda_kernels()
         return self.ffi_call(f"{routine}_ffi", *xs, out=out, **options)
 
+    def cudnn(
+        self, target: str, *xs: HloValue, out: tuple[Type, ...], orders: Sequence[Sequence[int]],
+        config: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        """Call a routine of cuDNN that XLA knows, with its configuration. Operands are stored by
+        rows; `orders` lists the dimensions of each result, from the outermost in memory."""
+        ins = [_layout_of(range(x.type.rank)) for x in xs]
+        outs = [_layout_of(order) for order in orders]
+        text = json.dumps({"operation_queue_id": "0", **config}).replace('"', "\\22")
+        return self.op(
+            "stablehlo.custom_call", *xs, out=out, call_target_name=f'"__cudnn${target}"',
+            api_version="2 : i32", backend_config=f'"{text}"',
+            operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
+        )  # fmt: skip
+
     def kernel(self, name: str, *xs: HloValue, out: Any, **options: Any) -> Any:
         """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
 
         Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
-        flags, integers and tuples of integers, not empty. With `in_place`, the first result takes
+        flags, integers and tuples of integers. With `in_place`, the first result takes
         the memory of the last operand.
         """
         library = kernel_library()
@@ -88,7 +104,7 @@ class KernelCalls(OpBuilder):
 
 def _option(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"array<i64: {', '.join(map(str, value))}>"
+        return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
@@ -103,10 +119,16 @@ def _alias(operand: int, results: int) -> str:
 
 
 def _layout(rank: int, batch: int, by_rows: bool) -> str:
-    dims = list(reversed(range(rank)))
+    order = list(range(rank))
     if rank == batch + 2 and not by_rows:
-        dims[:2] = dims[1], dims[0]
-    return f"dense<{dims if dims else ''}> : tensor<{rank}xindex>"
+        order[-2:] = order[-1], order[-2]
+    return _layout_of(order)
+
+
+def _layout_of(order: Sequence[int]) -> str:
+    """The layout with these dimensions, from the outermost in memory, as XLA's texts write it."""
+    dims = list(reversed(order))
+    return f"dense<{dims if dims else ''}> : tensor<{len(dims)}xindex>"
 
 
 @functools.cache

@@ -11,12 +11,17 @@ Flags = tuple[tuple[str, Any], ...]
 # XLA gives convolutions to YNNPACK, which takes 1.3 times as long as XLA's own code, or more. Its
 # reductions are faster than XLA's, so only these stay.
 _CONVOLUTION: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_REDUCE"),)
+# Without it, XLA copies each donated operand of a kernel before the program overwrites it.
+_KERNELS: Flags = (("xla_cpu_copy_insertion_use_region_analysis", True),)
 _unknown: set[str] = set()  # flags that this version of XLA does not have
 
 
 def program_flags(platform: str, text: bytes) -> Flags:
     """Return the flags that a program is compiled with, a function of its text alone."""
-    return _CONVOLUTION if platform == "cpu" and b"stablehlo.convolution" in text else ()
+    if platform != "cpu":
+        return ()
+    flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
+    return flags + _KERNELS if b'"pullback_' in text else flags
 
 
 def known_flags(flags: Flags) -> Flags:

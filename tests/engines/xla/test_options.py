@@ -19,6 +19,12 @@ def test_only_programs_with_a_convolution_for_cpus_have_flags():
     assert not program_flags("cpu", b'%1 = "stablehlo.add"(%0, %0)')
 
 
+def test_programs_that_call_kernels_have_a_flag():
+    text = b'%1 = "stablehlo.custom_call"(%0) {call_target_name = "pullback_softmax"}'
+    assert program_flags("cpu", text) and not program_flags("cuda", text)
+    assert not program_flags("cpu", text.replace(b"pullback_", b"lapack_"))
+
+
 @pytest.mark.usefixtures("cold_disk")
 def test_a_flag_that_xla_does_not_know_is_left_out(monkeypatch):
     """The program is compiled without it, and found on the disk under the same key."""
