@@ -170,7 +170,7 @@ def test_the_search_in_a_deep_program_takes_as_many_steps_per_layer(monkeypatch)
         layers = [(pb.ones(5), pb.ones((5, 5))) for _ in range(depth)]
         graph = pb.compile(pb.grad(loss, argnums=(0, 1))).lower(pb.ones((3, 5)), layers).graph
         tried.clear()
-        found = ops_in(recognised(graph)[0])
+        found = ops_in(recognised(graph, "cpu")[0])
         assert found.count("LayerNorm") == found.count("LayerNormGradient") == depth
         counts.append(len(tried) / depth)
     assert counts[1] < 1.2 * counts[0]
