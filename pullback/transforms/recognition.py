@@ -14,7 +14,7 @@ sum that contains all addends of the template's gradient.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -44,9 +44,7 @@ def recognised(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
     return graph, origins
 
 
-def _replaced(
-    program: _Indexed, spellings: Sequence[Spelling]
-) -> tuple[Graph, dict[Node, Node]]:
+def _replaced(program: _Indexed, spellings: Sequence[Spelling]) -> tuple[Graph, dict[Node, Node]]:
     found: dict[Node, Node] = {}
     for spelling in spellings:
         for match in _matches(spelling, program):
@@ -82,6 +80,9 @@ class _Template:
     result: Node
     cotangent: Node | None = None
     gradients: list[Node | None] = field(default_factory=list)
+    # Gradients of the cotangent alone, such as its sum. They occur in many programs, so they are
+    # looked for once the cotangent is known.
+    unspecific: set[int] = field(default_factory=set)
 
 
 def _matches(spelling: Spelling, program: _Indexed) -> Iterator[dict[Node, Node]]:
@@ -109,19 +110,38 @@ def _candidates(
 def _template(spelling: Spelling, types: Operands) -> _Template:
     operands = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
     result = spelling.formula(*operands)
-    wanted = [carries_derivative(t) for t in types]
-    if spelling.pull is None or not any(wanted):
+    g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
+    targets = _pulled_operands(spelling, operands, g)
+    if not targets:
         made = _normalised(Graph(operands, [result]), spelling)
         return _Template(made.inputs, made.outputs[0])
-    g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
-    targets = [x for x, has in zip(operands, wanted, strict=True) if has]
     pulled, _ = derive(reach([result], targets), [result], [g], targets)
     kept = [y for y in pulled if y is not None]
     made = _normalised(Graph([*operands, g], [result, *kept]), spelling)
     rest = iter(made.outputs[1:])
     by_target = {x: None if y is None else next(rest) for x, y in zip(targets, pulled, strict=True)}
     found = [by_target.get(x) for x in operands]
-    return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found)
+    formula = {made.outputs[0], *made.inputs[:-1]}
+    unspecific = {
+        i for i, y in enumerate(found) if y is not None and formula.isdisjoint(Graph([], [y]).nodes)
+    }
+    return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found, unspecific)
+
+
+def _pulled_operands(spelling: Spelling, operands: Sequence[Node], g: Node) -> list[Node]:
+    """Return the operands that the fused op gives cotangents of.
+
+    Others are left out of the template: with their gradients, formulas within it would not be
+    found, since these do not give them either. A program that needs them keeps its formula.
+    """
+    able = [x for x in operands if carries_derivative(x.type)]
+    if spelling.pull is None or not able:
+        return []
+    fused = spelling.fused(*operands)
+    if fused is None:  # for these nodes, but maybe not for those of a program
+        return able
+    pulled = spelling.pull(g, fused, *operands)
+    return [x for x, y in zip(operands, pulled, strict=True) if x in able and y is not None]
 
 
 def _normalised(graph: Graph, spelling: Spelling) -> Graph:
@@ -248,11 +268,13 @@ def _gradients_found(
     """Lay the gradients over the program, as far as it computes them: once for each cotangent."""
     seen: set[Node] = set()
     while template.cotangent is not None:
-        made, sums = bound, list[_Sum | None]()
-        for gradient in template.gradients:
-            found = gradient and _found_sum(gradient, template.cotangent, made, seen, program)
-            made, total = found or (made, None)
-            sums.append(total)
+        made, sums = bound, list[_Sum | None]([None] * len(template.gradients))
+        for i in sorted(range(len(sums)), key=lambda i: i in template.unspecific):
+            gradient = template.gradients[i]
+            if gradient is None or (i in template.unspecific and template.cotangent not in made):
+                continue
+            found = _found_sum(gradient, template.cotangent, made, seen, program)
+            made, sums[i] = found or (made, None)
         g = made.get(template.cotangent)
         if g is None:
             return
@@ -295,15 +317,16 @@ def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding
     return bound
 
 
-def _addends(node: Node, since: int = 0) -> list[Node]:
+def _addends(node: Node, since: int = 0, whole: Collection[Node] = ()) -> list[Node]:
     """Return the terms of a sum; other nodes are a sum of one term, and so are earlier sums.
 
-    Sums from before the number `since` have no later terms. Many layers may have added to them.
+    Sums from before the number `since` have no later terms. Many layers may have added to them. The
+    `whole` terms may be sums themselves.
     """
     terms, stack = [], [node]
     while stack:
         x = stack.pop()
-        if x.number >= since and _is_sum(x):
+        if x.number >= since and _is_sum(x) and x not in whole:
             stack.extend(reversed(x.inputs))
         else:
             terms.append(x)
@@ -330,7 +353,7 @@ def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
         if len(set(users)) != 1:
             return None
         node = users[0]
-        present = _addends(node, since)
+        present = _addends(node, since, terms)
         if all(present.count(t) >= terms.count(t) for t in terms):
             return _taken_apart(node, terms)
     return None
@@ -344,7 +367,7 @@ def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
         x = stack.pop()
         if x in left:
             left.remove(x)
-        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, since)):
+        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, since, terms)):
             made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:

@@ -174,3 +174,37 @@ def test_the_search_in_a_deep_program_takes_as_many_steps_per_layer(monkeypatch)
         assert found.count("LayerNorm") == found.count("LayerNormGradient") == depth
         counts.append(len(tried) / depth)
     assert counts[1] < 1.2 * counts[0]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_scale_and_shift_of_a_norm_are_found_with_their_gradients(whole):
+    def affine(x, scale, shift, weights):
+        y = pb.nn.functional.layer_norm(x, (5,), scale, shift)
+        return (y * weights).sum() if whole else (y * weights * shift).sum()
+
+    gradient = pb.value_and_grad(affine, argnums=(0, 1, 2))
+    graph, arrays = program(gradient, (3, 5), (5,), (5,), (3, 5))
+    made = recognised(graph, "cpu")[0]
+    compare(graph, arrays)
+    (norm,) = [n.op for n in made.nodes if n.op.name == "LayerNorm"]
+    (pulled,) = [n.op for n in made.nodes if n.op.name == "LayerNormGradient"]
+    assert norm.scaled and norm.shifted and pulled.scaled and pulled.shifted
+
+
+def test_sums_of_other_values_are_no_gradients_of_a_shift():
+    def two_sums(x, scale, shift, other):
+        y = pb.nn.functional.layer_norm(x, (5,), scale, shift)
+        return (y * x).sum() + (pb.tanh(other).sum(0) ** 2).sum()
+
+    found = compare(*program(pb.grad(two_sums, argnums=(0, 1, 2)), (3, 5), (5,), (5,), (3, 5)))
+    assert found.count("LayerNormGradient") == 1
+
+
+def test_norms_whose_epsilon_has_a_gradient_stay():
+    def with_epsilon(x, epsilon):
+        mean = x.mean(-1, keepdims=True)
+        variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return ((x - mean) / pb.sqrt(variance + epsilon * epsilon) * x).sum()
+
+    assert "LayerNorm" in compare(*program(pb.grad(with_epsilon), (3, 5), ()))
+    assert "LayerNorm" not in compare(*program(pb.grad(with_epsilon, argnums=(0, 1)), (3, 5), ()))

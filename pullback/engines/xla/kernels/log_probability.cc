@@ -36,7 +36,7 @@ void log_probability_gradient(Pool& pool, const T* x, const I* labels, const T* 
       T top = largest[i], logarithm = log_sum[i], weight = g[i];
       over_row<T>(n, [&](auto at) {
         Vec<T> log_p = (at.load(row) - top) - logarithm;
-        at.store(dx + i * n, exp<T>(log_p) * -weight);
+        at.store(dx + i * n, -product_no_nan<T>(broadcast(weight), exp<T>(log_p)));
       });
       dx[i * n + inside(labels[i], n)] += weight;
     }
