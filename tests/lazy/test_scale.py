@@ -239,3 +239,18 @@ def test_a_step_with_many_parameters_is_one_program():
             params, state, loss = step(params, state)
             loss.item()
         assert pb.engine_info().programs_run - before == 3
+
+
+def test_a_program_in_pieces_takes_the_numbers_of_each_run():
+    start = np.linspace(0, 1, 4, dtype=np.float32)
+    w = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+
+    def solved(tanh, matrix, y, step):
+        for _ in range(60):
+            y = y + step * tanh(tanh(y @ matrix) @ matrix)
+        return y
+
+    x, weight = pb.wait((pb.tensor(start), pb.tensor(w)))
+    for step in (0.125, 0.5, 0.5, 0.125):
+        got = solved(pb.tanh, weight, x, step).numpy()
+        np.testing.assert_allclose(got, solved(np.tanh, w, start, np.float32(step)), rtol=2e-4)

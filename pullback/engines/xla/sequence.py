@@ -41,6 +41,8 @@ class XlaSequence(ProgramBase):
         self._types = [x.type for x in places]
         self._outputs = [places[y] for y in graph.outputs]
         self._steps = _sequence_steps(parts, places, set(self._outputs))
+        self._splits = any(segment.words for segment, _ in parts)
+        self._last_scalars: tuple[Any, list[Any]] = None, []
         self.checks = [check for part in parts for check in _sequence_checks(*part)]
         super().__init__(graph)
         self._check_masks = program_check_masks(graph, self.checks)
@@ -49,11 +51,11 @@ class XlaSequence(ProgramBase):
         """Start every piece; return the results, and last the outcomes of checks."""
         values = [*args, *[None] * (self._size - len(args))]
         words = []
+        scalars = iter(self._scalars(args[-1])) if self._splits else iter(())
         for run, takes, words_of, gives, over, checked in self._steps:
             given = [values[i] for i in takes]
             if words_of is not None:
-                mine = args[-1][words_of]
-                given.append(self._put(mine, Type(mine.shape, uint64)))
+                given.append(next(scalars))
             results = run(given)
             if checked:
                 words.append(results.pop())
@@ -63,6 +65,16 @@ class XlaSequence(ProgramBase):
                 values[i] = None
         outputs = [values[i] for i in self._outputs]
         return [*outputs, CheckOutcomes(words)] if words else outputs
+
+    def _scalars(self, packed: np.ndarray) -> list[Any]:
+        """Return the packed scalars of each piece that has some; those of the last run, if the
+        same are given."""
+        last, found = self._last_scalars
+        if last is not packed:
+            parts = [packed[words_of] for _, _, words_of, *_ in self._steps if words_of is not None]
+            found = [self._put(mine, Type(mine.shape, uint64)) for mine in parts]
+            self._last_scalars = packed, found
+        return found
 
     def memory(self) -> MemoryUse:
         """Return the memory of a run: values passed between pieces, and temporaries of each."""
