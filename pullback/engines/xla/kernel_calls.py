@@ -29,6 +29,7 @@ class KernelCalls(OpBuilder):
     # Whether ops that call kernels are written as calls of their own names, for any platform:
     # in programs that are exported or saved. Code that loads one writes the platform's calls.
     neutral: bool
+    donated: frozenset[HloValue]  # arguments whose memory the program may overwrite
     value: Callable[[Type], HloValue]
 
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
@@ -63,8 +64,7 @@ class KernelCalls(OpBuilder):
         """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
 
         Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
-        flags, integers and tuples of integers. With `in_place`, the first result takes
-        the memory of the last operand.
+        flags, integers and tuples of integers. `in_place` is that of `ffi_call`.
         """
         library = kernel_library()
         assert library is not None  # `kernels` says so
@@ -82,23 +82,26 @@ class KernelCalls(OpBuilder):
 
     def ffi_call(
         self, target: str, *xs: HloValue, out: tuple[Type, ...],
-        by_rows: bool | tuple[int, ...] = False, in_place: bool = False, **options: Any,
+        by_rows: bool | tuple[int, ...] = False, in_place: bool | dict[int, int] = False,
+        **options: Any,
     ) -> Any:  # fmt: skip
         """Call a target of XLA's typed interface. With `by_rows`, it is given the memory of all
         matrices, or of these operands, as it is, and so takes them for their transposes. With
-        `in_place`, the first result takes the memory of the last operand, of the same type and
-        layout: XLA copies only an operand that is still needed."""
+        `in_place`, the first result takes the memory of the last operand, or results take that of
+        the operands they are mapped to, of the same type and layout: XLA copies only an operand
+        that is still needed."""
         batch = len(xs[0].shape) - 2
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
         ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
         outs = [_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
-        aliases = _alias(len(xs) - 1, len(out)) if in_place else "[]"
+        pairs = in_place if isinstance(in_place, dict) else {0: len(xs) - 1} if in_place else {}
+        aliases = ", ".join([_alias(k, i, len(out)) for k, i in pairs.items()])
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
             operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
-            output_operand_aliases=aliases,
+            output_operand_aliases=f"[{aliases}]",
         )  # fmt: skip
 
 
@@ -110,11 +113,11 @@ def _option(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
 
 
-def _alias(operand: int, results: int) -> str:
-    result = "[0]" if results > 1 else "[]"
+def _alias(result: int, operand: int, results: int) -> str:
+    index = f"[{result}]" if results > 1 else "[]"
     return (
-        f"[#stablehlo.output_operand_alias<output_tuple_indices = {result}, "
-        f"operand_index = {operand}, operand_tuple_indices = []>]"
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {index}, "
+        f"operand_index = {operand}, operand_tuple_indices = []>"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pullback.graph.dtypes import int32, int64
 from pullback.ops.elementwise.exponential import Exp, Log
-from pullback.ops.elementwise.functions import where
+from pullback.ops.elementwise.functions import guarded, where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.fused.softmax import LogSoftmaxGradient
 from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
@@ -90,7 +90,7 @@ class LogProbabilityGradient(LabelOp):
     def expand(self, x: Node, labels: Node, largest: Node, log_sum: Node, g: Node) -> Node:
         axis = x.type.rank - 1
         put = PutAlongAxisAdd(axis, x.type.shape[axis], self.trusted, self.examples)
-        return put(g, labels) - Exp()((x - largest) - log_sum) * g
+        return put(g, labels) - guarded(g, Exp()((x - largest) - log_sum))
 
     @classmethod
     def samples(cls) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
-from pullback.ops.elementwise.functions import where
+from pullback.ops.elementwise.functions import guarded, where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.prelude import Composite, Node, Text, Type, batch_along, same_dtype
 from pullback.ops.reduce.extrema import Max
@@ -46,8 +46,8 @@ class SoftmaxGradient(RowOp):
         return y
 
     def expand(self, g: Node, y: Node) -> Node:
-        weighted = g * y
-        return weighted - y * Sum(self.axes, True)(weighted)
+        weighted = guarded(g, y)
+        return weighted - guarded(Sum(self.axes, True)(weighted), y)
 
     @classmethod
     def samples(cls) -> Any:
@@ -61,7 +61,7 @@ class LogSoftmaxGradient(SoftmaxGradient):
     kernel_name = "log_softmax_gradient"
 
     def expand(self, g: Node, y: Node) -> Node:
-        return g - Exp()(y) * Sum(self.axes, True)(g)
+        return g - guarded(Sum(self.axes, True)(g), Exp()(y))
 
 
 class BareSoftmax(RowOp):
@@ -137,7 +137,7 @@ class LogSumExpGradient(RowOp):
         return x
 
     def expand(self, x: Node, shift: Node, log_sum: Node, g: Node) -> Node:
-        return Exp()((x - shift) - log_sum) * g
+        return guarded(g, Exp()((x - shift) - log_sum))
 
     @classmethod
     def samples(cls) -> Any:

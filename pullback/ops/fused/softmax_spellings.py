@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from pullback.ops.elementwise.arithmetic import Add, Mul, Sub
+from pullback.ops.elementwise.arithmetic import Add, Sub
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.exponential import Exp, Log
-from pullback.ops.elementwise.functions import where
+from pullback.ops.elementwise.functions import guarded, where
+from pullback.ops.elementwise.guarded import MulNoNan
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.fused.softmax import (
     BareLogSoftmax,
@@ -139,7 +140,7 @@ def difference_formula(shift: Callable[[Node], Node], x: Node) -> Node:
 
 
 def gradient_operands(node: Node) -> Iterator[Operands]:
-    if node.type.dtype.is_float and node.type.rank and isinstance(node.inputs[1].op, Mul):
+    if node.type.dtype.is_float and node.type.rank and isinstance(node.inputs[1].op, MulNoNan):
         yield plain_type(node), plain_type(node)
 
 
@@ -193,14 +194,14 @@ def _softmax_spellings() -> Iterator[Spelling]:
     yield Spelling(
         name="softmax gradient",
         last=Sub,
-        formula=lambda g, y: g * y - y * total(g * y),
+        formula=lambda g, y: guarded(g, y) - guarded(total(guarded(g, y)), y),
         operands=gradient_operands,
         fused=softmax_gradient,
     )
     yield Spelling(
         name="log-softmax gradient",
         last=Sub,
-        formula=lambda g, y: g - Exp()(y) * total(g),
+        formula=lambda g, y: g - guarded(total(g), Exp()(y)),
         operands=gradient_operands,
         fused=log_softmax_gradient,
     )

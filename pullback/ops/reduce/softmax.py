@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
-from pullback.ops.elementwise.functions import where
+from pullback.ops.elementwise.functions import guarded, where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along
 from pullback.ops.reduce.extrema import Max
@@ -67,8 +67,8 @@ class Softmax(Normalisation, HasKernel):
         return weights / self.total(weights)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        weighted = g * out
-        return [weighted - out * self.total(weighted)]
+        weighted = guarded(g, out)  # rows without a cotangent have none, even if they are NaN
+        return [weighted - guarded(self.total(weighted), out)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self.vjp(ts[0], out, xs, (True,))[0]  # it is symmetric
@@ -85,7 +85,7 @@ class LogSoftmax(Normalisation, HasKernel):
         return shifted - Log()(self.total(Exp()(shifted)))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [g - Exp()(out) * self.total(g)]
+        return [g - guarded(self.total(g), Exp()(out))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         t = ts[0]

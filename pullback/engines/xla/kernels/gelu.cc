@@ -63,11 +63,8 @@ void gelu(Pool& pool, const float* x, float* y, int64_t n) {
 void gelu_gradient(Pool& pool, const float* g, const float* x, float* dx, int64_t n) {
   pool.ranges(n, kRowBlocks, kElements, [=](int64_t begin, int64_t end) {
     over_row<float>(end - begin, [&](auto at) {
-      V weight = at.load(g + begin), slope = gelu_slope(at.load(x + begin));
-      // As MulNoNan: 0 where a factor is 0, even if the slope is NaN or the weight infinite
-      slope = weight == 0.0f ? V{} : slope;
-      weight = (slope == 0.0f) & (weight == weight) ? V{} : weight;
-      at.store(dx + begin, weight * slope);
+      V slope = gelu_slope(at.load(x + begin));
+      at.store(dx + begin, product_no_nan<float>(at.load(g + begin), slope));
     });
   });
 }

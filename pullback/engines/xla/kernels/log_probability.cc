@@ -21,7 +21,7 @@ void log_probability(Pool& pool, const T* x, const I* labels, T* chosen, T* larg
       const T* row = x + i * n;
       T top = row_shift(row, n, false), logarithm = std::log(exp_sum<T>(row, n, top));
       chosen[i] = (row[inside(labels[i], n)] - top) - logarithm;
-      largest[i] = top;
+      largest[i] = known_shift(top, logarithm, false);
       log_sum[i] = logarithm;
     }
   });
@@ -36,7 +36,7 @@ void log_probability_gradient(Pool& pool, const T* x, const I* labels, const T* 
       T top = largest[i], logarithm = log_sum[i], weight = g[i];
       over_row<T>(n, [&](auto at) {
         Vec<T> log_p = (at.load(row) - top) - logarithm;
-        at.store(dx + i * n, exp<T>(log_p) * -weight);
+        at.store(dx + i * n, -product_no_nan<T>(broadcast(weight), exp<T>(log_p)));
       });
       dx[i * n + inside(labels[i], n)] += weight;
     }

@@ -30,10 +30,14 @@ void softmax_gradient(Pool& pool, const T* g, const T* y, T* dx, int64_t rows, i
   over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin * n; i < end * n; i += n) {
       Vec<T> sums = {};
-      over_row<T>(n, [&](auto at) { sums += at.load(g + i) * at.load(y + i); });
-      T sum = sum_lanes<T>(sums);
       over_row<T>(n, [&](auto at) {
-        at.store(dx + i, at.load(y + i) * (at.load(g + i) - sum));
+        sums += product_no_nan<T>(at.load(g + i), at.load(y + i));
+      });
+      Vec<T> sum = broadcast(sum_lanes<T>(sums));
+      over_row<T>(n, [&](auto at) {
+        Vec<T> weight = at.load(y + i);
+        Vec<T> own = product_no_nan<T>(at.load(g + i), weight);
+        at.store(dx + i, own - product_no_nan<T>(sum, weight));
       });
     }
   });
@@ -52,9 +56,9 @@ void log_softmax_gradient(Pool& pool, const T* g, const T* y, T* dx, int64_t row
     for (int64_t i = begin * n; i < end * n; i += n) {
       Vec<T> sums = {};
       over_row<T>(n, [&](auto at) { sums += at.load(g + i); });
-      T sum = sum_lanes<T>(sums);
+      Vec<T> sum = broadcast(sum_lanes<T>(sums));
       over_row<T>(n, [&](auto at) {
-        at.store(dx + i, at.load(g + i) - exp<T>(at.load(y + i)) * sum);
+        at.store(dx + i, at.load(g + i) - product_no_nan<T>(sum, exp<T>(at.load(y + i))));
       });
     }
   });
@@ -67,7 +71,7 @@ void logsumexp_rows(Pool& pool, const T* x, T* y, T* shift, T* log_sum, int64_t 
     for (int64_t i = begin; i < end; i++) {
       T top = row_shift(x + i * n, n, bare), logarithm = std::log(exp_sum<T>(x + i * n, n, top));
       y[i] = logarithm + top;
-      shift[i] = top;
+      shift[i] = known_shift(top, logarithm, bare);
       log_sum[i] = logarithm;
     }
   });
@@ -78,9 +82,11 @@ void logsumexp_gradient(Pool& pool, const T* x, const T* shift, const T* log_sum
                         T* dx, int64_t rows, int64_t n) {
   over_rows(pool, rows, n, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
-      T top = shift[i], logarithm = log_sum[i], weight = g[i];
+      T top = shift[i], logarithm = log_sum[i];
+      Vec<T> weight = broadcast(g[i]);
       over_row<T>(n, [&](auto at) {
-        at.store(dx + i * n, exp<T>((at.load(x + i * n) - top) - logarithm) * weight);
+        Vec<T> slope = exp<T>((at.load(x + i * n) - top) - logarithm);
+        at.store(dx + i * n, product_no_nan<T>(weight, slope));
       });
     }
   });

@@ -9,7 +9,7 @@ namespace pullback {
 // y = exp(x) / sum(exp(x))
 template <class T>
 void softmax_rows(Pool& pool, const T* x, T* y, int64_t rows, int64_t n, bool bare);
-// dx = y * (g - sum(g * y))
+// dx = g * y - sum(g * y) * y. Here and below, 0 times NaN is 0: see product_no_nan.
 template <class T>
 void softmax_gradient(Pool& pool, const T* g, const T* y, T* dx, int64_t rows, int64_t n);
 // y = x - log(sum(exp(x)))

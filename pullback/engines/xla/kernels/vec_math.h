@@ -72,4 +72,13 @@ template <class T> inline Vec<T> exp_of_nonpositive(Vec<T> x, Vec<T> rest = Vec<
   return exp_near_zero<T>(x, shifted - shift, rest) * power;
 }
 
+// As MulNoNan: 0 where the weight is 0, whatever the slope is, and where the slope is 0, unless the
+// weight is NaN.
+template <class T> inline Vec<T> product_no_nan(Vec<T> weight, Vec<T> slope) {
+  Vec<T> zero = {};
+  slope = weight == zero ? zero : slope;
+  weight = (slope == zero) & (weight == weight) ? zero : weight;
+  return weight * slope;
+}
+
 }  // namespace pullback
