@@ -10,6 +10,7 @@ from pullback.ops.fused import (  # noqa: F401
     layer_norm,
     layer_norm_spellings,
     log_probability,
+    product_sum,
     softmax,
     softmax_spellings,
 )

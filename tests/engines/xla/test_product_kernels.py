@@ -14,6 +14,8 @@ import pytest
 import pullback as pb
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.kernels import SETS, kernel_library
+from pullback.graph.canonical import canonicalise
+from pullback.transforms.recognition import recognised
 
 pytestmark = pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled")
 
@@ -32,7 +34,8 @@ def text_of(f, *xs, platform="cpu"):
     """The program of a function, with kernels."""
     b = Builder()
     b.platform, b.kernels, b.neutral = platform, True, False
-    return build_module(pb.trace(f, *xs).graph, b)
+    graph, _ = recognised(canonicalise(pb.trace(f, *xs).graph), platform)
+    return build_module(graph, b)
 
 
 def calls(f, *xs):
@@ -163,6 +166,50 @@ def test_every_way_to_write_a_product(f):
     x, y = array(40, 40), array(40, 40, seed=1)
     assert calls(f, pb.tensor(x), pb.tensor(y)) >= 1
     check(f, x, y, kernels=calls(f, pb.tensor(x), pb.tensor(y)))
+
+
+SUMS = {
+    "a bias": (lambda x, y, c: x @ y + c, (50,)),
+    "a bias in front": (lambda x, y, c: c + x @ y, (50,)),
+    "a residual": (lambda x, y, c: x @ y + c, (3, 40, 50)),
+    "a row for each matrix": (lambda x, y, c: x @ y + c, (3, 1, 50)),
+    "a matrix for all": (lambda x, y, c: x @ y + c, (40, 50)),
+    "a bias and a residual": (lambda x, y, c: 2 * c + (x @ y + c[0, 0]), (3, 40, 50)),
+    "a transposed residual": (lambda x, y, c: x @ y + pb.moveaxis(c, 0, 1), (40, 3, 50)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_with_a_product(name, batch, dtype):
+    f, shape = SUMS[name]
+    xs = [array(3, 40, 900, dtype=dtype), array(*batch, 900, 50, dtype=dtype, seed=1)]
+    xs.append(array(*shape, dtype=dtype, seed=2))
+    check(f, *xs)
+    assert "stablehlo.add" not in text_of(f, *[pb.tensor(x) for x in xs])
+
+
+@pytest.mark.parametrize("f", [
+    lambda x, c: (x @ x + c) * (x @ x),  # the product itself is needed too
+    lambda x, c: x @ x + c[:, None],  # a number for each row
+    lambda x, c: x @ x + pb.stack([c, c])[:, None],  # the sum has more elements
+])  # fmt: skip
+def test_sums_that_stay(f):
+    check(f, array(40, 40), array(40, seed=1))
+    assert "stablehlo.add" in text_of(f, pb.tensor(array(40, 40)), pb.tensor(array(40)))
+
+
+def test_layers_and_their_gradients():
+    def loss(w, b, x):
+        y = x + pb.tanh(x @ w + b) @ w + b
+        return pb.sum(y * y)
+
+    def f(w, b, x):
+        dw, db, dx = pb.grad(loss, argnums=(0, 1, 2))(w, b, x)
+        return pb.concat([dw, db[None], dx])
+
+    check(f, array(64, 64), array(64, seed=1), array(90, 64, seed=2), kernels=6)
 
 
 # It prints a digest of products, and the largest error in units of rounding.

@@ -88,11 +88,16 @@ static void pack_a(const Product<T>& p, const RowTiles& tiles, Part depth, T* to
   }
 }
 
-template <class T> static void fill_zeros(const Product<T>& p, Part rows, Part panels) {
+template <class T> static void sum_addends(const Product<T>& p, Part rows, Part panels) {
   const int64_t begin = panels.begin * kTileColumns<T>;
   const int64_t end = std::min<int64_t>(panels.end * kTileColumns<T>, p.columns);
   for (int64_t i = rows.begin; i < rows.end; i++)
-    std::fill(p.c + i * p.c_row + begin, p.c + i * p.c_row + end, T(0));
+    for (int64_t j = begin; j < end; j++) {
+      T sum = 0;
+      for (const Addend<T>& x : p.addends)
+        if (x.data) sum += x.data[i * x.row + j];
+      p.c[i * p.c_row + j] = sum;
+    }
 }
 
 // Rows and panels of the result, from packed b.
@@ -101,7 +106,7 @@ static void multiply_block(const Product<T>& p, const T* b, Part rows, Part pane
   const Panels<T> all{p.columns};
   const Depths<T> depths(p.depth);
   const RowTiles tiles{rows};
-  if (p.depth == 0) return fill_zeros(p, rows, panels);
+  if (p.depth == 0) return sum_addends(p, rows, panels);
   Scratch<T> a(rows.size() * depths.most());
   for (int64_t d = 0; d < depths.count(); d++) {
     const Part depth = depths[d];
@@ -113,8 +118,9 @@ static void multiply_block(const Product<T>& p, const T* b, Part rows, Part pane
       for (int64_t j = panels.begin; j < panels.end; j++) {
         const int64_t vectors = all.wide(j) / kLanes<T>;
         auto* f = vectors == kTileVectors ? whole : product_tile_of<T>(tile.size(), vectors);
-        f(x, b + all.offset(depth, j), depth.size(), p.c + tile.begin * p.c_row + all.begin(j),
-          p.c_row, all.size(j), d > 0);
+        TileResult<T> out{p.c + tile.begin * p.c_row + all.begin(j), p.c_row, all.size(j), d > 0, {}};
+        if (d + 1 == depths.count()) out.add_addends(p.addends, tile.begin, all.begin(j));
+        f(x, b + all.offset(depth, j), depth.size(), out);
       }
     }
   }
@@ -137,6 +143,7 @@ template <class T> class Batch {
       const int64_t at = index % loop.size;
       index /= loop.size;
       p.a += at * loop.a, p.b += at * loop.b, p.c += at * loop.c;
+      for (int k = 0; k < kAddends; k++) p.addends[k] = p.addends[k].at(at * loop.addends[k]);
     }
     return p;
   }
@@ -218,6 +225,7 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
     Product<T> some = first;
     some.b += j * first.b_column;
     some.c += j;
+    for (Addend<T>& x : some.addends) x = x.at(j);
     some.columns = std::min(columns, first.columns - j);
     const Batch<T> these(some, loops, rank);
     for (int64_t i = 0; i < batch.count(); i += together)

@@ -7,12 +7,22 @@
 
 namespace pullback {
 
-// A dimension of the batch: its size, and the distances along it in a, b and c.
+constexpr int kAddends = 2;
+
+// A dimension of the batch: its size, and the distances along it in a, b, c and the addends.
 struct ProductLoop {
-  int64_t size, a, b, c;
+  int64_t size, a, b, c, addends[kAddends];
 };
 
-// c[i, j] = sum over l of a[i, l] * b[l, j], where c[i, j] is at c + i * c_row + j.
+// What is added to products: element [i, j] is at data + i * row + j; data may be null.
+template <class T> struct Addend {
+  const T* data = nullptr;
+  int64_t row = 0;
+
+  Addend at(int64_t offset) const { return {data ? data + offset : nullptr, row}; }
+};
+
+// c[i, j] = sum over l of a[i, l] * b[l, j], plus the addends; c[i, j] is at c + i * c_row + j.
 template <class T> struct Product {
   int64_t rows, columns, depth;
   const T* a;
@@ -21,6 +31,7 @@ template <class T> struct Product {
   int64_t b_step, b_column;  // distances along l and j
   T* c;
   int64_t c_row;
+  Addend<T> addends[kAddends];
 };
 
 // A product for each index of the batch. All sums are in the same order, whatever the shapes and the

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "product.h"
 #include "vec.h"
 
 namespace pullback {
@@ -18,17 +19,36 @@ constexpr int kTileRows = 4;
 constexpr int kTileVectors = 2;
 template <class T> constexpr int kTileColumns = kTileVectors * kLanes<T>;
 
-// The product of a panel of a, [depth][rows], and one of b, [depth][vectors]; it is added to c, or
-// replaces it.
+// Where the sums of a tile go, and what is added to them: c itself, and addends.
+template <class T> struct TileResult {
+  T* c;
+  int64_t c_row, columns;
+  bool add;
+  Addend<T> addends[kAddends];
+
+  void add_addends(const Addend<T> (&all)[kAddends], int64_t row, int64_t column) {
+    for (int i = 0; i < kAddends; i++) addends[i] = all[i].at(row * all[i].row + column);
+  }
+};
+
 template <class T, int rows, int vectors>
-void product_tile(const T* a, const T* b, int64_t depth, T* c, int64_t c_row, int64_t columns,
-                  bool add) {
-  constexpr int L = kLanes<T>;
-  Vec<T> sums[rows][vectors] = {};
+inline void add_rows(Vec<T> (&sums)[rows][vectors], const T* from, int64_t row) {
 #pragma GCC unroll 16
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * L, 1);
+    for (int j = 0; j < vectors; j++) sums[i][j] = load(from + i * row + j * kLanes<T>) + sums[i][j];
+}
+
+// The product of a panel of a, [depth][rows], and one of b, [depth][vectors].
+template <class T, int rows, int vectors>
+void product_tile(const T* a, const T* b, int64_t depth, const TileResult<T>& out) {
+  constexpr int L = kLanes<T>;
+  Vec<T> sums[rows][vectors] = {};
+  T* c = out.c;
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * out.c_row + j * L, 1);
 #pragma GCC unroll 4
   for (int64_t l = 0; l < depth; l++, a += rows, b += vectors * L) {
     Vec<T> x[vectors];
@@ -39,25 +59,32 @@ void product_tile(const T* a, const T* b, int64_t depth, T* c, int64_t c_row, in
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; j++) sums[i][j] += x[j] * a[i];
   }
-  if (columns == vectors * L) {
+  if (out.columns == vectors * L) {
+    if (out.add) add_rows(sums, c, out.c_row);
+    for (const Addend<T>& x : out.addends)
+      if (x.data) add_rows(sums, x.data, x.row);
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++, c += c_row)
+    for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-      for (int j = 0; j < vectors; j++)
-        store(c + j * L, add ? load(c + j * L) + sums[i][j] : sums[i][j]);
+      for (int j = 0; j < vectors; j++) store(c + i * out.c_row + j * L, sums[i][j]);
     return;
   }
   T row[vectors * L];
 #pragma GCC unroll 16
-  for (int i = 0; i < rows; i++, c += c_row) {
+  for (int i = 0; i < rows; i++, c += out.c_row) {
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) store(row + j * L, sums[i][j]);
-    for (int64_t j = 0; j < columns; j++) c[j] = add ? c[j] + row[j] : row[j];
+    for (int64_t j = 0; j < out.columns; j++) {
+      T sum = out.add ? c[j] + row[j] : row[j];
+      for (const Addend<T>& x : out.addends)
+        if (x.data) sum += x.data[i * x.row + j];
+      c[j] = sum;
+    }
   }
 }
 
 template <class T>
-using ProductTile = void (*)(const T*, const T*, int64_t, T*, int64_t, int64_t, bool);
+using ProductTile = void (*)(const T*, const T*, int64_t, const TileResult<T>&);
 
 template <class T, int vectors, int... i>
 constexpr std::array<ProductTile<T>, sizeof...(i)> product_tiles(std::integer_sequence<int, i...>) {
