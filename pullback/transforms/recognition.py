@@ -35,26 +35,28 @@ def recognised(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
     """Return the program with the platform's fused ops, and the old node of each that was kept."""
     origins: dict[Node, Node] = {}
     known = [s for s in SPELLINGS if platform in s.platforms]
+    program = _Indexed(graph)
     for stage in sorted({s.stage for s in known}):
-        graph, moved = _replaced(graph, [s for s in known if s.stage == stage])
+        graph, moved = _replaced(program, [s for s in known if s.stage == stage])
+        if graph is not program.graph:
+            program = _Indexed(graph)
         origins = {new: origins.get(old, old) for new, old in moved.items()} if moved else origins
     return graph, origins
 
 
-def _replaced(graph: Graph, spellings: Sequence[Spelling]) -> tuple[Graph, dict[Node, Node]]:
-    program = _Indexed(graph)
+def _replaced(program: _Indexed, spellings: Sequence[Spelling]) -> tuple[Graph, dict[Node, Node]]:
     found: dict[Node, Node] = {}
     for spelling in spellings:
         for match in _matches(spelling, program):
             found |= match
-    return _rebuilt(graph, found) if found else (graph, {})
+    return _rebuilt(program.graph, found) if found else (program.graph, {})
 
 
 class _Indexed:
     """A canonical program: who uses a node, and which nodes apply an op."""
 
     def __init__(self, graph: Graph) -> None:
-        self.outputs = set(graph.outputs)
+        self.graph, self.outputs = graph, set(graph.outputs)
         self.users: dict[Node, list[Node]] = {}
         self.by_op: dict[object, list[Node]] = {}
         self.by_class: dict[type, list[Node]] = {}
@@ -147,7 +149,8 @@ def _normalised(graph: Graph, spelling: Spelling) -> Graph:
     graph = canonicalise(graph)
     earlier = [s for s in SPELLINGS if s.stage < spelling.stage]
     for stage in sorted({s.stage for s in earlier}):
-        graph = canonicalise(_replaced(graph, [s for s in earlier if s.stage == stage])[0])
+        spellings = [s for s in earlier if s.stage == stage]
+        graph = canonicalise(_replaced(_Indexed(graph), spellings)[0])
     return graph
 
 
@@ -156,12 +159,10 @@ def _embedded(t: Node, p: Node, bound: Binding) -> Iterator[Binding]:
     if t in bound:
         if bound[t] is p:
             yield bound
-        return
-    if _shape_and_dtype(t) != _shape_and_dtype(p):
-        return
-    if isinstance(t.op, InputSource):
-        yield {**bound, t: p}
-    elif t.op is p.op and len(t.inputs) == len(p.inputs):
+    elif isinstance(t.op, InputSource):
+        if _are_alike(t, p):
+            yield {**bound, t: p}
+    elif t.op is p.op and len(t.inputs) == len(p.inputs) and _are_alike(t, p):
         yield from _all_embedded(t.inputs, p.inputs, {**bound, t: p})
         if t.op.commutative:
             yield from _all_embedded(t.inputs, p.inputs[::-1], {**bound, t: p})
@@ -175,9 +176,49 @@ def _all_embedded(ts: Sequence[Node], ps: Sequence[Node], bound: Binding) -> Ite
         yield from _all_embedded(ts[1:], ps[1:], first)
 
 
-def _shape_and_dtype(node: Node) -> object:
+def _are_alike(t: Node, p: Node) -> bool:
+    """Whether two nodes have the same shapes and dtypes, on whatever devices."""
+    return t.type is p.type or _shapes_and_dtypes(t) == _shapes_and_dtypes(p)
+
+
+def _shapes_and_dtypes(node: Node) -> object:
     types = node.type if isinstance(node.type, tuple) else (node.type,)
     return [(t.shape, t.dtype) for t in types]
+
+
+def _places_above(t: Node, bound: Binding, program: _Indexed) -> Sequence[Node]:
+    """Return the nodes that a node of a template may be found at.
+
+    They are reached from a node that is already found and that `t` is computed from. Only if there
+    is none are they all nodes of the program that apply the op: deep programs have many.
+    """
+    way = _way_to_found(t, bound, program)
+    if way is None:
+        return program.by_op.get(t.op, ())
+    found = {bound[way[-1]]}
+    for step in way[-2::-1]:
+        found = {u for x in found for u in program.users.get(x, ()) if u.op is step.op}
+    return sorted(found, key=by_number)
+
+
+def _way_to_found(t: Node, bound: Binding, program: _Indexed) -> list[Node] | None:
+    """Return the way from a node of a template to the found one with the fewest users."""
+    above: dict[Node, Node] = {}
+    seen, ends = [t], []
+    for node in seen:  # grows while iterated
+        if node in bound:
+            ends.append(node)
+            continue
+        for x in node.inputs:
+            if x not in above:
+                above[x] = node
+                seen.append(x)
+    if not ends:
+        return None
+    way = [min(ends, key=lambda x: len(program.users.get(bound[x], ())))]
+    while way[-1] is not t:
+        way.append(above[way[-1]])
+    return way[::-1]
 
 
 def _replacement(
@@ -247,7 +288,7 @@ def _found_sum(
     """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
     # The cotangent may be a term itself; it is known once another term is found.
     addends = sorted(_addends(gradient), key=lambda x: isinstance(x.op, InputSource))
-    for p in program.by_op.get(addends[0].op, ()):
+    for p in _places_above(addends[0], bound, program):
         for made in _embedded(addends[0], p, bound):
             if made.get(cotangent) in seen:
                 continue
@@ -266,7 +307,7 @@ def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding
         if t in bound:
             continue
         found = None
-        for p in program.by_op.get(t.op, ()):
+        for p in _places_above(t, bound, program):
             found = next(_embedded(t, p, bound), None)
             if found is not None:
                 break
@@ -276,12 +317,15 @@ def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding
     return bound
 
 
-def _addends(node: Node) -> list[Node]:
-    """Return the terms of a sum; other nodes are a sum of one term."""
+def _addends(node: Node, since: int = 0) -> list[Node]:
+    """Return the terms of a sum; other nodes are a sum of one term, and so are earlier sums.
+
+    Sums from before the number `since` have no later terms. Many layers may have added to them.
+    """
     terms, stack = [], [node]
     while stack:
         x = stack.pop()
-        if _is_sum(x):
+        if x.number >= since and _is_sum(x):
             stack.extend(reversed(x.inputs))
         else:
             terms.append(x)
@@ -289,7 +333,7 @@ def _addends(node: Node) -> list[Node]:
 
 
 def _is_sum(node: Node) -> bool:
-    return node.op is TABLE["Add"]() and all(x.type == node.type for x in node.inputs)
+    return type(node.op) is TABLE["Add"] and all(x.type == node.type for x in node.inputs)
 
 
 def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
@@ -302,12 +346,13 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
 
 def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
     """Follow a term to the sum of all terms, as long as one sum uses it."""
+    since = min([t.number for t in terms])
     for _ in range(_DEEPEST):
         users = [u for u in program.users.get(node, ()) if _is_sum(u)]
         if len(set(users)) != 1:
             return None
         node = users[0]
-        present = _addends(node)
+        present = _addends(node, since)
         if all(present.count(t) >= terms.count(t) for t in terms):
             return _taken_apart(node, terms)
     return None
@@ -316,11 +361,12 @@ def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
 def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
     """Split a sum into the terms and what it adds to them. Sums without any of them stay whole."""
     left, made, stack = list(terms), _Sum(node, [], set()), [node]
+    since = min([t.number for t in terms])
     while stack:
         x = stack.pop()
         if x in left:
             left.remove(x)
-        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x)):
+        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, since)):
             made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:

@@ -139,20 +139,25 @@ class ScaledScores(Composite, HasKernel, abstract=True):
 
 class Attention(ScaledScores, SparseCotangents):
     """softmax(scale * q @ k.mT) @ v over the keys that each query sees, and the logarithms of the
-    sums of exponentials [..., heads, L], from which the gradient computes the weights again."""
+    sums of exponentials [..., heads, L], from which the gradient computes the weights again.
 
-    def infer(self, q: Type, k: Type, v: Type, *masks: Type) -> tuple[Type, Type]:
+    The third result is what rounding took from the second one: where a query sees no key, and the
+    scores are -1e9 instead, the logarithm of the number of keys.
+    """
+
+    def infer(self, q: Type, k: Type, v: Type, *masks: Type) -> tuple[Type, ...]:
         self.check(q, k, v)
         self.check_masks(q, k, masks)
         statistics = Type(q.shape[:-1], score_dtype(q.dtype))
-        return q.with_shape((*q.shape[:-1], v.shape[-1])), statistics
+        return q.with_shape((*q.shape[:-1], v.shape[-1])), statistics, statistics
 
-    def expand(self, q: Node, k: Node, v: Node, *masks: Node) -> tuple[Node, Node]:
-        out, statistics = self.infer(*[x.type for x in (q, k, v, *masks)])
+    def expand(self, q: Node, k: Node, v: Node, *masks: Node) -> tuple[Node, ...]:
+        out, statistics, _ = self.infer(*[x.type for x in (q, k, v, *masks)])
         q, k, v, *masks = self.grouped(q, k, v, *masks)  # type: ignore[assignment]
         s = self.scores(q, k, masks)
         if not s.type.shape[-1]:
-            return zeros(out), full(statistics, 0.0 if self.zero_rows else -math.inf)
+            start = full(statistics, 0.0 if self.zero_rows else -math.inf)
+            return zeros(out), start, zeros(statistics)
         last = (s.type.rank - 1,)
         top = TABLE["StopGradient"]()(Max(last, True)(s))
         top = where(IsFinite()(top), top, 0)
@@ -161,7 +166,12 @@ class Attention(ScaledScores, SparseCotangents):
         if self.zero_rows:
             total = where(equal(total, 0), 1, total)
         y = MatMul()(cast(weights / total, v.type.dtype), v)
-        return Reshape(out.shape)(y), Reshape(statistics.shape)(top + Log()(total))
+        log_total = Log()(total)
+        found = top + log_total
+        rest = TABLE["StopGradient"]()(log_total - (found - top))
+        rest = where(IsFinite()(rest), rest, 0)
+        shape = Reshape(statistics.shape)
+        return Reshape(out.shape)(y), shape(found), shape(rest)
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
         return attention_call(self, b, out, *xs)
@@ -191,7 +201,7 @@ class Attention(ScaledScores, SparseCotangents):
         words = self.factor_words(q, k, rows)
         given = [f"{words['heads']} _", f"{words['kv']} _", f"{words['kv']} _"]
         given += self.mask_factors(q, k, rows, masks)
-        return f"{', '.join(given)} -> {words['heads']} _, {words['heads']}"
+        return f"{', '.join(given)} -> {words['heads']} _, {words['heads']}, {words['heads']}"
 
     @classmethod
     def samples(cls) -> Any:
@@ -207,36 +217,38 @@ class Attention(ScaledScores, SparseCotangents):
 
 class AttentionGradient(ScaledScores):
     """The gradient of attention with respect to q, k and v, and with `all_too` to the other floats;
-    from q, k, v, both results of attention, the first one's cotangent, the masks, and the second
+    from q, k, v, the results of attention, the first one's cotangent, the masks, and the second
     one's cotangent [..., heads, L], which may be left out."""
 
     all_too: bool = False
 
     def infer(self, q: Type, k: Type, v: Type, *more: Type) -> tuple[Type, ...]:
         self.check(q, k, v)
-        out, statistics, g, *rest = more
+        out, statistics, lost, g, *others = more
         same_dtype(self.title, q, out, g)
-        shape = (*q.shape[:-1], v.shape[-1])
-        if out.shape != shape or g.shape != shape or statistics.shape != q.shape[:-1]:
-            message = f"needs the results {list(shape)} and {list(q.shape[:-1])} of attention"
-            raise ShapeError(f"{message}, got {out}, {statistics}, {g}")
-        masks, _ = split_masks(q.rank, rest)
+        shape, rows = (*q.shape[:-1], v.shape[-1]), q.shape[:-1]
+        if [x.shape for x in (out, statistics, lost, g)] != [shape, rows, rows, shape]:
+            message = f"needs the results {list(shape)} and {list(rows)} of attention"
+            raise ShapeError(f"{message}, got {out}, {statistics}, {lost}, {g}")
+        masks, _ = split_masks(q.rank, others)
         self.check_masks(q, k, masks)
         floats = [m for m in masks if m.dtype is not bool_]
         return (q, k, v, *floats) if self.all_too else (q, k, v)
 
     def expand(self, q: Node, k: Node, v: Node, *more: Node) -> tuple[Node, ...]:
         types = self.infer(*[x.type for x in (q, k, v, *more)])
-        out, statistics, g, *rest = more
-        masks, more_g = split_masks(q.type.rank, rest)
+        out, statistics, lost, g, *others = more
+        masks, more_g = split_masks(q.type.rank, others)
         wide = score_dtype(q.type.dtype)
         shift = Sum((q.type.rank - 1,), True)(cast(g, wide) * cast(out, wide))
         rows = shift.type.shape
         for x in more_g:
             shift = shift - Reshape(rows)(cast(x, wide))
-        statistics = Reshape(rows)(cast(statistics, wide))
-        q, k, v, g, shift, statistics, *masks = self.grouped(q, k, v, g, shift, statistics, *masks)
-        weights = Exp()(self.scores(q, k, masks) - statistics)
+        statistics, lost = (Reshape(rows)(cast(x, wide)) for x in (statistics, lost))
+        q, k, v, g, shift, statistics, lost, *masks = self.grouped(
+            q, k, v, g, shift, statistics, lost, *masks
+        )
+        weights = Exp()((self.scores(q, k, masks) - statistics) - lost)
         dv = MatMul()(adjoint(cast(weights, g.type.dtype)), g)
         ds = weights * (cast(MatMul()(g, adjoint(v)), wide) - shift)
         everywhere = ds
@@ -269,32 +281,32 @@ class AttentionGradient(ScaledScores):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         rank = xs[0].type.rank - mapped[0]
-        count = 6 + sum(x.type.rank - has != rank - 1 for x, has in zip(xs[6:], mapped[6:]))
-        if self.all_too or has_mapped_number(xs[6:count], mapped[6:count]):
+        count = 7 + sum(x.type.rank - has != rank - 1 for x, has in zip(xs[7:], mapped[7:]))
+        if self.all_too or has_mapped_number(xs[7:count], mapped[7:count]):
             return Op.batch(self, axis, xs, mapped)
-        masks = self.batch_masks(axis, xs[6:count], mapped[6:count])
+        masks = self.batch_masks(axis, xs[7:count], mapped[7:count])
         more = spread_all(axis, xs[count:], mapped[count:])
-        return self(*spread_all(axis, xs[:6], mapped[:6]), *masks, *more)
+        return self(*spread_all(axis, xs[:7], mapped[:7]), *masks, *more)
 
     def factors(self, q: Type, k: Type, v: Type, *more: Type) -> str:
         words = self.factor_words(q, k, "_")
-        masks, more_g = split_masks(q.rank, more[3:])
+        masks, more_g = split_masks(q.rank, more[4:])
         big, small, rows = f"{words['heads']} _", f"{words['kv']} _", words["heads"]
         if self.all_too:
             return super().factors(q, k, v, *more)
-        given = [big, small, small, big, rows, big, *self.mask_factors(q, k, "_", masks)]
+        given = [big, small, small, big, rows, rows, big, *self.mask_factors(q, k, "_", masks)]
         given += [rows] * len(more_g)
         return f"{', '.join(given)} -> {big}, {small}, {small}"
 
     @classmethod
     def samples(cls) -> Any:
         for i, (op, xs) in enumerate(Attention.samples()):
-            out, statistics = op.numpy(*xs)
+            out, statistics, lost = op.numpy(*xs)
             g = real(*out.shape, salt=9)
             more = (real(*statistics.shape, salt=8),) if i < 2 else ()
             all_too = any(x.dtype != bool for x in xs[3:])
             own = cls(op.scale, op.lower, op.upper, op.zero_rows, all_too)
-            yield own, (*xs[:3], out, statistics, g, *xs[3:], *more)
+            yield own, (*xs[:3], out, statistics, lost, g, *xs[3:], *more)
 
 
 def score_dtype(dtype: DType) -> DType:

@@ -32,7 +32,7 @@ _BACKWARD = {
 
 
 def cudnn_attention(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
-    """Call cuDNN for the two results of attention; None if it has none for these operands."""
+    """Call cuDNN for the results of attention; None if it has none for these operands."""
     if not cudnn_takes(op, *[x.type for x in xs]):
         return None
     q, k, v = xs
@@ -42,12 +42,13 @@ def cudnn_attention(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
         "fmhaSoftmax", *[_by_position(b, x) for x in (q, k, v)], out=results,
         orders=(_BY_POSITION, (0, 1, 2), (0,)), config=_config(op, q, k, _FORWARD),
     )  # fmt: skip
-    return b.reshape(y, out[0].shape), b.reshape(statistics, out[1].shape)
+    nothing = b.broadcast(b.constant(0, float32), out[2].shape)  # was lost: each query sees a key
+    return b.reshape(y, out[0].shape), b.reshape(statistics, out[1].shape), nothing
 
 
 def cudnn_attention_gradient(op: AttentionGradient, b: Any, out: Any, *xs: Any) -> Any:
     """Call cuDNN for the cotangents of queries, keys and values; None if it has none for these."""
-    q, k, v, y, statistics, g, *more = xs
+    q, k, v, y, statistics, _, g, *more = xs
     if more or op.all_too or not cudnn_takes(op, q.type, k.type, v.type):
         return None
     operands = [_by_position(b, x) for x in (q, k, v)]
@@ -101,7 +102,6 @@ def _config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[
             },
             "is_flash_attention": True,
             "mask_type": "CAUSAL" if op.upper else "NO_MASK",
-            "force_deterministic": True,
             "dropout_rate": 0.0,
             "seed": 42,
             "sliding_window_length": 0,

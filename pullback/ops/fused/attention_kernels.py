@@ -17,25 +17,25 @@ _KINDS = _BIAS, _MASK, _FILL = range(3)
 
 
 def attention_call(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
-    """Call the kernel for the two results of attention."""
+    """Call the kernel for the results of attention."""
     q, k, v, *masks = xs
     if not _in_reach(q, *masks):
         return None
     order = row_order(b, q)
-    y, statistics = (t.with_shape(_flat(t.shape, t.rank - n)) for t, n in zip(out, (3, 2)))
+    y, *rows = (t.with_shape(_flat(t.shape, t.rank - n)) for t, n in zip(out, (3, 2, 2)))
     stored, strides = _stored(y, order)
     given = [_placed(b, x) for x in (q, k, v)]
     operands, numbers, places = _arguments(op, b, given, masks, q, k, v)
-    made, sums = b.kernel(
-        "attention", *operands, out=(stored, statistics), numbers=(*numbers, 0),
+    made, *sums = b.kernel(
+        "attention", *operands, out=(stored, *rows), numbers=(*numbers, 0),
         strides=places, results=strides,
     )  # fmt: skip
-    return _restored(b, made, order, out[0]), b.reshape(sums, out[1].shape)
+    return _restored(b, made, order, out[0]), *[b.reshape(x, out[1].shape) for x in sums]
 
 
 def attention_gradient_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
     """Call the kernel for the cotangents of queries, keys and values."""
-    q, k, v, y, statistics, g, *more = xs
+    q, k, v, y, statistics, lost, g, *more = xs
     masks = [x for x in more if len(x.shape) != len(q.shape) - 1]
     rows = [x for x in more if len(x.shape) == len(q.shape) - 1]
     if op.all_too or not _in_reach(q, *masks) or statistics.dtype is not q.dtype:
@@ -45,7 +45,7 @@ def attention_gradient_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
     stored, strides = zip(*[_stored(t, order) for t, order in zip(flat, orders)])
     given = [_placed(b, x) for x in (q, k, v, y, g)]
     operands, numbers, places = _arguments(
-        op, b, given, masks, q, k, v, (statistics, *[b.convert(x, q.dtype) for x in rows])
+        op, b, given, masks, q, k, v, (statistics, lost, *[b.convert(x, q.dtype) for x in rows])
     )
     made = b.kernel(
         "attention_gradient", *operands, out=stored, numbers=(*numbers, len(rows)),

@@ -39,6 +39,7 @@ class Found:
     out_labels: Labels = ()
     scales: tuple[tuple[type, Node], ...] = ()  # a factor of the scores, or a divisor
     bias: tuple[Node, ...] = ()
+    subtracted: bool = False  # whether the bias is subtracted from the scores
     masks: tuple[tuple[Node, bool], ...] = ()  # and whether it is true where a key is seen
     fill: tuple[Node, ...] = ()
 
@@ -139,17 +140,18 @@ def _read_scores(z: Node) -> Iterator[Found]:
         elif steps["scales"]:
             return  # a scaled mask
         elif isinstance(z.op, Where) and not steps["masks"] and not steps["bias"]:
-            mask, x, y = z.inputs
+            (mask, x, y), whole = z.inputs, z.type.shape
             seen = _number(y).type.rank == 0
             z, fill = (x, _number(y)) if seen else (y, _number(x))
-            if fill.type.rank:
+            if fill.type.rank or not mask.type.rank or z.type.shape != whole:
                 return
             steps["masks"], steps["fill"] = ((mask, seen),), (fill,)
-        elif isinstance(z.op, Add) and not steps["bias"]:
-            x, y = z.inputs
-            whole = z.type.shape
-            z, bias = (x, y) if _leads_to_product(x) else (y, x)
-            if z.type.shape != whole:
+        elif isinstance(z.op, (Add, Sub)) and not steps["bias"]:
+            (x, y), whole = z.inputs, z.type.shape
+            steps["subtracted"] = isinstance(z.op, Sub)
+            first = steps["subtracted"] or leads_to_product(x)
+            z, bias = (x, y) if first else (y, x)
+            if not bias.type.rank or z.type.shape != whole:
                 return
             steps["bias"] = (bias,)
         else:
@@ -164,7 +166,7 @@ def _number(x: Node) -> Node:
     return start if x.type.rank else x
 
 
-def _leads_to_product(z: Node) -> bool:
+def leads_to_product(z: Node) -> bool:
     """Whether a node is a product, maybe scaled: then it is the scores, not what is added."""
     z = _without_cast(z)
     while _is_scaled(z):

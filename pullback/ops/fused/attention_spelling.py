@@ -12,17 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import ml_dtypes
 import numpy as np
 
-from pullback.graph.graph import Graph, by_number
-from pullback.graph.kinds import InputSource, UnpackedScalar
+from pullback.graph.dtypes import DType
+from pullback.graph.graph import Graph, by_number, graphs_within
+from pullback.graph.kinds import Distinct, UnpackedScalar
 from pullback.graph.node import Node, constant
 from pullback.graph.types import Type
+from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.functions import cast, negated
 from pullback.ops.fused.attention import Attention, AttentionGradient, score_dtype
 from pullback.ops.fused.attention_cudnn import cudnn_takes
-from pullback.ops.fused.attention_reading import Found, Labels, read_attention
+from pullback.ops.fused.attention_reading import Found, Labels, leads_to_product, read_attention
 from pullback.ops.fused.spelling import Operands, Spelling, spelling
 from pullback.ops.interpret import interpret
 from pullback.ops.linalg.einsum import Einsum
@@ -56,6 +59,7 @@ class Form:
     scale: str  # the product of all constant ones
     factors: tuple[tuple[bool, int], ...]  # other scales, and whether they are divisors
     bias: tuple[int, ...]
+    subtracted: bool  # whether the bias is
     mask: tuple[tuple[int, bool], ...]
     fill: tuple[int | str, ...]  # an operand, or a number
     lower: tuple[int, ...]
@@ -88,12 +92,12 @@ class Form:
         op = AttentionGradient(self.scale, self.lower, self.upper, False)
         masks = self._masks(operands, q, k)
         found: list[Node | None] = [None] * self.count
-        made_from = results(op(q, k, v, *results(made), g, *masks))
+        dq, *others = results(op(q, k, v, *results(made), g, *masks))
+        cotangents = (self._scaled(dq, operands), *others)  # scales were factors of queries alone
         kinds = (("row", "depth"), ("key", "depth"), ("key", "width"))
-        places = zip((self.q, self.k, self.v), self.labels, made_from, kinds)
+        places = zip((self.q, self.k, self.v), self.labels, cotangents, kinds)
         for at, labels, cotangent, kind in places:
             x = _arranged(_reshaped(cotangent, len(labels)), _standard(labels, *kind), labels)
-            x = self._scaled(x, operands) if at == self.q else x
             earlier = found[at]
             found[at] = x if earlier is None else earlier + x
         return found
@@ -117,6 +121,7 @@ class Form:
     def _masks(self, operands: Sequence[Node], q: Node, k: Node) -> list[Node]:
         rank, wide = q.type.rank, score_dtype(q.type.dtype)
         found = [_reshaped(cast(operands[i], wide), rank) for i in self.bias]
+        found = [-x if self.subtracted else x for x in found]
         for at, seen in self.mask:
             mask = _reshaped(operands[at], rank)
             found.append(mask if seen else negated(mask))
@@ -149,7 +154,7 @@ def _reshaped(x: Node, rank: int) -> Node:
 def _forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """The spelling whose result is `node`, read from the program."""
     found = read_attention(node)
-    if found is None or not _fits(found):
+    if found is None or not _fits(found) or not _is_ordinary(_scale(found), found.q.type.dtype):
         return
     operands = [x for x in found.operands() if not _is_number(x)]
     inner = _between(node, set(operands))
@@ -165,17 +170,31 @@ def _forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
 def _form_of(found: Found, operands: Sequence[Node], steps: Steps) -> Form:
     at = {x: i for i, x in enumerate(operands)}
     lower, upper, masks, bias = _without_band(found)
-    numbers = [(kind, x) for kind, x in found.scales if _is_number(x)]
-    scale = math.prod([1 / _number(x) if kind is Div else _number(x) for kind, x in numbers])
     others = [(kind is Div, at[x]) for kind, x in found.scales if x in at]
     return Form(
         steps=steps, count=len(operands), q=at[found.q], k=at[found.k], v=at[found.v],
         labels=(found.q_labels, found.k_labels, found.v_labels, found.out_labels),
-        scale=repr(float(scale)), factors=tuple(others), bias=tuple([at[x] for x in bias]),
+        scale=repr(_scale(found)), factors=tuple(others), bias=tuple([at[x] for x in bias]),
+        subtracted=found.subtracted,
         mask=tuple([(at[x], seen) for x, seen in masks]),
         fill=tuple([repr(_number(x)) if _is_number(x) else at[x] for x in found.fill]),
         lower=lower, upper=upper,
     )  # fmt: skip
+
+
+def _scale(found: Found) -> float:
+    """The product of the scales that are constants; NaN if one divides by 0."""
+    scale = 1.0
+    for kind, x in found.scales:
+        if _is_number(x):
+            number = _number(x)
+            scale *= number if kind is not Div else 1 / number if number else math.nan
+    return scale
+
+
+def _is_ordinary(scale: float, dtype: DType) -> bool:
+    """Whether queries may be scaled instead of scores: infinity times 0 is NaN."""
+    return abs(scale) <= float(ml_dtypes.finfo(dtype.numpy).max)
 
 
 @lru_cache(maxsize=256)
@@ -227,27 +246,35 @@ Masks = tuple[tuple[Node, bool], ...]
 
 def _without_band(found: Found) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
     """The limits of keys that queries see by position, and masks and biases that say more."""
+    sizes = dict(
+        zip((*found.q_labels, *found.k_labels), (*found.q.type.shape, *found.k.type.shape))
+    )
+    scores = sizes["row"], sizes["key"]
     for mask, seen in found.masks:
         array = _known_value(mask)
-        band = None if array is None else _band(array if seen else ~array)
+        band = None if array is None else _band(array if seen else ~array, scores)
         if band is not None:
             return *band, (), found.bias
     for bias in found.bias:
-        array = None if found.masks else _known_value(bias)
+        array = None if found.masks or leads_to_product(bias) else _known_value(bias)
+        if array is not None and found.subtracted:
+            array = -array
         if array is not None and np.all((array == 0) | (array <= _HIDDEN)):
-            band = _band(array == 0)
+            band = _band(array == 0, scores)
             if band is not None and np.all(np.any(array == 0, -1)):
                 lower, upper = band
                 return lower, upper, (), ()
     return (), (), found.masks, found.bias
 
 
-def _band(seen: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _band(
+    seen: np.ndarray, scores: tuple[int, int]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The limits of j - i where query i sees key j; None if the mask is not such a band."""
-    if seen.ndim < 2 or any(n != 1 for n in seen.shape[:-2]) or not seen.any():
+    if any(n != 1 for n in seen.shape[:-2]) or not seen.any():
         return None
-    queries, keys = seen.shape[-2:]
-    seen = seen.reshape(queries, keys)
+    queries, keys = scores
+    seen = np.broadcast_to(seen, (*seen.shape[:-2], queries, keys)).reshape(queries, keys)
     away = np.arange(keys) - np.arange(queries)[:, None]
     low, high = int(away[seen].min()), int(away[seen].max())
     if not np.array_equal(seen, (away >= low) & (away <= high)):
@@ -256,13 +283,14 @@ def _band(seen: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 
 def _known_value(x: Node) -> np.ndarray | None:
-    """The value of a node that depends on no input."""
+    """The value of a node that depends neither on inputs nor on the device."""
     if x.type.size > _LARGEST:
         return None
     found, stack = {x}, [x]
     while stack:
         y = stack.pop()
-        if isinstance(y.op, (InputSource, UnpackedScalar)) or len(found) > _DEEPEST:
+        unknown = isinstance(y.op, (Distinct, UnpackedScalar, Collective))
+        if unknown or graphs_within(y.op.parameters()) or len(found) > _DEEPEST:
             return None
         for z in y.inputs:
             if z not in found:

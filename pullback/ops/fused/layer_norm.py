@@ -94,7 +94,8 @@ class LayerNormGradient(RowNormOp):
         slope = -(Sum(axes, True)(dz * d) * rstd * rstd * rstd) / count
         dx = dz * rstd + d * slope
         if self.center:
-            dx = dx - Mean(axes, True)(dz) * rstd
+            # The mean of dx: its terms with the slope add up to 0, unless they are infinite.
+            dx = dx - (Mean(axes, True)(dz) * rstd + slope * 0)
         made = [dx]
         if self.scaled:
             made.append(Sum(rows, False)(g * (d * rstd)))

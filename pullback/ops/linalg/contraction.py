@@ -71,10 +71,10 @@ def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
     shape += [n for i, n in enumerate(x.shape) if i not in left]
     shape += [n for i, n in enumerate(y.shape) if i not in right]
     out = Type(tuple(shape), x.dtype)
-    own = b.kernels and b.platform == "cpu"
-    made = product_call(b, out, x, y, contract, batch) if own else None
-    if made is not None:
-        return made
+    if b.kernels and b.platform == "cpu":
+        made = product_call(b, out, x, y, contract, batch)
+        if made is not None:
+            return made
     numbers = ", ".join(
         f"{side}_{name}_dimensions = {list(dims)}"
         for name, pair in (("batching", batch), ("contracting", contract))

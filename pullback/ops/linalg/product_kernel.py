@@ -11,8 +11,11 @@ from pullback.graph.types import Type
 # Dimensions, from the outermost: a size, and the distances along it in several tensors
 Dims = list[tuple[int, ...]]
 
-_LEAST = 8  # rows, columns and terms: XLA is as fast where there are fewer
-_FEW = 1 << 15  # products of numbers that take no longer than the call
+# Measured: XLA is faster where there are fewer rows, columns or terms.
+_LEAST = 8
+_LEAST_OF_LARGE = 48  # rows and columns of a single product, which must pay for packing operands
+_LEAST_OF_TRANSPOSED = 24  # rows, if XLA would have to transpose the first operand
+_SMALL = 1 << 17  # products of numbers, which take XLA longer to start
 
 
 def product_call(b: Any, out: Type, x: Any, y: Any, contract: Any, batch: Any) -> Any:
@@ -39,12 +42,22 @@ def product_call(b: Any, out: Type, x: Any, y: Any, contract: Any, batch: Any) -
         return None
     row, column = rows.pop(rows.index(max(rows))), columns.pop()
     sizes = row[0], column[0], sums[0][0]
-    if min(sizes) < _LEAST or out.size * sizes[2] < _FEW:
-        return None
     loops += [(n, s, 0, t) for n, s, t in rows] + [(n, 0, s, t) for n, s, t in columns]
+    loops = _merged_dims(loops)
+    if not _is_worthwhile(sizes, bool(loops), transposed=row[1] < sums[0][1]):
+        return None
     places = start_x, row[1], sums[0][1], start_y, sums[0][2], column[1], row[2]
-    flat = tuple([n for loop in _merged_dims(loops) for n in loop])
+    flat = tuple([n for loop in loops for n in loop])
     return b.kernel("product", base_x, base_y, out=out, sizes=sizes, places=places, batch=flat)
+
+
+def _is_worthwhile(sizes: tuple[int, ...], batched: bool, transposed: bool) -> bool:
+    rows, columns, _ = sizes
+    if min(sizes) < _LEAST:
+        return False
+    if batched or math.prod(sizes) < _SMALL:
+        return True
+    return rows >= _LEAST_OF_TRANSPOSED if transposed else min(rows, columns) >= _LEAST_OF_LARGE
 
 
 def _merged_dims(dims: Dims) -> Dims:

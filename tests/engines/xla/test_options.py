@@ -21,6 +21,12 @@ def test_only_programs_with_a_convolution_or_donation_for_cpus_have_flags():
     assert program_flags("cpu", donor) and not program_flags("cuda", donor)
 
 
+def test_programs_that_call_kernels_have_a_flag():
+    text = b'%1 = "stablehlo.custom_call"(%0) {call_target_name = "pullback_softmax"}'
+    assert program_flags("cpu", text) and not program_flags("cuda", text)
+    assert not program_flags("cpu", text.replace(b"pullback_", b"lapack_"))
+
+
 @pytest.mark.usefixtures("cold_disk")
 def test_a_flag_that_xla_does_not_know_is_left_out(monkeypatch):
     """The program is compiled without it, and found on the disk under the same key."""

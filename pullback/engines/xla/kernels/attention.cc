@@ -45,16 +45,9 @@ void add_keys(Running<T>& t, const Mask<T>& mask, const T* k, const T* v, int64_
   product(v, 1, width, s, W, rows, t.sums, W, width, W, true);
 }
 
-// Whether all of these numbers are finite.
-template <class T> bool finite(const T* x, int64_t n) {
-  Vec<T> zero = {};
-  for (int64_t i = 0; i < n; i += kLanes<T>) zero += load(x + i) * T(0);
-  return sum_lanes<T>(zero) == 0;
-}
-
 template <class T>
 void finish(Running<T>& t, const AttentionInput<T>& in, const Queries& q, int64_t width, T* rows,
-            Strided<T> out, T* statistics) {
+            Strided<T> out, AttentionStatistics<T> statistics) {
   constexpr int L = kLanes<T>;
   constexpr int64_t W = kTile<T>;
   T tops[W], totals[W];
@@ -73,16 +66,19 @@ void finish(Running<T>& t, const AttentionInput<T>& in, const Queries& q, int64_
   unpack_tile(rows, width, out, q, in.size.width);
   for (int64_t r = 0; r < q.count(); r++) {
     int64_t row = q.begin + r;
-    T* to = statistics +
-            (q.batch * in.size.heads + q.head_of(row)) * in.size.queries + q.position(row);
+    int64_t at = (q.batch * in.size.heads + q.head_of(row)) * in.size.queries + q.position(row);
     bool zero = in.zero_rows && totals[r] == 0;
-    *to = zero ? T(0) : tops[r] == kInfinity<T> ? tops[r] : tops[r] + std::log(totals[r]);
+    T top = tops[r], logarithm = std::log(totals[r]);
+    T sum = zero ? T(0) : top == kInfinity<T> ? top : top + logarithm;
+    T lost = logarithm - (sum - top);
+    statistics.sums[at] = sum;
+    statistics.lost[at] = std::isfinite(lost) && !zero ? lost : T(0);
   }
 }
 
 // Attention of up to kTiles tiles of queries, of heads that share keys and values.
 template <class T>
-void attend(const AttentionInput<T>& in, Queries all, Strided<T> out, T* statistics) {
+void attend(const AttentionInput<T>& in, Queries all, Strided<T> out, AttentionStatistics<T> statistics) {
   constexpr int64_t W = kTile<T>;
   const AttentionSizes& size = in.size;
   int64_t depth = padded<T>(size.depth), width = padded<T>(size.width);
@@ -127,7 +123,7 @@ void attend(const AttentionInput<T>& in, Queries all, Strided<T> out, T* statist
 }  // namespace attention
 
 template <class T>
-void attention_forward(Pool& pool, const AttentionInput<T>& in, Strided<T> out, T* statistics) {
+void attention_forward(Pool& pool, const AttentionInput<T>& in, Strided<T> out, AttentionStatistics<T> statistics) {
   using namespace attention;
   const AttentionSizes& size = in.size;
   int64_t group = size.heads / size.shared, rows = group * size.queries;
@@ -144,7 +140,9 @@ void attention_forward(Pool& pool, const AttentionInput<T>& in, Strided<T> out, 
   });
 }
 
-template void attention_forward(Pool&, const AttentionInput<float>&, Strided<float>, float*);
-template void attention_forward(Pool&, const AttentionInput<double>&, Strided<double>, double*);
+template void attention_forward(Pool&, const AttentionInput<float>&, Strided<float>,
+                                AttentionStatistics<float>);
+template void attention_forward(Pool&, const AttentionInput<double>&, Strided<double>,
+                                AttentionStatistics<double>);
 
 }  // namespace pullback

@@ -32,12 +32,18 @@ template <class T> struct AttentionInput {
   bool zero_rows;  // a row whose scores are all -infinity gives 0, not NaN
 };
 
+// Numbers of each query: the logarithm of the sum of exponentials, and what rounding took from it.
+template <class T> struct AttentionStatistics {
+  T *sums, *lost;
+};
+
 template <class T>
-void attention_forward(Pool& pool, const AttentionInput<T>& in, Strided<T> out, T* statistics);
+void attention_forward(Pool& pool, const AttentionInput<T>& in, Strided<T> out,
+                       AttentionStatistics<T> statistics);
 
 template <class T> struct AttentionCotangent {
   Strided<const T> out, g;
-  const T* statistics;
+  AttentionStatistics<const T> statistics;
   const T* statistics_g;  // may be null
 };
 

@@ -42,13 +42,14 @@ static AttentionInput<T> attention_input(ffi::RemainingArgs xs, size_t more, Num
 }
 
 static ffi::Error attention(ffi::ThreadPool threads, ffi::RemainingArgs xs,
-                            ffi::Result<ffi::AnyBuffer> out, ffi::Result<ffi::AnyBuffer> statistics,
-                            Numbers numbers, Numbers strides, Numbers results) {
+                            ffi::Result<ffi::AnyBuffer> out, ffi::Result<ffi::AnyBuffer> sums,
+                            ffi::Result<ffi::AnyBuffer> lost, Numbers numbers, Numbers strides, Numbers results) {
   XlaPool pool(threads);
   return for_dtype(out->element_type(), [&](auto* t) {
     using T = std::remove_pointer_t<decltype(t)>;
     attention_forward<T>(pool, attention_input<T>(xs, 0, numbers, strides),
-                         strided<T>(*out, results), statistics->typed_data<T>());
+                         strided<T>(*out, results),
+                         AttentionStatistics<T>{sums->typed_data<T>(), lost->typed_data<T>()});
   });
 }
 
@@ -60,11 +61,12 @@ static ffi::Error attention_gradient(ffi::ThreadPool threads, ffi::RemainingArgs
   return for_dtype(dq->element_type(), [&](auto* t) {
     using T = std::remove_pointer_t<decltype(t)>;
     auto given = [&](size_t i) { return *xs.get<ffi::AnyBuffer>(i); };
-    size_t more = numbers[14] ? 4 : 3;
+    size_t more = numbers[14] ? 5 : 4;
     AttentionCotangent<T> cotangent{
         strided<const T>(given(3), strides, 15), strided<const T>(given(4), strides, 20),
-        static_cast<const T*>(given(5).untyped_data()),
-        static_cast<const T*>(numbers[14] ? given(6).untyped_data() : nullptr)};
+        {static_cast<const T*>(given(5).untyped_data()),
+         static_cast<const T*>(given(6).untyped_data())},
+        static_cast<const T*>(numbers[14] ? given(7).untyped_data() : nullptr)};
     attention_backward<T>(pool, attention_input<T>(xs, more, numbers, strides), cotangent,
                           strided<T>(*dq, results, 0), strided<T>(*dk, results, 5),
                           strided<T>(*dv, results, 10));
@@ -77,6 +79,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pullback_attention, pullback::attention,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::ThreadPool>()
                                   .RemainingArgs()
+                                  .Ret<xla::ffi::AnyBuffer>()
                                   .Ret<xla::ffi::AnyBuffer>()
                                   .Ret<xla::ffi::AnyBuffer>()
                                   .Attr<pullback::Numbers>("numbers")

@@ -13,7 +13,7 @@ template <class T> struct Keys {
 // The queries of a tile and what belongs to them; `_columns` are transposed, [element][query].
 template <class T> struct TileData {
   T *q, *q_columns, *g, *g_columns, *dq;
-  Vec<T> statistics[2], shift[2];
+  Vec<T> sums[2], lost[2], shift[2];
 };
 
 // The sum of products of two rows, which are filled with zeros, in a fixed order.
@@ -28,28 +28,32 @@ template <class T> T dot(const T* x, const T* y, int64_t element, int64_t n) {
   return total;
 }
 
+// Returns whether the weights and the gradients of scores that are not hidden can be finite.
 template <class T>
-void load_tile(const AttentionInput<T>& in, const AttentionCotangent<T>& given, const Queries& q,
+bool load_tile(const AttentionInput<T>& in, const AttentionCotangent<T>& given, const Queries& q,
                int64_t depth, int64_t width, TileData<T>& t) {
   constexpr int L = kLanes<T>;
   constexpr int64_t W = kTile<T>;
   pack_tile(in.q, q, in.size.depth, in.scale, t.q, depth, t.q_columns);
   pack_tile(given.g, q, in.size.width, T(1), t.g, width, t.g_columns);
-  T statistics[W], shift[W];
-  std::fill(statistics, statistics + W, kInfinity<T>);  // no weights
+  T sums[W], lost[W] = {}, shift[W];
+  std::fill(sums, sums + W, kInfinity<T>);  // no weights
   std::fill(shift, shift + W, T(0));
+  bool ordinary = true;
   for (int64_t r = 0; r < q.count(); r++) {
     int64_t row = q.begin + r, h = q.head_of(row), i = q.position(row);
     int64_t at = (q.batch * in.size.heads + h) * in.size.queries + i;
-    statistics[r] = given.statistics[at];
+    sums[r] = given.statistics.sums[at], lost[r] = given.statistics.lost[at];
     shift[r] = dot(t.g + r * width, given.out.at(q.batch, h, i), given.out.element, in.size.width);
     if (given.statistics_g) shift[r] -= given.statistics_g[at];
+    ordinary &= std::isfinite(sums[r]) && std::isfinite(shift[r]);
   }
   for (int i = 0; i < 2; i++) {
-    t.statistics[i] = load(statistics + i * L);
+    t.sums[i] = load(sums + i * L), t.lost[i] = load(lost + i * L);
     t.shift[i] = load(shift + i * L);
   }
   std::fill(t.dq, t.dq + W * depth, T(0));
+  return ordinary;
 }
 
 // The weights from scores `s`, and the gradients of scores from those of weights, `ds`.
@@ -62,11 +66,11 @@ void score_gradients(const TileData<T>& t, const Mask<T>& mask, T* s, T* ds, int
   for (int64_t j = 0; j < rows; j++)
     for (int i = 0; i < 2; i++) {
       T *x = s + j * W + i * L, *y = ds + j * W + i * L;
-      Vec<T> weight = exp_of_negative<T>(load(x) - t.statistics[i]);
+      Vec<T> weight = exp_of_negative<T>((load(x) - t.sums[i]) - t.lost[i]);
       store(x, weight);
       store(y, weight * (load(y) - t.shift[i]));
     }
-  mask.clear(ds, first, last, seen);
+  mask.clear(ds, first, last, first + rows, seen);
 }
 
 template <class T>
@@ -104,6 +108,7 @@ void gradients(const AttentionInput<T>& in, const AttentionCotangent<T>& given, 
   pack_rows(in.v, all.batch, all.head, begin, end, size.width, keys.v, width, packed);
   std::fill(keys.dk, keys.dk + packed * depth, T(0));
   std::fill(keys.dv, keys.dv + packed * width, T(0));
+  bool finite_keys = finite(keys.k, (end - begin) * depth);
   TileData<T> t;
   t.q = scratch.take(W * depth), t.q_columns = scratch.take(W * depth);
   t.g = scratch.take(W * width), t.g_columns = scratch.take(W * width);
@@ -113,7 +118,8 @@ void gradients(const AttentionInput<T>& in, const AttentionCotangent<T>& given, 
   for (q.begin = all.begin; q.begin < all.end; q.begin += W) {
     q.end = std::min(q.begin + W, all.end);
     Mask<T> mask(in, q);
-    load_tile(in, given, q, depth, width, t);
+    bool ordinary = load_tile(in, given, q, depth, width, t);
+    if (!ordinary || !finite_keys) mask.skip_nothing();
     add_tile(t, mask, keys, depth, width, s, ds);
     for (int64_t i = 0; i < W * depth; i += kLanes<T>) store(t.dq + i, load(t.dq + i) * in.scale);
     transpose_blocks(t.dq, W, depth, W, t.q, depth);

@@ -20,12 +20,16 @@ template <class T> class Mask {
     for (int64_t r = 0; r < W; r++) at[r] = q.position(std::min(q.begin + r, q.end - 1));
     for (int i = 0; i < 2; i++) positions_[i] = load(at + i * L);
     // The weights of hidden keys are 0, unless there are only hidden ones.
-    skips_ = in.fill == -kInfinity<T> || (in.fill <= T(-1e8) && all_rows_see());
+    bool known = in.zero_rows && in.fill == -kInfinity<T>;
+    skips_ = known || (in.fill <= T(-1e8) && all_rows_see());
     begin = skips_ ? std::clamp<int64_t>(q.first() + in.lower, 0, in.size.keys) : 0;
     end = skips_ ? std::clamp<int64_t>(q.last() + in.upper + 1, begin, in.size.keys) : in.size.keys;
   }
 
   int64_t begin, end;  // outside of these, all keys are hidden by their positions
+
+  // Let hidden keys count with the weight 0, which matters if something is not finite.
+  void skip_nothing() { skips_ = false, begin = 0, end = in_.size.keys; }
 
   // Look for keys [first, last) that are seen; the range gets smaller if those at an end are not.
   Seen look(int64_t& first, int64_t& last) const {
@@ -59,8 +63,9 @@ template <class T> class Mask {
     std::fill(s + (last - first) * W, s + (stop - first) * W, -kInfinity<T>);
   }
 
-  // The gradients of scores, 0 where a score is hidden.
-  void clear(T* ds, int64_t first, int64_t last, Seen seen) const {
+  // The gradients of scores, 0 where a score is hidden and in rows that are for no key.
+  void clear(T* ds, int64_t first, int64_t last, int64_t stop, Seen seen) const {
+    std::fill(ds + (last - first) * W, ds + (stop - first) * W, T(0));
     if (seen == Seen::some) hide(ds, first, last, T(0));
     if (!in_band(first, last)) band(ds, first, last, T(0));
   }

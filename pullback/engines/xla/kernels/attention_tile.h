@@ -182,5 +182,12 @@ inline void unpack_tile(const T* rows, int64_t ld, const Strided<T>& x, const Qu
   }
 }
 
+// Whether all of these numbers are finite; they fill whole vectors.
+template <class T> inline bool finite(const T* x, int64_t n) {
+  Vec<T> zero = {};
+  for (int64_t i = 0; i < n; i += kLanes<T>) zero += load(x + i) * T(0);
+  return sum_lanes<T>(zero) == 0;
+}
+
 }  // namespace attention
 }  // namespace pullback

@@ -30,4 +30,10 @@ template <class T> inline T exp_sum(const T* x, int64_t n, T top, T* y = nullptr
   return sum_of_exp(x, n, top, y, [](Vec<T> v) { return exp_of_nonpositive<T>(v); });
 }
 
+// The shift of a row whose sum has this logarithm, as it is if the maximum sees NaN.
+template <class T> inline T known_shift(T shift, T logarithm, bool bare) {
+  if (!std::isnan(logarithm) || std::isinf(shift)) return shift;
+  return bare ? logarithm : T(0);
+}
+
 }  // namespace pullback

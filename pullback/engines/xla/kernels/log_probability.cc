@@ -21,7 +21,7 @@ void log_probability(Pool& pool, const T* x, const I* labels, T* chosen, T* larg
       const T* row = x + i * n;
       T top = row_shift(row, n, false), logarithm = std::log(exp_sum<T>(row, n, top));
       chosen[i] = (row[inside(labels[i], n)] - top) - logarithm;
-      largest[i] = top;
+      largest[i] = known_shift(top, logarithm, false);
       log_sum[i] = logarithm;
     }
   });

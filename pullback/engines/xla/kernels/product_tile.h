@@ -9,7 +9,7 @@
 namespace pullback {
 
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kTileRows = 12;  // with two vectors each, 24 of 32 registers
+constexpr int kTileRows = 14;  // with two vectors each, 28 of 32 registers
 #elif defined(__AVX2__)
 constexpr int kTileRows = 6;
 #else

@@ -33,7 +33,8 @@ void softmax_gradient(Pool& pool, const T* g, const T* y, T* dx, int64_t rows, i
       over_row<T>(n, [&](auto at) { sums += at.load(g + i) * at.load(y + i); });
       T sum = sum_lanes<T>(sums);
       over_row<T>(n, [&](auto at) {
-        at.store(dx + i, at.load(y + i) * (at.load(g + i) - sum));
+        Vec<T> weight = at.load(y + i);
+        at.store(dx + i, at.load(g + i) * weight - weight * sum);
       });
     }
   });
@@ -67,7 +68,7 @@ void logsumexp_rows(Pool& pool, const T* x, T* y, T* shift, T* log_sum, int64_t 
     for (int64_t i = begin; i < end; i++) {
       T top = row_shift(x + i * n, n, bare), logarithm = std::log(exp_sum<T>(x + i * n, n, top));
       y[i] = logarithm + top;
-      shift[i] = top;
+      shift[i] = known_shift(top, logarithm, bare);
       log_sum[i] = logarithm;
     }
   });
