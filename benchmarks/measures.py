@@ -58,8 +58,14 @@ def seconds_of_first_call(
 
 
 def peak_bytes(make: Callable[[], Any], library: str, seconds: float, clock: Clock) -> list[float]:
-    """Measure the most memory held during calls after the first ones, beyond the library's own."""
-    importlib.import_module(library.split(".")[0])
+    """Measure the most memory held during calls after the first ones, beyond the library's own.
+
+    Libraries that load their compiler when they first compute, as pullback does, are loaded before,
+    as those that load everything when they are imported.
+    """
+    module = importlib.import_module(library.split(".")[0])
+    arrays = importlib.import_module("jax.numpy") if library == "jax" else module
+    arrays.ones(1).sum().item()
     before = _status("VmRSS")
     step = make().step
     for _ in range(WARM_UP_CALLS):

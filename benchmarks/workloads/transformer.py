@@ -112,7 +112,7 @@ WORKLOADS = [
         tolerance=1e-3, measure=seconds_of_first_call, environment=COLD,
     ),
     Workload(
-        "lm_memory", "lm: peak memory of a step, beyond the imported library", inputs,
+        "lm_memory", "lm: peak memory of a step, beyond the loaded library", inputs,
         CASES, unit="MB", tolerance=1e-3, torch_compile=False, measure=peak_bytes,
         environment=COLD,
     ),

@@ -58,7 +58,7 @@ class AdamStep(Composite, HasKernel):
     @classmethod
     def samples(cls) -> Any:
         numbers = tuple(np.array(v) for v in (0.1, 1.3, 0.9, 0.1, 0.99, 0.01, 1e-3))
-        for shape in ((), (3,), (2, 2)):
+        for shape in ((), (3,), (2, 2), (5,)):
             yield cls(), (real(*shape), real(*shape, salt=1), real(*shape, salt=2),
                           positive(*shape), *numbers)  # fmt: skip
         yield cls(), (complexes(3), complexes(3, salt=1), complexes(3, salt=2),

@@ -57,6 +57,8 @@ def samples(name: str) -> Iterator[tuple[Any, list[np.ndarray]]]:
 
 
 def in_dtype(arrays: list[np.ndarray], dtype: str) -> list[np.ndarray]:
+    if any(a.dtype.kind == "c" for a in arrays):
+        return arrays  # no kernel takes them, and all operands must have the same precision
     return [a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays]
 
 
@@ -68,7 +70,7 @@ def resized(op: Any, arrays: list[np.ndarray], sizes: dict[int, int]) -> list[np
         shape = tuple([sizes.get(n, n) for n in a.shape])
         if a.dtype.kind != "f" or not a.ndim:
             a = np.resize(a, shape) if a.ndim else a
-            return a % min(sizes.values()) if a.dtype.kind == "i" else a  # labels are in range
+            return a % min(sizes.values()) if a.dtype.kind in "iu" else a  # labels are in range
         return rng.normal(size=shape)
 
     if isinstance(op, Convolving) or op.name in LARGE:

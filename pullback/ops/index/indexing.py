@@ -175,6 +175,7 @@ class IndexArrays(ByIndexArrays, HasKernel):
         mixed = np.array([[3, 0]], np.int32), np.array([[2, 2]], np.uint8)
         yield cls((2, 0)), (real(3, 2, 4), *mixed)
         yield cls((0,)), (real(3), np.array([2, 0, 2, 2], np.int64))
+        yield cls((0,)), (real(5, 4), integers(2, 3, high=5))
         yield cls((0, 1)), (real(3, 4), np.int64(2), np.int64(3))
         yield cls((1,)), (real(3, 4), np.zeros((0, 2), np.int16))
         yield cls((0,)), (real(3, 0), np.array([1, 2], np.uint64))
@@ -225,6 +226,7 @@ class Gather(Op, HasKernel):
     @classmethod
     def samples(cls) -> Any:
         yield cls(), (real(4, 3), np.array([2, 0, 2], np.int64))
+        yield cls(), (real(5, 4), integers(2, 3, high=5))
         yield cls(1), (real(2, 3, 2), np.array([[2, 0], [1, 1], [2, 2]], np.int32))
         yield cls(1), (real(2, 3), np.uint8(2))
         yield cls(2), (real(2, 1, 3), np.array([1], np.int8))

@@ -32,7 +32,7 @@ from pullback.ops.index.indexing import (
 from pullback.ops.index.lowering import last_writes, lower_same_integers, scatter
 from pullback.ops.index.table_rows import add_rows
 from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
-from pullback.ops.samples import real
+from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.traits import HasKernel
 
@@ -118,6 +118,7 @@ class Scatter(ByIndexArrays, abstract=True):
         yield cls((0,)), (real(4, 3), real(3, 3, salt=1), np.array([2, 0, 2], np.int64))
         columns, rows = np.array([[3, 1], [0, 3]], np.uint8), np.array([[1, 0], [1, 1]], np.int32)
         yield cls((2, 0)), (real(2, 3, 4), real(2, 2, 3, salt=1), columns, rows)
+        yield cls((0,)), (real(5, 4), real(2, 3, 4, salt=1), integers(2, 3, high=5))
         yield cls((1,)), (real(3, 4), real(3, salt=1), np.int16(2))
         yield cls((0,)), (real(4), real(6, salt=1), np.array([1, 1, 3, 1, 0, 3], np.int64))
         yield cls((0,)), (real(4, 2), real(0, 2), np.zeros((0,), np.int64))
