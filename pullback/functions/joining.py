@@ -64,17 +64,22 @@ def stack(
     """
     parts = _tensors_to_join("stack", arrays)
     shape = parts[0].shape
-    if any(p.shape != shape for p in parts):
+    if len({p._node.type.shape for p in parts}) > 1:
         shown = ", ".join(str(p._node.type) for p in parts)
         raise ShapeError(f"tensors must have the same shape, got {shown}", op="stack")
     axis = axis_of("stack", axis, len(shape) + 1)
     nodes = _nodes_to_join("stack", parts, dtype)
+    if len(nodes) > _GROUP and axis < len(shape) and not any(x.type.sharding for x in nodes):
+        # One reshape at the end: the new axis comes from the one that the parts are joined along
+        whole = (*shape[:axis], len(nodes), *shape[axis:])
+        return record(Reshape(whole), (_joined(axis, nodes)._node,))
     return _joined(axis, nodes, (*shape[:axis], 1, *shape[axis:]))
 
 
 def _nodes_to_join(op: str, parts: list[Tensor], dtype: DTypeLike | None) -> list[Node]:
     if dtype is None:
-        return operands(*parts)
+        nodes = [node_of(x) for x in parts]
+        return nodes if len({x.type.dtype for x in nodes}) == 1 else operands(*parts)
     wanted = arguments.placed(op, dtype_of, dtype)
     return [cast_node(node_of(x), wanted) for x in parts]
 

@@ -33,6 +33,8 @@ from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
+_MATMUL = MatMul()
+
 
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the matrix product over the last two dimensions; vectors are rows left, columns right.
@@ -44,12 +46,12 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     a, b = node_of(x1), node_of(x2)
     if a.type.dtype is not b.type.dtype:
         a, b = operands(x1, x2)
-    ranks = a.type.rank, b.type.rank
+    ranks = len(a.type.shape), len(b.type.shape)
+    if ranks[0] >= 2 <= ranks[1]:
+        return record(_MATMUL, (a, b))
     if min(ranks) == 0:
         message = f"operands must have rank 1 or more, got {a.type} @ {b.type}"
         raise ShapeError(message, op="matmul", code="E3002")
-    if min(ranks) >= 2:
-        return apply(MatMul, a, b)
     if max(ranks) <= 2:
         return record_as("matmul", Dot(), a, b)
     if ranks[0] == 1:

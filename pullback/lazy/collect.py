@@ -72,11 +72,18 @@ def _explore_to_collect(
     touches = always
     seen, stack = {target}, [target]
     leaves: set[Node] = set()
-    for node in stack:
+    for node in stack:  # grows while iterated
         for x in node.inputs:
             if x in seen:
                 continue
-            if x.value is None and isinstance(x.op, Transparent):
+            if x.value is None:
+                if x in work:
+                    touches = True
+                    continue
+                if not isinstance(x.op, Transparent):
+                    seen.add(x)
+                    stack.append(x)
+                    continue
                 x = base(x)
             if x.value is not None:
                 if x.op is not SCALAR:
@@ -114,11 +121,22 @@ class Work:
         key: list[Any] = []
         for number, node in enumerate(self.nodes):
             op, inputs = node.op, node.inputs
-            key.append(op if not isinstance(op, RunsAs) else op.executed or op)
-            places = [*map(find, inputs)]
-            key += self._key_of_operands(inputs) if None in places else places
+            if isinstance(op, RunsAs):
+                op = op.executed or op
+            if len(inputs) == 2:  # the most frequent cases come first, without loops
+                i, j = find(inputs[0]), find(inputs[1])
+                if i is None or j is None:
+                    key.append(op)
+                    key += self._key_of_operands(inputs)
+                else:
+                    key += (op, i, j)
+            elif len(inputs) == 1 and (i := find(inputs[0])) is not None:
+                key += (op, i)
+            else:
+                key.append(op)
+                key += self._key_of_operands(inputs)
             index[node] = number
-            if not inputs and type(op) is Input:
+            if not inputs and type(node.op) is Input:
                 raise _without_value(node)
         return tuple(key)
 

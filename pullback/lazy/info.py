@@ -56,7 +56,8 @@ def clear_cache(disk: bool = False) -> None:
 class EngineInfo:
     """The engine in use, the programs it ran, and the number of live nodes.
 
-    `kernels` is the instruction set of pullback's own kernels, or why programs call none.
+    `kernels` is the instruction set of pullback's own kernels, or why programs call none; on GPUs,
+    attention calls cuDNN.
     """
 
     engine: str
@@ -83,10 +84,10 @@ def engine_info() -> EngineInfo:
 
 
 def _kernels_in_use(platform: str) -> str:
-    if platform != "cpu":
-        return f"none for {platform}"
     if not current().kernels:
         return "switched off"
+    if platform != "cpu":
+        return "cudnn" if platform == "cuda" else f"none for {platform}"
     from pullback.engines.xla.kernels import kernel_library  # keeps `import pullback` light
 
     found = kernel_library()

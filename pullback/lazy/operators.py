@@ -44,7 +44,7 @@ def node_of(x: Tensor) -> Node:
 
 def scalar_operand(value: Any, dtype: DType) -> Node:
     """A number of the user: an input of the program that uses it, not a constant."""
-    if dtype.is_integer and type(value) is int:
+    if type(value) is int and dtype.is_integer:
         low, high = weak_limits(dtype)
         if not low <= value <= high:
             raise DTypeError(f"{value} does not fit into {dtype}")
@@ -140,7 +140,9 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
             y = number(y)
         if type(y) in NUMBERS:
             dtype = scalar_dtype(y, a.type.dtype)
-            a, b = cast_node(a, dtype), scalar_operand(y, dtype)
+            if a.type.dtype is not dtype:
+                a = cast_node(a, dtype)
+            b = scalar_operand(y, dtype)
         elif isinstance(y, (np.ndarray, list, tuple)):
             a, b = operands(x, y)
         elif isinstance(y, TracedNumber):

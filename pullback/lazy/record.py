@@ -72,7 +72,9 @@ def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> No
     if len(nodes) == 2:  # the most frequent cases come first, without loops
         a, b = nodes
         types: tuple = (a.type, b.type)
-        tokens = merge_tokens(nodes) if a.tokens or b.tokens else ()
+        tokens = a.tokens
+        if b.tokens and b.tokens is not tokens:
+            tokens = merge_tokens(nodes) if tokens else b.tokens
     elif len(nodes) == 1:
         types, tokens = (nodes[0].type,), nodes[0].tokens
     else:

@@ -7,14 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.dtypes import DType
+from pullback.graph.dtypes import DType, float32, float64
 from pullback.ops.elementwise.base import align_elementwise, check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
 from pullback.ops.samples import complexes, positive, real
+from pullback.ops.traits import HasKernel
+
+_KERNEL_SIZE = 4096  # elements from which one pass over memory is better than what XLA fuses
 
 
-class AdamStep(Composite):
+class AdamStep(Composite, HasKernel):
     """One step of Adam: from p, g, mean, square to the new p, mean and square.
 
     The other operands are numbers: the length of the step, the correction of the root of
@@ -26,6 +29,16 @@ class AdamStep(Composite):
     def infer(self, p: Type, g: Type, mean: Type, square: Type, *numbers: Type) -> tuple:
         check_elementwise_kind(p.dtype, "fc")
         return p, mean, square
+
+    def kernel(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        p, dtype, numbers = out[0], out[0].dtype, [x.type for x in xs[4:]]
+        if dtype not in (float32, float64) or p.size < _KERNEL_SIZE:
+            return None
+        if any(x.type != p for x in xs[:4]) or any(x != Type((), dtype) for x in numbers):
+            return None
+        in_place = {k: i for k, i in enumerate((0, 2, 3)) if xs[i] in b.donated}
+        rank = len(p.shape)
+        return b.kernel("adam_step", *xs, out=out, in_place=in_place, dims=rank, flags=0)
 
     def expand(self, p: Node, g: Node, mean: Node, square: Node, *numbers: Node) -> tuple:
         length, correction, keep, take, keep_square, take_square, epsilon = numbers

@@ -39,13 +39,17 @@ class HasNamedAxes:
 
 
 class HasKernel:
-    """An op that one of pullback's own kernels can compute on CPUs."""
+    """An op that one of pullback's own kernels can compute on CPUs, or maybe cuDNN on GPUs."""
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
         """Write a call with `b.kernel`; return None where the plain lowering is as fast. No operand
         is empty. The results must agree with the plain lowering within rounding, and their bits
         must not depend on the number of threads."""
         raise UnsupportedOp("has no kernel")
+
+    def on_cuda(self, b: Any, out: Any, *xs: Any) -> Any:
+        """Write a call with `b.cudnn`, under the same conditions."""
+        return None
 
 
 def op_position(op: Op) -> tuple[int, ...]:

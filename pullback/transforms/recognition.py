@@ -31,30 +31,32 @@ Binding = dict[Node, Node]  # from nodes of a template to nodes of the program
 _DEEPEST = 32  # sums between the addends of a gradient and the sum that contains all of them
 
 
-def recognised(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """Return the program with fused ops, and the old node of each new one that was kept."""
+def recognised(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
+    """Return the program with the platform's fused ops, and the old node of each that was kept."""
     origins: dict[Node, Node] = {}
-    for stage in sorted({s.stage for s in SPELLINGS}):
-        graph, moved = _replaced(graph, stage)
+    known = [s for s in SPELLINGS if platform in s.platforms]
+    program = _Indexed(graph)
+    for stage in sorted({s.stage for s in known}):
+        graph, moved = _replaced(program, [s for s in known if s.stage == stage])
+        if graph is not program.graph:
+            program = _Indexed(graph)
         origins = {new: origins.get(old, old) for new, old in moved.items()} if moved else origins
     return graph, origins
 
 
-def _replaced(graph: Graph, stage: int) -> tuple[Graph, dict[Node, Node]]:
-    program = _Indexed(graph)
+def _replaced(program: _Indexed, spellings: Sequence[Spelling]) -> tuple[Graph, dict[Node, Node]]:
     found: dict[Node, Node] = {}
-    for spelling in SPELLINGS:
-        if spelling.stage == stage:
-            for match in _matches(spelling, program):
-                found |= match
-    return _rebuilt(graph, found) if found else (graph, {})
+    for spelling in spellings:
+        for match in _matches(spelling, program):
+            found |= match
+    return _rebuilt(program.graph, found) if found else (program.graph, {})
 
 
 class _Indexed:
     """A canonical program: who uses a node, and which nodes apply an op."""
 
     def __init__(self, graph: Graph) -> None:
-        self.outputs = set(graph.outputs)
+        self.graph, self.outputs = graph, set(graph.outputs)
         self.users: dict[Node, list[Node]] = {}
         self.by_op: dict[object, list[Node]] = {}
         self.by_class: dict[type, list[Node]] = {}
@@ -78,6 +80,9 @@ class _Template:
     result: Node
     cotangent: Node | None = None
     gradients: list[Node | None] = field(default_factory=list)
+    # Gradients of the cotangent alone, such as its sum. They occur in many programs, so they are
+    # looked for once the cotangent is known.
+    unspecific: set[int] = field(default_factory=set)
 
 
 def _matches(spelling: Spelling, program: _Indexed) -> Iterator[dict[Node, Node]]:
@@ -106,37 +111,46 @@ def _template(spelling: Spelling, types: Operands) -> _Template:
     operands = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
     result = spelling.formula(*operands)
     g = TABLE["Input"]("g", result.type.shape, result.type.dtype)()
-    targets = _with_gradient(spelling, operands, g)
+    targets = _pulled_operands(spelling, operands, g)
     if not targets:
-        made = _normalised(Graph(operands, [result]), spelling.stage)
+        made = _normalised(Graph(operands, [result]), spelling)
         return _Template(made.inputs, made.outputs[0])
     pulled, _ = derive(reach([result], targets), [result], [g], targets)
     kept = [y for y in pulled if y is not None]
-    made = _normalised(Graph([*operands, g], [result, *kept]), spelling.stage)
+    made = _normalised(Graph([*operands, g], [result, *kept]), spelling)
     rest = iter(made.outputs[1:])
     by_target = {x: None if y is None else next(rest) for x, y in zip(targets, pulled, strict=True)}
     found = [by_target.get(x) for x in operands]
-    return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found)
+    formula = {made.outputs[0], *made.inputs[:-1]}
+    unspecific = {
+        i for i, y in enumerate(found) if y is not None and formula.isdisjoint(Graph([], [y]).nodes)
+    }
+    return _Template(made.inputs[:-1], made.outputs[0], made.inputs[-1], found, unspecific)
 
 
-def _with_gradient(spelling: Spelling, operands: Sequence[Node], g: Node) -> list[Node]:
-    """Return the operands whose gradient the fused op has.
+def _pulled_operands(spelling: Spelling, operands: Sequence[Node], g: Node) -> list[Node]:
+    """Return the operands that the fused op gives cotangents of.
 
-    Where a program computes that of another operand, it needs intermediate values of the formula.
+    Others are left out of the template: with their gradients, formulas within it would not be
+    found, since these do not give them either. A program that needs them keeps its formula.
     """
-    fused = None if spelling.pull is None else spelling.fused(*operands)
-    if spelling.pull is None or fused is None:
+    able = [x for x in operands if carries_derivative(x.type)]
+    if spelling.pull is None or not able:
         return []
+    fused = spelling.fused(*operands)
+    if fused is None:  # for these nodes, but maybe not for those of a program
+        return able
     pulled = spelling.pull(g, fused, *operands)
-    pairs = zip(operands, pulled, strict=True)
-    return [x for x, y in pairs if y is not None and carries_derivative(x.type)]
+    return [x for x, y in zip(operands, pulled, strict=True) if x in able and y is not None]
 
 
-def _normalised(graph: Graph, stage: int) -> Graph:
+def _normalised(graph: Graph, spelling: Spelling) -> Graph:
     """Return a template as programs are when they are searched for it."""
     graph = canonicalise(graph)
-    for earlier in sorted({s.stage for s in SPELLINGS if s.stage < stage}):
-        graph = canonicalise(_replaced(graph, earlier)[0])
+    earlier = [s for s in SPELLINGS if s.stage < spelling.stage]
+    for stage in sorted({s.stage for s in earlier}):
+        spellings = [s for s in earlier if s.stage == stage]
+        graph = canonicalise(_replaced(_Indexed(graph), spellings)[0])
     return graph
 
 
@@ -145,12 +159,10 @@ def _embedded(t: Node, p: Node, bound: Binding) -> Iterator[Binding]:
     if t in bound:
         if bound[t] is p:
             yield bound
-        return
-    if _shape_and_dtype(t) != _shape_and_dtype(p):
-        return
-    if isinstance(t.op, InputSource):
-        yield {**bound, t: p}
-    elif t.op is p.op and len(t.inputs) == len(p.inputs):
+    elif isinstance(t.op, InputSource):
+        if _are_alike(t, p):
+            yield {**bound, t: p}
+    elif t.op is p.op and len(t.inputs) == len(p.inputs) and _are_alike(t, p):
         yield from _all_embedded(t.inputs, p.inputs, {**bound, t: p})
         if t.op.commutative:
             yield from _all_embedded(t.inputs, p.inputs[::-1], {**bound, t: p})
@@ -164,9 +176,49 @@ def _all_embedded(ts: Sequence[Node], ps: Sequence[Node], bound: Binding) -> Ite
         yield from _all_embedded(ts[1:], ps[1:], first)
 
 
-def _shape_and_dtype(node: Node) -> object:
+def _are_alike(t: Node, p: Node) -> bool:
+    """Whether two nodes have the same shapes and dtypes, on whatever devices."""
+    return t.type is p.type or _shapes_and_dtypes(t) == _shapes_and_dtypes(p)
+
+
+def _shapes_and_dtypes(node: Node) -> object:
     types = node.type if isinstance(node.type, tuple) else (node.type,)
     return [(t.shape, t.dtype) for t in types]
+
+
+def _places_above(t: Node, bound: Binding, program: _Indexed) -> Sequence[Node]:
+    """Return the nodes that a node of a template may be found at.
+
+    They are reached from a node that is already found and that `t` is computed from. Only if there
+    is none are they all nodes of the program that apply the op: deep programs have many.
+    """
+    way = _way_to_found(t, bound, program)
+    if way is None:
+        return program.by_op.get(t.op, ())
+    found = {bound[way[-1]]}
+    for step in way[-2::-1]:
+        found = {u for x in found for u in program.users.get(x, ()) if u.op is step.op}
+    return sorted(found, key=by_number)
+
+
+def _way_to_found(t: Node, bound: Binding, program: _Indexed) -> list[Node] | None:
+    """Return the way from a node of a template to the found one with the fewest users."""
+    above: dict[Node, Node] = {}
+    seen, ends = [t], []
+    for node in seen:  # grows while iterated
+        if node in bound:
+            ends.append(node)
+            continue
+        for x in node.inputs:
+            if x not in above:
+                above[x] = node
+                seen.append(x)
+    if not ends:
+        return None
+    way = [min(ends, key=lambda x: len(program.users.get(bound[x], ())))]
+    while way[-1] is not t:
+        way.append(above[way[-1]])
+    return way[::-1]
 
 
 def _replacement(
@@ -216,11 +268,13 @@ def _gradients_found(
     """Lay the gradients over the program, as far as it computes them: once for each cotangent."""
     seen: set[Node] = set()
     while template.cotangent is not None:
-        made, sums = bound, list[_Sum | None]()
-        for gradient in template.gradients:
-            found = gradient and _found_sum(gradient, template.cotangent, made, seen, program)
-            made, total = found or (made, None)
-            sums.append(total)
+        made, sums = bound, list[_Sum | None]([None] * len(template.gradients))
+        for i in sorted(range(len(sums)), key=lambda i: i in template.unspecific):
+            gradient = template.gradients[i]
+            if gradient is None or (i in template.unspecific and template.cotangent not in made):
+                continue
+            found = _found_sum(gradient, template.cotangent, made, seen, program)
+            made, sums[i] = found or (made, None)
         g = made.get(template.cotangent)
         if g is None:
             return
@@ -232,11 +286,9 @@ def _found_sum(
     gradient: Node, cotangent: Node, bound: Binding, seen: set[Node], program: _Indexed
 ) -> tuple[Binding, _Sum] | None:
     """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
-    if cotangent not in bound and set(_sources(gradient)) == {cotangent}:
-        return None  # such as a sum of the cotangent's rows, which could be of any tensor
     # The cotangent may be a term itself; it is known once another term is found.
     addends = sorted(_addends(gradient), key=lambda x: isinstance(x.op, InputSource))
-    for p in program.by_op.get(addends[0].op, ()):
+    for p in _places_above(addends[0], bound, program):
         for made in _embedded(addends[0], p, bound):
             if made.get(cotangent) in seen:
                 continue
@@ -249,18 +301,13 @@ def _found_sum(
     return None
 
 
-def _sources(node: Node) -> Iterator[Node]:
-    """Yield the operands of a template that a node depends on."""
-    return (x for x in Graph([], [node]).nodes if isinstance(x.op, InputSource))
-
-
 def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding | None:
     """Find nodes for the other addends, once operands and cotangent are known."""
     for t in ts:
         if t in bound:
             continue
         found = None
-        for p in program.by_op.get(t.op, ()):
+        for p in _places_above(t, bound, program):
             found = next(_embedded(t, p, bound), None)
             if found is not None:
                 break
@@ -270,12 +317,16 @@ def _all_found(ts: Sequence[Node], bound: Binding, program: _Indexed) -> Binding
     return bound
 
 
-def _addends(node: Node, whole: Collection[Node] = ()) -> list[Node]:
-    """Return the terms of a sum, of which the `whole` ones may be sums themselves."""
+def _addends(node: Node, since: int = 0, whole: Collection[Node] = ()) -> list[Node]:
+    """Return the terms of a sum; other nodes are a sum of one term, and so are earlier sums.
+
+    Sums from before the number `since` have no later terms. Many layers may have added to them. The
+    `whole` terms may be sums themselves.
+    """
     terms, stack = [], [node]
     while stack:
         x = stack.pop()
-        if _is_sum(x) and x not in whole:
+        if x.number >= since and _is_sum(x) and x not in whole:
             stack.extend(reversed(x.inputs))
         else:
             terms.append(x)
@@ -283,7 +334,7 @@ def _addends(node: Node, whole: Collection[Node] = ()) -> list[Node]:
 
 
 def _is_sum(node: Node) -> bool:
-    return node.op is TABLE["Add"]() and all(x.type == node.type for x in node.inputs)
+    return type(node.op) is TABLE["Add"] and all(x.type == node.type for x in node.inputs)
 
 
 def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
@@ -296,12 +347,13 @@ def _sum_with(terms: list[Node], program: _Indexed) -> _Sum | None:
 
 def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
     """Follow a term to the sum of all terms, as long as one sum uses it."""
+    since = min([t.number for t in terms])
     for _ in range(_DEEPEST):
         users = [u for u in program.users.get(node, ()) if _is_sum(u)]
         if len(set(users)) != 1:
             return None
         node = users[0]
-        present = _addends(node, terms)
+        present = _addends(node, since, terms)
         if all(present.count(t) >= terms.count(t) for t in terms):
             return _taken_apart(node, terms)
     return None
@@ -310,11 +362,12 @@ def _sum_above(node: Node, terms: list[Node], program: _Indexed) -> _Sum | None:
 def _taken_apart(node: Node, terms: list[Node]) -> _Sum:
     """Split a sum into the terms and what it adds to them. Sums without any of them stay whole."""
     left, made, stack = list(terms), _Sum(node, [], set()), [node]
+    since = min([t.number for t in terms])
     while stack:
         x = stack.pop()
         if x in left:
             left.remove(x)
-        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, terms)):
+        elif _is_sum(x) and not set(terms).isdisjoint(_addends(x, since, terms)):
             made.between.add(x)
             stack.extend(reversed(x.inputs))
         else:

@@ -232,3 +232,42 @@ def test_a_long_program_in_pieces_may_overwrite_its_inputs():
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
     with pytest.raises(DonatedError):
         params[0].numpy()
+
+
+def test_results_take_the_memory_of_the_arguments_they_are_computed_from():
+    """Results come in another order than arguments of the same type."""
+
+    @pb.compile(donate_argnums=(0, 1, 2))
+    def move(mean, square, p, g):
+        mean = mean * 0.5 + g
+        square = square * 0.25 + g * g
+        return p - mean / square, mean, square
+
+    mean, square, p, g = (made(float(i)) for i in (2, 4, 8, 1))
+    places = [place(x) for x in (p, mean, square)]
+    for _ in range(3):
+        p, mean, square = move(mean, square, p, g)
+        assert [place(x) for x in (p, mean, square)] == places
+    assert mean[0].item() == 2.0
+
+
+def test_arguments_that_are_read_before_they_are_overwritten():
+    """Region analysis of copies: whatever reads an argument sees its old value."""
+
+    def update(ps, x):
+        y = x
+        for p in ps:
+            y = pb.tanh(y @ p)
+        new = [p - 0.1 * (q.T @ y) for p, q in zip(ps, [*ps[1:], ps[0]], strict=True)]
+        return [*new[1:], new[0]], y.sum()
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(8, 8)).astype(np.float32) for _ in range(4)]
+    kept, given = [[pb.tensor(a) for a in arrays[:3]] for _ in range(2)]
+    x, plain = pb.tensor(arrays[3]), pb.compile(update)
+    donating = pb.compile(update, donate_argnums=0)
+    for _ in range(4):
+        (kept, want), (given, got) = plain(kept, x), donating(given, x)
+        assert got.item() == want.item()
+        for a, b in zip(kept, given, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())

@@ -144,7 +144,7 @@ def test_memory_is_returned_from_time_to_time(monkeypatch):
 
 
 def test_programs_that_fail_to_compile_leave_no_entries(monkeypatch):
-    def fail(self: Any, graph: Any) -> None:
+    def fail(self: Any, graph: Any, **options: Any) -> None:
         raise EngineError("not today")
 
     monkeypatch.setattr(reference.ReferenceEngine, "compile", fail)

@@ -29,7 +29,7 @@ def graph_of(f: Callable, *arrays: np.ndarray) -> Graph:
 def fused_ops(f: Callable, *arrays: np.ndarray) -> Counter[str]:
     """The ops of the compiled function's program with fused ops, which computes the same."""
     graph = graph_of(f, *arrays)
-    made, origins = recognised(graph)
+    made, origins = recognised(graph, "cpu")
     with np.errstate(all="ignore"):
         want, got = interpret(graph, arrays), interpret(made, arrays)
     for w, g in zip(want, got, strict=True):

@@ -11,6 +11,7 @@ from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.exponential import Logistic
 from pullback.ops.fused.spelling import Spelling
 from pullback.ops.interpret import interpret
+from pullback.transforms import recognition
 from pullback.transforms.recognition import recognised
 
 
@@ -25,11 +26,11 @@ def ops_in(graph: Graph) -> list[str]:
     return [n.op.name for n in graph.nodes]
 
 
-def compare(graph: Graph, arrays: list) -> list[str]:
+def compare(graph: Graph, arrays: list, atol: float = 2e-7) -> list[str]:
     """The ops of the program with fused ops, after a check that it computes the same."""
-    made, origins = recognised(graph)
+    made, origins = recognised(graph, "cpu")
     for before, after in zip(interpret(graph, arrays), interpret(made, arrays), strict=True):
-        np.testing.assert_allclose(before, after, rtol=2e-6, atol=2e-7)
+        np.testing.assert_allclose(before, after, rtol=2e-6, atol=atol)
     assert set(origins.values()) <= set(graph.nodes)
     assert made.inputs == graph.inputs
     return ops_in(made)
@@ -128,3 +129,82 @@ def test_bodies_of_loops_are_searched():
     fast = loop(x).numpy()
     with pb.config(kernels=False):
         np.testing.assert_allclose(loop(x).numpy(), fast, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shared", ["difference", "mean", "nothing"])
+@pytest.mark.parametrize(("scaled", "shifted"), [(True, True), (True, False), (False, True)])
+def test_norms_with_scale_and_shift_are_one_op(shared, scaled, shifted):
+    def norm(x, scale, shift):
+        d = x - x.mean(-1, keepdims=True)
+        centered = {
+            "difference": lambda: d,
+            "mean": lambda: x - x.mean(-1, keepdims=True),
+            "nothing": lambda: x - pb.mean(x, axis=-1, keepdims=True),
+        }[shared]()
+        y = centered / pb.sqrt((d * d).mean(-1, keepdims=True) + 1e-5)
+        y = y * scale if scaled else y
+        return y + shift if shifted else y
+
+    def loss(x, scale, shift):
+        return pb.exp(norm(x, scale, shift)).sum()
+
+    graph, arrays = program(pb.grad(loss, argnums=(0, 1, 2)), (3, 5), (5,), (5,))
+    found = compare(graph, arrays, atol=5e-6)  # gradients of about 10 cancel
+    assert found.count("LayerNorm") == found.count("LayerNormGradient") == 1
+    assert "Sqrt" not in found and "Div" not in found
+
+
+def test_the_search_in_a_deep_program_takes_as_many_steps_per_layer(monkeypatch):
+    tried = []
+    embedded = recognition._embedded
+    monkeypatch.setattr(recognition, "_embedded", lambda *args: tried.append(0) or embedded(*args))
+
+    def loss(x, layers):
+        for scale, w in layers:
+            d = x - x.mean(-1, keepdims=True)
+            x = x + pb.tanh(d / pb.sqrt((d * d).mean(-1, keepdims=True) + 1e-5) * scale @ w)
+        return x.sum()
+
+    counts = []
+    for depth in (4, 16):
+        layers = [(pb.ones(5), pb.ones((5, 5))) for _ in range(depth)]
+        graph = pb.compile(pb.grad(loss, argnums=(0, 1))).lower(pb.ones((3, 5)), layers).graph
+        tried.clear()
+        found = ops_in(recognised(graph, "cpu")[0])
+        assert found.count("LayerNorm") == found.count("LayerNormGradient") == depth
+        counts.append(len(tried) / depth)
+    assert counts[1] < 1.2 * counts[0]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_scale_and_shift_of_a_norm_are_found_with_their_gradients(whole):
+    def affine(x, scale, shift, weights):
+        y = pb.nn.functional.layer_norm(x, (5,), scale, shift)
+        return (y * weights).sum() if whole else (y * weights * shift).sum()
+
+    gradient = pb.value_and_grad(affine, argnums=(0, 1, 2))
+    graph, arrays = program(gradient, (3, 5), (5,), (5,), (3, 5))
+    made = recognised(graph, "cpu")[0]
+    compare(graph, arrays)
+    (norm,) = [n.op for n in made.nodes if n.op.name == "LayerNorm"]
+    (pulled,) = [n.op for n in made.nodes if n.op.name == "LayerNormGradient"]
+    assert norm.scaled and norm.shifted and pulled.scaled and pulled.shifted
+
+
+def test_sums_of_other_values_are_no_gradients_of_a_shift():
+    def two_sums(x, scale, shift, other):
+        y = pb.nn.functional.layer_norm(x, (5,), scale, shift)
+        return (y * x).sum() + (pb.tanh(other).sum(0) ** 2).sum()
+
+    found = compare(*program(pb.grad(two_sums, argnums=(0, 1, 2)), (3, 5), (5,), (5,), (3, 5)))
+    assert found.count("LayerNormGradient") == 1
+
+
+def test_norms_whose_epsilon_has_a_gradient_stay():
+    def with_epsilon(x, epsilon):
+        mean = x.mean(-1, keepdims=True)
+        variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return ((x - mean) / pb.sqrt(variance + epsilon * epsilon) * x).sum()
+
+    assert "LayerNorm" in compare(*program(pb.grad(with_epsilon), (3, 5), ()))
+    assert "LayerNorm" not in compare(*program(pb.grad(with_epsilon, argnums=(0, 1)), (3, 5), ()))

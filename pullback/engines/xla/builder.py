@@ -10,6 +10,7 @@ import numpy as np
 from pullback.engines.limits import physical_memory, refuse_types
 from pullback.engines.xla.callbacks import CallOrder
 from pullback.engines.xla.collectives import Collectives
+from pullback.engines.xla.donor_marks import donor_marks
 from pullback.engines.xla.instructions import (
     Block,
     HloInstruction,
@@ -47,6 +48,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
         self.kernels = False  # whether the program may call pullback's own kernels
+        self.donated: frozenset[HloValue] = frozenset()
         self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
         self.calls = CallOrder()
@@ -88,9 +90,15 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
             made = self._constants[key] = self.value(Type(array.shape, dtype))
-            constant = HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
-            self.instructions.append(constant)
+            made.made_by = HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
+            self.instructions.append(made.made_by)
         return self._constants[key]
+
+    def is_zero(self, x: HloValue) -> bool:
+        """Whether a value is known to be 0 everywhere, and not -0.0."""
+        while (made := x.made_by) is not None and made.name in ("broadcast_in_dim", "reshape"):
+            x = made.operands[0]
+        return made is not None and made.array is not None and not any(made.array.tobytes())
 
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
         """The value for `key` in the current region, made by `make` at the first use."""
@@ -244,7 +252,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         that the user wrote (`held`), its error names the line of the inner node.
         """
         if held and self.kernels:
-            graph, _ = recognised(graph)
+            graph, _ = recognised(graph, self.platform)
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
         for node in graph.nodes[len(graph.inputs) :]:
@@ -283,13 +291,15 @@ class Builder(ControlFlow, Collectives, KernelCalls):
 
     def _kernel_call(self, op: Any, out: Any, xs: list[Any]) -> Any:
         """Call the op's kernel; None if it has none for these operands."""
-        small = not isinstance(op, HasKernel) or any(0 in x.shape for x in xs)
-        return None if small else op.kernel(self, out, *xs)
+        if not isinstance(op, HasKernel) or any(0 in x.shape for x in xs):
+            return None
+        return (op.kernel if self.platform == "cpu" else op.on_cuda)(self, out, *xs)
 
 
-def lower(graph: Graph, b: Builder) -> Block:
+def lower(graph: Graph, b: Builder, donated: Sequence[int] = ()) -> Block:
     """A graph's program; checks add one result that says which of them held."""
     arguments = tuple([b.value(_plain_builder(x.type)) for x in graph.inputs])
+    b.donated = frozenset([arguments[i] for i in donated])
     results = b.inline(graph, arguments)
     if b.checks:
         results += (_builder_error_word(b),)
@@ -302,11 +312,9 @@ def lower(graph: Graph, b: Builder) -> Block:
 def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
     """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
-    main = lower(graph, b)
-    donor = " {jax.buffer_donor = true}"
-    marks = [donor if i in donated else "" for i in range(len(graph.inputs))]
+    main = lower(graph, b, donated)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
-    return print_module(main, marks, count, name=b.name)
+    return print_module(main, donor_marks(main, donated), count, name=b.name)
 
 
 def _plain_builder(type: Any) -> Any:

@@ -212,6 +212,14 @@ class Client:
             return None
 
     @functools.cached_property
+    def has_flash_attention(self) -> bool:
+        """Whether cuDNN computes attention on the devices: NVIDIA's GPUs since Ampere."""
+        found = (
+            getattr(self.device, "compute_capability", None) if self.platform == "cuda" else None
+        )
+        return found is not None and float(found) >= 8
+
+    @functools.cached_property
     def identity(self) -> list[bytes]:
         """Everything that machine code depends on besides the text of its program."""
         facts = [

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pullback.engines.limits import refuse_types
 from pullback.engines.xla import mlir
 from pullback.engines.xla.builder import Builder
+from pullback.engines.xla.donor_marks import donor_marks
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.engines.xla.printer import print_module
 from pullback.errors import PullbackError, VerificationError
@@ -85,13 +86,9 @@ def emitted_again(
         if list(found) != list(wanted):
             shown = f"{show(tuple(found))}, where its header says {show(tuple(wanted))}"
             raise VerificationError(f"its {what} are {shown}")
-    marks = [_DONOR if i in donated else "" for i in range(len(inputs))]
     _rename_emitted(main)
     count = f" attributes {{mhlo.num_replicas = {replicas} : i32}}" if replicas else ""
-    return print_module(main, marks, count)
-
-
-_DONOR = " {jax.buffer_donor = true}"
+    return print_module(main, donor_marks(main, donated), count)
 
 
 def _write_kernel_calls(block: Block, platform: str) -> None:

@@ -70,7 +70,7 @@ class XlaEngine:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
         kernels = kernels and self.has_kernels
-        graph, origins = recognised(graph) if kernels else (graph, {})
+        graph, origins = recognised(graph, self.platform) if kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, kernels)
         return _checks_of(made or self._compile(graph, donated, kernels), origins)
 
@@ -93,7 +93,7 @@ class XlaEngine:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_too_large(graph)
         kernels = kernels and self.has_kernels
-        graph, origins = recognised(graph) if kernels else (graph, {})
+        graph, origins = recognised(graph, self.platform) if kernels else (graph, {})
         made = self._in_pieces(graph, donated, mesh, kernels)
         return _checks_of(made or self._compile_on(mesh, graph, donated, kernels), origins)
 
@@ -152,8 +152,10 @@ class XlaEngine:
 
     @functools.cached_property
     def has_kernels(self) -> bool:
-        """Whether pullback's own kernels can run on the platform's devices."""
-        return self.platform == "cpu" and kernel_library() is not None
+        """Whether ops with a kernel can call it on the platform's devices."""
+        if self.platform == "cpu":
+            return kernel_library() is not None
+        return self.client.has_flash_attention
 
     def _builder(self, mesh: DeviceMesh | None = None, kernels: bool = False) -> Builder:
         builder = Builder(mesh)

@@ -1,4 +1,4 @@
-"""Calls of compiled kernels: LAPACK on the CPU, cuSOLVER on GPUs, both shipped with jaxlib.
+"""Calls of compiled kernels: pullback's own and LAPACK on the CPU, cuSOLVER and cuDNN on GPUs.
 
 A kernel is registered with XLA when a program that calls it is first written. The code of a program
 is found on disk by its text, so the text is always written before code is loaded.
@@ -7,7 +7,8 @@ is found on disk by its text, so the text is always written before code is loade
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.base import OpBuilder
@@ -28,6 +29,7 @@ class KernelCalls(OpBuilder):
     # Whether ops that call kernels are written as calls of their own names, for any platform:
     # in programs that are exported or saved. Code that loads one writes the platform's calls.
     neutral: bool
+    donated: frozenset[HloValue]  # arguments whose memory the program may overwrite
     value: Callable[[Type], HloValue]
 
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
@@ -43,12 +45,26 @@ class KernelCalls(OpBuilder):
         _register_cuda_kernels()
         return self.ffi_call(f"{routine}_ffi", *xs, out=out, **options)
 
+    def cudnn(
+        self, target: str, *xs: HloValue, out: tuple[Type, ...], orders: Sequence[Sequence[int]],
+        config: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        """Call a routine of cuDNN that XLA knows, with its configuration. Operands are stored by
+        rows; `orders` lists the dimensions of each result, from the outermost in memory."""
+        ins = [_layout_of(range(x.type.rank)) for x in xs]
+        outs = [_layout_of(order) for order in orders]
+        text = json.dumps({"operation_queue_id": "0", **config}).replace('"', "\\22")
+        return self.op(
+            "stablehlo.custom_call", *xs, out=out, call_target_name=f'"__cudnn${target}"',
+            api_version="2 : i32", backend_config=f'"{text}"',
+            operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
+        )  # fmt: skip
+
     def kernel(self, name: str, *xs: HloValue, out: Any, **options: Any) -> Any:
         """Call one of pullback's own kernels: `pullback_NAME` in pullback/engines/xla/kernels.
 
         Operands and results are stored by rows. `out` is a type, or a tuple of types. Options are
-        flags, integers and tuples of integers, not empty. With `in_place`, the first result takes
-        the memory of the last operand.
+        flags, integers and tuples of integers. `in_place` is that of `ffi_call`.
         """
         library = kernel_library()
         assert library is not None  # `kernels` says so
@@ -66,47 +82,56 @@ class KernelCalls(OpBuilder):
 
     def ffi_call(
         self, target: str, *xs: HloValue, out: tuple[Type, ...],
-        by_rows: bool | tuple[int, ...] = False, in_place: bool = False, **options: Any,
+        by_rows: bool | tuple[int, ...] = False, in_place: bool | dict[int, int] = False,
+        **options: Any,
     ) -> Any:  # fmt: skip
         """Call a target of XLA's typed interface. With `by_rows`, it is given the memory of all
         matrices, or of these operands, as it is, and so takes them for their transposes. With
-        `in_place`, the first result takes the memory of the last operand, of the same type and
-        layout: XLA copies only an operand that is still needed."""
+        `in_place`, the first result takes the memory of the last operand, or results take that of
+        the operands they are mapped to, of the same type and layout: XLA copies only an operand
+        that is still needed."""
         batch = len(xs[0].shape) - 2
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
         ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
         outs = [_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
-        aliases = _alias(len(xs) - 1, len(out)) if in_place else "[]"
+        pairs = in_place if isinstance(in_place, dict) else {0: len(xs) - 1} if in_place else {}
+        aliases = ", ".join([_alias(k, i, len(out)) for k, i in pairs.items()])
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
             operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
-            output_operand_aliases=aliases,
+            output_operand_aliases=f"[{aliases}]",
         )  # fmt: skip
 
 
 def _option(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"array<i64: {', '.join(map(str, value))}>"
+        return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
 
 
-def _alias(operand: int, results: int) -> str:
-    result = "[0]" if results > 1 else "[]"
+def _alias(result: int, operand: int, results: int) -> str:
+    index = f"[{result}]" if results > 1 else "[]"
     return (
-        f"[#stablehlo.output_operand_alias<output_tuple_indices = {result}, "
-        f"operand_index = {operand}, operand_tuple_indices = []>]"
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {index}, "
+        f"operand_index = {operand}, operand_tuple_indices = []>"
     )
 
 
 def _layout(rank: int, batch: int, by_rows: bool) -> str:
-    dims = list(reversed(range(rank)))
+    order = list(range(rank))
     if rank == batch + 2 and not by_rows:
-        dims[:2] = dims[1], dims[0]
-    return f"dense<{dims if dims else ''}> : tensor<{rank}xindex>"
+        order[-2:] = order[-1], order[-2]
+    return _layout_of(order)
+
+
+def _layout_of(order: Sequence[int]) -> str:
+    """The layout with these dimensions, from the outermost in memory, as XLA's texts write it."""
+    dims = list(reversed(order))
+    return f"dense<{dims if dims else ''}> : tensor<{len(dims)}xindex>"
 
 
 @functools.cache

@@ -5,18 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.engines.xla.bindings import xla_client
+from pullback.engines.xla.donor_marks import DONOR_MARKS
 
 Flags = tuple[tuple[str, Any], ...]
 
 # XLA gives convolutions to YNNPACK, which takes 1.3 times as long as XLA's own code, or more. Its
 # reductions are faster than XLA's, so only these stay.
 _CONVOLUTION: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_REDUCE"),)
+# Without it, XLA copies donated arguments that a result overwrites if anything reads them, even
+# before: the parameters of a training step.
+_OVERWRITES: Flags = (("xla_cpu_copy_insertion_use_region_analysis", True),)
 _unknown: set[str] = set()  # flags that this version of XLA does not have
 
 
 def program_flags(platform: str, text: bytes) -> Flags:
     """Return the flags that a program is compiled with, a function of its text alone."""
-    return _CONVOLUTION if platform == "cpu" and b"stablehlo.convolution" in text else ()
+    if platform != "cpu":
+        return ()
+    flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
+    overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
+    return flags + _OVERWRITES if overwrites else flags
 
 
 def known_flags(flags: Flags) -> Flags:

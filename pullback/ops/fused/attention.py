@@ -16,6 +16,7 @@ from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import both, cast, equal, greater_equal, less_equal, where
 from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.fused.attention_cudnn import cudnn_attention, cudnn_attention_gradient
 from pullback.ops.fused.attention_kernels import attention_call, attention_gradient_call
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.matmul import MatMul
@@ -175,6 +176,9 @@ class Attention(ScaledScores, SparseCotangents):
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
         return attention_call(self, b, out, *xs)
 
+    def on_cuda(self, b: Any, out: Any, *xs: Any) -> Any:
+        return cudnn_attention(self, b, out, *xs)
+
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         q, k, v, *masks = xs
         floats = [not is_bool(m) for m in masks]
@@ -271,6 +275,9 @@ class AttentionGradient(ScaledScores):
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
         return attention_gradient_call(self, b, out, *xs)
+
+    def on_cuda(self, b: Any, out: Any, *xs: Any) -> Any:
+        return cudnn_attention_gradient(self, b, out, *xs)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         rank = xs[0].type.rank - mapped[0]

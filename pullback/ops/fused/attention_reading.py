@@ -99,7 +99,7 @@ def _weighted_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels, Lab
     orders = [(0, x, y)] if isinstance(node.op, MatMul) else [(0, x, y), (1, y, x)]
     for at, weights, values in orders:
         summed = set(x) & set(y) - set(out)
-        if summed != set(weights[-1:]) or len(summed) != 1 or len(set(values) - set(weights)) != 1:
+        if summed != set(weights[-1:]) or not summed or len(set(values) - set(weights)) != 1:
             continue
         if set(out) == {*weights[:-1], *(set(values) - set(weights))}:
             yield node.inputs[at], node.inputs[1 - at], weights, values, out

@@ -24,6 +24,7 @@ from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.functions import cast, negated
 from pullback.ops.fused.attention import Attention, AttentionGradient, score_dtype
+from pullback.ops.fused.attention_cudnn import cudnn_takes
 from pullback.ops.fused.attention_reading import Found, Labels, leads_to_product, read_attention
 from pullback.ops.fused.spelling import Operands, Spelling, spelling
 from pullback.ops.interpret import interpret
@@ -32,7 +33,7 @@ from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.prelude import Op, results
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.shape.movement import Reshape, Transpose
-from pullback.ops.sources import Const
+from pullback.ops.sources import Const, Input
 from pullback.ops.wrap.identity import StopGradient
 
 _HIDDEN = -1e8  # what is at most this, added to scores, leaves no weight
@@ -298,13 +299,24 @@ def _known_value(x: Node) -> np.ndarray | None:
     return interpret(Graph([], [x]), [])[0]
 
 
-for _last in (MatMul, Einsum):
-    spelling(
-        Spelling(
-            name="attention",
-            last=_last,
-            formula=lambda *xs: xs[0],
-            operands=_forms,
-            fused=lambda *xs: None,
+def _forms_for_cudnn(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+    """Those that cuDNN computes; others would be written out again, in wider products."""
+    for found, types in _forms(node):
+        fused = found.fused(*[Input(f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)])
+        for x in [] if fused is None else Graph([], [fused]).nodes:
+            if isinstance(x.op, Attention) and cudnn_takes(x.op, *[y.type for y in x.inputs]):
+                yield found, types
+
+
+for _platform, _read in (("cpu", _forms), ("cuda", _forms_for_cudnn)):
+    for _last in (MatMul, Einsum):
+        spelling(
+            Spelling(
+                name="attention",
+                last=_last,
+                formula=lambda *xs: xs[0],
+                operands=_read,
+                fused=lambda *xs: None,
+                platforms=(_platform,),
+            )
         )
-    )

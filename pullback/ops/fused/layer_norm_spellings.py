@@ -6,10 +6,9 @@ and added to them.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from pullback.graph.types import Type
@@ -28,6 +27,7 @@ SQUARES: dict[type, Callable[[Node], Node]] = {
     IntegerPow: IntegerPow(2),
     Mul: lambda d: d * d,
 }
+DIMS = (1, 2, 3)  # how many axes a norm may be along
 # How often x - mean is written, and the mean. Equal nodes are merged, but not what reverse mode
 # made of them before.
 SHARING = ("difference", "mean", "nothing")
@@ -58,11 +58,10 @@ class Core(NamedTuple):
             again = again * others[-1]
         return again * root if self.inverse else again / root
 
-    def operands(self, node: Node) -> Iterator[Operands]:
-        if found_core(node) == self:
-            x, number = plain_type(node), Type((), node.type.dtype)
-            row = x.with_shape(x.shape[x.rank - self.dims :])
-            yield (x, number, *[number] * self.counted, *[row] * self.scale_first)
+    def operands(self, node: Node) -> Operands:
+        x, number = plain_type(node), Type((), node.type.dtype)
+        row = x.with_shape(x.shape[x.rank - self.dims :])
+        return (x, number, *[number] * self.counted, *[row] * self.scale_first)
 
     def fused(self, x: Node, epsilon: Node, *others: Node) -> Node:
         size = math.prod(x.type.shape[x.type.rank - self.dims :])
@@ -127,13 +126,10 @@ class Affine(NamedTuple):
             y = y * affine[0]
         return y + affine[-1] if self.norm.shifted else y
 
-    def operands(self, node: Node) -> Iterator[Operands]:
-        plain = LayerNorm(self.norm.dims, self.norm.center)
-        ops = (Add,) * self.norm.shifted + (Mul,) * self.norm.scaled
-        if any(isinstance(x.op, Result) and x.inputs[0].op is plain for x in _under(node, ops)):
-            x, number = plain_type(node), Type((), node.type.dtype)
-            row = x.with_shape(x.shape[x.rank - self.norm.dims :])
-            yield (x, number, number, *[row] * len(ops))
+    def operands(self, node: Node) -> Operands:
+        x, number = plain_type(node), Type((), node.type.dtype)
+        row = x.with_shape(x.shape[x.rank - self.norm.dims :])
+        return (x, number, number, *[row] * (self.norm.scaled + self.norm.shifted))
 
     def fused(self, *operands: Node) -> Node:
         return results(self.norm(*operands))[0]
@@ -152,33 +148,61 @@ def _under(node: Node, ops: tuple[type, ...]) -> Iterator[Node]:
             yield from _under(x, ops[1:])
 
 
-def _norm_spellings() -> Iterator[Spelling]:
-    yes_no = (True, False)
-    for shared in SHARING:
-        for way in itertools.product((1, 2, 3), yes_no, SQUARES, yes_no, yes_no, yes_no):
-            core = Core(*way)
-            if core.center or shared == SHARING[0]:
-                yield Spelling(
-                    name="layer norm" if core.center else "RMS norm",
-                    last=Mul if core.inverse else Div,
-                    formula=partial(core.formula, shared),
-                    operands=core.operands,
-                    fused=core.fused,
-                    pull=core.pull,
-                )
-    for dims, center in itertools.product((1, 2, 3), yes_no):
-        for scaled, shifted in ((True, True), (True, False), (False, True)):
-            affine = Affine(LayerNorm(dims, center, scaled, shifted))
-            yield Spelling(
-                name="scale and shift of a norm",
-                last=Add if shifted else Mul,
-                formula=affine.formula,
-                operands=affine.operands,
-                fused=affine.fused,
-                pull=affine.pull,
-                stage=1,
-            )
+def _core_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+    """Yield the ways to write the norm that a node seems to be the result of."""
+    core = found_core(node)
+    if core is not None and core.dims in DIMS:
+        for shared in SHARING if core.center else SHARING[:1]:
+            yield _core_spelling(core, shared), core.operands(node)
 
 
-for _made in _norm_spellings():
-    spelling(_made)
+@lru_cache(maxsize=256)
+def _core_spelling(core: Core, shared: str) -> Spelling:
+    return Spelling(
+        name="layer norm" if core.center else "RMS norm",
+        last=Mul if core.inverse else Div,
+        formula=partial(core.formula, shared),
+        operands=lambda node: (),
+        fused=core.fused,
+        pull=core.pull,
+    )
+
+
+def _affine_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+    """Yield what may be multiplied and added to a norm, if a node seems to be the result."""
+    for scaled, shifted in ((True, True), (True, False), (False, True)):
+        ops = (Add,) * shifted + (Mul,) * scaled
+        norms = {x.inputs[0].op for x in _under(node, ops) if isinstance(x.op, Result)}
+        for norm in norms:
+            if isinstance(norm, LayerNorm) and not norm.scaled and not norm.shifted:
+                affine = Affine(LayerNorm(norm.dims, norm.center, scaled, shifted))
+                yield _affine_spelling(affine), affine.operands(node)
+
+
+@lru_cache(maxsize=64)
+def _affine_spelling(affine: Affine) -> Spelling:
+    return Spelling(
+        name="scale and shift of a norm",
+        last=Add if affine.norm.shifted else Mul,
+        formula=affine.formula,
+        operands=lambda node: (),
+        fused=affine.fused,
+        pull=affine.pull,
+        stage=1,
+    )
+
+
+for _last, _read, _stage in (
+    (Mul, _core_spellings, 0), (Div, _core_spellings, 0),
+    (Add, _affine_spellings, 1), (Mul, _affine_spellings, 1),
+):  # fmt: skip
+    spelling(
+        Spelling(
+            name="norm",
+            last=_last,
+            formula=lambda *xs: xs[0],  # never used: operands come with spellings of their own
+            operands=_read,
+            fused=lambda *xs: None,
+            stage=_stage,
+        )
+    )

@@ -36,6 +36,7 @@ class Spelling:
     # None for operands that have none. Without it, a formula that is differentiated is left alone.
     pull: Callable[..., Sequence[Node | None]] | None = None
     stage: int = 0  # formulas of a later stage may contain fused ops of earlier ones
+    platforms: tuple[str, ...] = ("cpu",)  # that have a kernel for the fused op
 
 
 SPELLINGS: list[Spelling] = []

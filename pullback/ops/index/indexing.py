@@ -16,6 +16,7 @@ from pullback.ops.factor_rules import factor_rule, indexed_factors
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
+from pullback.ops.index.table_rows import take_rows
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
 from pullback.ops.samples import integers, real
@@ -24,7 +25,7 @@ from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Movement, Reshape, move_dimension
 from pullback.ops.shape.slicing import Slice
 from pullback.ops.text import Text
-from pullback.ops.traits import Positioned
+from pullback.ops.traits import HasKernel, Positioned
 
 
 class Index(Movement, Positioned):
@@ -68,6 +69,9 @@ class Index(Movement, Positioned):
         stops = (axis.size, *[i + 1 for i in self.indices])
         part = Slice((0, *self.indices), stops, (1,) * len(stops))(xs[0])
         return Reshape((axis.size,))(part)
+
+
+WHOLE_ROWS = (0,), 0, 0  # the layout of ops whose indices select whole rows
 
 
 class ByIndexArrays(Op, abstract=True):
@@ -115,7 +119,7 @@ class ByIndexArrays(Op, abstract=True):
         return type(self)(dims, self.batched + shared, self.before + own, self.examples + own)
 
 
-class IndexArrays(ByIndexArrays):
+class IndexArrays(ByIndexArrays, HasKernel):
     """NumPy's integer-array indexing: the elements that index arrays select.
 
     Without `batched` and `before` the result has the index arrays' shape, followed by the
@@ -138,6 +142,12 @@ class IndexArrays(ByIndexArrays):
         dims, batched, _ = self.layout
         require_in_range(b, indices, dims, x.shape, batched + self.examples)
         return gather(b, out, x, indices, *self.layout)
+
+    def kernel(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
+        made = take_rows(b, out, x, *indices) if self.layout == WHOLE_ROWS else None
+        if made is not None:
+            require_in_range(b, indices, self.layout[0], x.shape, self.examples)
+        return made
 
     def factors(self, x: Type, *indices: Type) -> str:
         value, index, selected = indexed_factors(x.rank, indices[0].rank, *self.layout)
@@ -180,7 +190,7 @@ class _GatherText(Text):
         return "extended" if op.axis else self.profile
 
 
-class Gather(Op):
+class Gather(Op, HasKernel):
     """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one.
 
     Errors do not count the first `examples` dimensions.
@@ -198,7 +208,7 @@ class Gather(Op):
         return (self.axis,), 0, self.axis
 
     infer, factors = IndexArrays.infer, IndexArrays.factors  # type: ignore[assignment]
-    selected, hlo = IndexArrays.selected, IndexArrays.hlo
+    selected, hlo, kernel = IndexArrays.selected, IndexArrays.hlo, IndexArrays.kernel
     vjp, jvp = IndexArrays.vjp, IndexArrays.jvp
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:

@@ -22,11 +22,19 @@ from pullback.ops.factor_rules import alike, factor_rule, indexed_factors
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
-from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
+from pullback.ops.index.indexing import (
+    WHOLE_ROWS,
+    ByIndexArrays,
+    IndexArrays,
+    index_shape,
+    with_shared,
+)
 from pullback.ops.index.lowering import last_writes, lower_same_integers, scatter
+from pullback.ops.index.table_rows import add_rows
 from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Reshape
+from pullback.ops.traits import HasKernel
 
 
 class Scatter(ByIndexArrays, abstract=True):
@@ -119,13 +127,20 @@ class Scatter(ByIndexArrays, abstract=True):
         yield cls((1,), 0, 1), (real(2, 3, 2), real(2, 2, 3, 2, salt=1), own)
 
 
-class ScatterAdd(Scatter):
+class ScatterAdd(Scatter, HasKernel):
     """`x` with the updates added."""
 
     ufunc, stablehlo = np.add, "add"
     parts = Parts(counted_once=(0,), positions=2)
     text = GRADIENT
     jvp = DynamicUpdateAdd.jvp  # type: ignore[assignment]
+
+    def kernel(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
+        whole = self.layout == WHOLE_ROWS
+        made = add_rows(b, out, x, updates, *indices) if whole else None
+        if made is not None:
+            require_in_range(b, indices, self.dims, x.shape, self.examples)
+        return made
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g

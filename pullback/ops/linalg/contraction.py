@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.graph.dtypes import DType
 from pullback.graph.kinds import SumOfProducts
+from pullback.ops.linalg.product_kernel import product_call
 from pullback.ops.prelude import Imported, Node, Op, Parts, Type, conjugate
 from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.shape.movement import Reshape, Transpose
@@ -64,17 +65,22 @@ def precision(dtype: DType) -> str:
 
 
 def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
-    """The instruction; engines sum f16 and bf16 in f32 and round once."""
+    """The instruction, or a call of a kernel; engines sum f16 and bf16 in f32 and round once."""
     left, right = (set(contract[i]) | set(batch[i]) for i in (0, 1))
     shape = [x.shape[i] for i in batch[0]]
     shape += [n for i, n in enumerate(x.shape) if i not in left]
     shape += [n for i, n in enumerate(y.shape) if i not in right]
+    out = Type(tuple(shape), x.dtype)
+    if b.kernels and b.platform == "cpu":
+        made = product_call(b, out, x, y, contract, batch)
+        if made is not None:
+            return made
     numbers = ", ".join(
         f"{side}_{name}_dimensions = {list(dims)}"
         for name, pair in (("batching", batch), ("contracting", contract))
         for side, dims in zip(("lhs", "rhs"), pair, strict=True)
     )
     return b.op(
-        "stablehlo.dot_general", x, y, out=Type(tuple(shape), x.dtype),
+        "stablehlo.dot_general", x, y, out=out,
         dot_dimension_numbers=f"#stablehlo.dot<{numbers}>", precision_config=precision(x.dtype),
     )  # fmt: skip

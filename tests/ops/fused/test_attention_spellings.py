@@ -117,7 +117,7 @@ def test_einsum_with_heads_beside_depth(f):
 
 def limits(f):
     """The limits of j - i that the fused op has, for a function of q, k and v."""
-    made, _ = recognised(graph_of(f, *[x.astype(np.float32) for x in FULL]))
+    made, _ = recognised(graph_of(f, *[x.astype(np.float32) for x in FULL]), "cpu")
     (node,) = [n for n in made.nodes if n.op.name == "Attention"]
     return node.op.lower, node.op.upper, len(node.inputs) - 3
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "convolution.h"
+#include "scratch.h"
 #include "vec.h"
 
 namespace pullback {
@@ -137,35 +138,6 @@ template <class T> struct ConvSource {
   int64_t offset(int64_t i, int64_t j, int64_t k) const {
     return (i - start[0]) * strides[0] + (j - start[1]) * strides[1] + (k - start[2]) * strides[2];
   }
-};
-
-// Memory, at the start of a cache line, that a thread keeps unless it is large.
-template <class T> class Scratch {
- public:
-  explicit Scratch(int64_t n) {
-    constexpr int64_t kKept = int64_t(16) << 20, kLine = 64 / sizeof(T);
-    thread_local std::vector<T> kept[4];
-    thread_local int depth = 0;
-    depth_ = &depth;
-    std::vector<T>& memory = n * int64_t(sizeof(T)) > kKept || depth >= 4 ? own_ : kept[depth];
-    depth++;
-    n += kLine + kLanes<T>;  // whole vectors may be read at the end
-    if (int64_t(memory.size()) < n) {
-      memory.clear();  // nothing is kept
-      memory.resize(n);
-    }
-    auto address = reinterpret_cast<uintptr_t>(memory.data());
-    data_ = memory.data() + (64 - address % 64) % 64 / sizeof(T);
-  }
-  ~Scratch() { --*depth_; }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  T* data() const { return data_; }
-
- private:
-  std::vector<T> own_;
-  T* data_;
-  int* depth_;
 };
 
 // `count` channels of n pixels that are `all` elements apart

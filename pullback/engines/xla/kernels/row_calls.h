@@ -1,6 +1,7 @@
 // Calls of kernels that work on rows; only files that declare handlers include this.
 #pragma once
 
+#include "large_results.h"
 #include "xla_pool.h"
 
 namespace pullback {
@@ -19,6 +20,10 @@ struct RowCall {
     auto shape = x.dimensions();
     for (size_t i = shape.size() - dims; i < shape.size(); i++) n *= shape[i];
     rows = x.element_count() / n;
+    for (size_t i = 0; i < results.size(); i++) {
+      auto y = *results.get<ffi::AnyBuffer>(i);
+      expect_writes(y->untyped_data(), y->size_bytes());
+    }
   }
 
   ffi::AnyBuffer operand(size_t i) { return *operands.get<ffi::AnyBuffer>(i); }

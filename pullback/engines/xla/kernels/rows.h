@@ -31,13 +31,13 @@ template <class T> struct ShortRow {
   VecBits<T> counts;
   Vec<T> load(const T* row, T fill = T(0)) const {
     T x[kLanes<T>];
-    for (int i = 0; i < kLanes<T>; i++) x[i] = i < n ? row[i] : fill;
+    for (int i = 0; i < kLanes<T>; i++) x[i] = i < n ? row[at + i] : fill;
     return pullback::load(x);
   }
   void store(T* row, Vec<T> v) const {
     T x[kLanes<T>];
     pullback::store(x, v);
-    for (int64_t i = 0; i < n; i++) row[i] = x[i];
+    for (int64_t i = 0; i < n; i++) row[at + i] = x[i];
   }
   Vec<T> keep(Vec<T> v, T fill = T(0)) const { return counts ? v : broadcast(fill); }
 };
@@ -55,6 +55,15 @@ template <class T, class F> inline void over_row(int64_t n, F&& f) {
   int64_t i = 0;
   for (; i + L <= n; i += L) f(WholeVector<T>{i});
   if (i < n) f(LastVector<T>{n - L, lane_numbers<T>() >= int(i - (n - L))});
+}
+
+// Call f with the positions that make up the elements [begin, end), each of them once: results may
+// take the place of operands. The last vector is handled as a short row.
+template <class T, class F> inline void over_elements(int64_t begin, int64_t end, F&& f) {
+  constexpr int L = kLanes<T>;
+  int64_t i = begin;
+  for (; i + L <= end; i += L) f(WholeVector<T>{i});
+  if (i < end) f(ShortRow<T>{i, end - i, lane_numbers<T>() < int(end - i)});
 }
 
 constexpr int64_t kRowBlocks = 16;      // a fixed number, so that sums have fixed bits

@@ -1,0 +1,231 @@
+#include "product.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "product_pack.h"
+#include "product_tile.h"
+#include "scratch.h"
+
+namespace pullback {
+
+// b is packed once, into panels of kTileColumns columns that all threads read. A task multiplies a
+// block of rows with a block of columns: it packs its part of a into panels of kTileRows rows, one of
+// which stays in the nearest cache while it meets the panels of b.
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Part {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+static Part part(int64_t n, int64_t i, int64_t count) { return {n * i / count, n * (i + 1) / count}; }
+
+// What is summed up in registers, before it is added to the results.
+template <class T> class Depths {
+ public:
+  explicit Depths(int64_t depth) : depth_(depth) {
+    constexpr int64_t L = kLanes<T>, kMost = 1536 / sizeof(T);
+    size_ = std::max<int64_t>(1, ceil_div(depth, ceil_div(std::max<int64_t>(depth, 1), kMost)));
+    size_ = ceil_div(size_, L) * L;
+  }
+  int64_t count() const { return ceil_div(depth_, size_); }
+  int64_t most() const { return std::min(size_, depth_); }
+  Part operator[](int64_t i) const { return {i * size_, std::min((i + 1) * size_, depth_)}; }
+
+ private:
+  int64_t depth_, size_;
+};
+
+// The panels of b: those of a part of the depth are side by side.
+template <class T> struct Panels {
+  int64_t columns;
+
+  int64_t count() const { return ceil_div(columns, kTileColumns<T>); }
+  int64_t padded() const { return ceil_div(columns, kLanes<T>) * kLanes<T>; }
+  int64_t begin(int64_t i) const { return i * kTileColumns<T>; }
+  int64_t size(int64_t i) const { return std::min<int64_t>(kTileColumns<T>, columns - begin(i)); }
+  int64_t wide(int64_t i) const { return std::min<int64_t>(kTileColumns<T>, padded() - begin(i)); }
+  int64_t offset(Part depth, int64_t i) const {
+    return depth.begin * padded() + begin(i) * depth.size();
+  }
+};
+
+constexpr int64_t kSteps = 64;  // that are packed at a time, so that rows of memory are read along
+
+template <class T> static void pack_b(const Product<T>& p, Part panels, T* to) {
+  const Panels<T> all{p.columns};
+  const Depths<T> depths(p.depth);
+  for (int64_t d = 0; d < depths.count(); d++) {
+    const Part depth = depths[d];
+    for (int64_t l = depth.begin; l < depth.end; l += kSteps)
+      for (int64_t i = panels.begin; i < panels.end; i++)
+        pack_panel(p.b + l * p.b_step + all.begin(i) * p.b_column, p.b_column, p.b_step,
+                   all.size(i), std::min(kSteps, depth.end - l),
+                   to + all.offset(depth, i) + (l - depth.begin) * all.wide(i), all.wide(i));
+  }
+}
+
+// Tiles of about the same number of rows.
+struct RowTiles {
+  Part rows;
+
+  int64_t count() const { return ceil_div(rows.size(), kTileRows); }
+  Part operator[](int64_t i) const {
+    Part within = part(rows.size(), i, count());
+    return {rows.begin + within.begin, rows.begin + within.end};
+  }
+};
+
+// [depth][rows] for one tile after the other
+template <class T>
+static void pack_a(const Product<T>& p, const RowTiles& tiles, Part depth, T* to) {
+  for (int64_t i = 0; i < tiles.count(); i++) {
+    const Part rows = tiles[i];
+    pack_panel(p.a + rows.begin * p.a_row + depth.begin * p.a_step, p.a_row, p.a_step, rows.size(),
+               depth.size(), to + (rows.begin - tiles.rows.begin) * depth.size(), rows.size());
+  }
+}
+
+template <class T> static void fill_zeros(const Product<T>& p, Part rows, Part panels) {
+  const int64_t begin = panels.begin * kTileColumns<T>;
+  const int64_t end = std::min<int64_t>(panels.end * kTileColumns<T>, p.columns);
+  for (int64_t i = rows.begin; i < rows.end; i++)
+    std::fill(p.c + i * p.c_row + begin, p.c + i * p.c_row + end, T(0));
+}
+
+// Rows and panels of the result, from packed b.
+template <class T>
+static void multiply_block(const Product<T>& p, const T* b, Part rows, Part panels) {
+  const Panels<T> all{p.columns};
+  const Depths<T> depths(p.depth);
+  const RowTiles tiles{rows};
+  if (p.depth == 0) return fill_zeros(p, rows, panels);
+  Scratch<T> a(rows.size() * depths.most());
+  for (int64_t d = 0; d < depths.count(); d++) {
+    const Part depth = depths[d];
+    pack_a(p, tiles, depth, a.data());
+    for (int64_t i = 0; i < tiles.count(); i++) {
+      const Part tile = tiles[i];
+      const T* x = a.data() + (tile.begin - rows.begin) * depth.size();
+      const ProductTile<T> whole = product_tile_of<T>(tile.size(), kTileVectors);
+      for (int64_t j = panels.begin; j < panels.end; j++) {
+        const int64_t vectors = all.wide(j) / kLanes<T>;
+        auto* f = vectors == kTileVectors ? whole : product_tile_of<T>(tile.size(), vectors);
+        f(x, b + all.offset(depth, j), depth.size(), p.c + tile.begin * p.c_row + all.begin(j),
+          p.c_row, all.size(j), d > 0);
+      }
+    }
+  }
+}
+
+// The products of a batch.
+template <class T> class Batch {
+ public:
+  Batch(const Product<T>& first, const ProductLoop* loops, int64_t rank)
+      : first_(first), loops_(loops), rank_(rank) {
+    for (int64_t i = 0; i < rank; i++) count_ *= loops[i].size, one_b_ &= loops[i].b == 0;
+  }
+  int64_t count() const { return count_; }
+  bool one_b() const { return one_b_; }  // whether all products have the same b
+
+  Product<T> operator[](int64_t index) const {
+    Product<T> p = first_;
+    for (int64_t i = rank_ - 1; i >= 0; i--) {
+      const ProductLoop& loop = loops_[i];
+      const int64_t at = index % loop.size;
+      index /= loop.size;
+      p.a += at * loop.a, p.b += at * loop.b, p.c += at * loop.c;
+    }
+    return p;
+  }
+
+ private:
+  const Product<T>& first_;
+  const ProductLoop* loops_;
+  int64_t rank_, count_ = 1;
+  bool one_b_ = true;
+};
+
+constexpr double kSmall = 1 << 20;  // products of numbers that a thread of its own is worth
+
+// Small products, some of them for each task.
+template <class T> static void multiply_small(Pool& pool, const Batch<T>& batch, double work) {
+  const int64_t most = std::max<int64_t>(1, int64_t(double(batch.count()) * work / kSmall));
+  const int64_t tasks = std::min<int64_t>({batch.count(), most, 256});
+  pool.each(tasks, [&](int64_t task) {
+    const Panels<T> panels{batch[0].columns};
+    Scratch<T> b(panels.padded() * batch[0].depth);
+    const T* packed = nullptr;
+    const Part mine = part(batch.count(), task, tasks);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+      const Product<T> p = batch[i];
+      if (p.b != packed) pack_b(p, {0, panels.count()}, b.data());
+      packed = p.b;
+      multiply_block(p, b.data(), {0, p.rows}, {0, panels.count()});
+    }
+  });
+}
+
+// How the results of one product are cut into blocks.
+template <class T> struct ProductBlocks {
+  int64_t rows = 1, columns = 1;
+
+  explicit ProductBlocks(const Product<T>& p) {
+    columns = std::max<int64_t>(1, p.columns / 256);
+    while (rows * 96 < p.rows) rows *= 2;
+  }
+  int64_t count() const { return rows * columns; }
+};
+
+// Products [begin, end), which have packed b of their own, or share it.
+template <class T>
+static void multiply_large(Pool& pool, const Batch<T>& batch, Part mine, T* packed) {
+  const Product<T> first = batch[mine.begin];
+  const Panels<T> panels{first.columns};
+  const int64_t size = batch.one_b() ? 0 : panels.padded() * first.depth;
+  const int64_t pieces = std::clamp<int64_t>(panels.padded() * first.depth >> 15, 1, panels.count());
+  pool.each((batch.one_b() ? 1 : mine.size()) * pieces, [&](int64_t task) {
+    const int64_t i = task / pieces;
+    pack_b(batch[mine.begin + i], part(panels.count(), task % pieces, pieces), packed + i * size);
+  });
+  const ProductBlocks<T> blocks(first);
+  pool.each(mine.size() * blocks.count(), [&](int64_t task) {
+    const int64_t i = task / blocks.count(), block = task % blocks.count();
+    multiply_block(batch[mine.begin + i], packed + i * size,
+                   part(first.rows, block % blocks.rows, blocks.rows),
+                   part(panels.count(), block / blocks.rows, blocks.columns));
+  });
+}
+
+template <class T>
+void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int64_t rank) {
+  const Batch<T> batch(first, loops, rank);
+  if (!batch.count() || !first.rows || !first.columns) return;
+  const double work = double(first.rows) * double(first.columns) * double(first.depth);
+  if (work <= 2 * kSmall) return multiply_small(pool, batch, work);
+
+  // b is packed for some products at a time, or for some columns of one.
+  constexpr int64_t kMemory = (int64_t(16) << 20) / sizeof(T), kWide = kTileColumns<T>;
+  const int64_t fits = std::max<int64_t>(1, kMemory / first.depth / kWide) * kWide;
+  const int64_t columns = std::min(first.columns, fits);
+  const int64_t size = Panels<T>{columns}.padded() * first.depth;
+  const int64_t together = batch.one_b() ? batch.count()
+                                         : std::clamp<int64_t>(kMemory / size, 1, batch.count());
+  SharedScratch packed((batch.one_b() ? 1 : together) * size * sizeof(T));
+  for (int64_t j = 0; j < first.columns; j += columns) {
+    Product<T> some = first;
+    some.b += j * first.b_column;
+    some.c += j;
+    some.columns = std::min(columns, first.columns - j);
+    const Batch<T> these(some, loops, rank);
+    for (int64_t i = 0; i < batch.count(); i += together)
+      multiply_large(pool, these, {i, std::min(i + together, batch.count())}, packed.data<T>());
+  }
+}
+
+template void multiply<float>(Pool&, const Product<float>&, const ProductLoop*, int64_t);
+template void multiply<double>(Pool&, const Product<double>&, const ProductLoop*, int64_t);
+
+}  // namespace pullback

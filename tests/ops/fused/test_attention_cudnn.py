@@ -1,0 +1,124 @@
+"""Attention on GPUs: which programs call cuDNN, and that they agree with the plain lowering."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.engines.xla.builder import Builder, build_module
+from pullback.graph.canonical import canonicalise
+from pullback.graph.dtypes import bfloat16, float16, float32
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.nn import functional as F
+from pullback.ops.fused.attention import Attention
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.prelude import TABLE, results
+from pullback.ops.reduce.softmax import Softmax
+from pullback.transforms.recognition import recognised
+from pullback.transforms.reverse import derive, reach
+
+
+def operands(shape=(2, 4, 16, 32), kv=None, dtype=bfloat16) -> list[Node]:
+    names = {"q": shape, "k": kv or shape, "v": kv or shape}
+    return [TABLE["Input"](n, s, dtype)() for n, s in names.items()]
+
+
+def for_gpus() -> Builder:
+    b = Builder(None)
+    b.kernels, b.platform, b.neutral = True, "cuda", False
+    return b
+
+
+def calls(graph: Graph) -> list[str]:
+    """The routines of cuDNN that a program for GPUs calls."""
+    text = build_module(graph, for_gpus())
+    return [line.split('"', 1)[0] for line in text.split('call_target_name = "__cudnn$')[1:]]
+
+
+def with_gradient(op: Attention, xs: list[Node]) -> Graph:
+    y = results(op(*xs))[0]
+    g = TABLE["Input"]("g", y.type.shape, y.type.dtype)()
+    pulled, _ = derive(reach([y], xs[:3]), [y], [g], xs[:3])
+    return Graph([*xs, g], [y, *pulled])
+
+
+@pytest.mark.parametrize("dtype", [bfloat16, float16])
+@pytest.mark.parametrize("upper", [(), (0,)])
+def test_programs_for_gpus_call_cudnn(dtype, upper):
+    grouped = operands(kv=(2, 2, 24, 32), dtype=dtype)
+    for xs in (operands(dtype=dtype), operands((4, 16, 8), dtype=dtype), grouped):
+        graph = with_gradient(Attention("0.5", (), upper), xs)
+        assert calls(graph) == ["fmhaSoftmax", "fmhaSoftmaxBackward"]
+
+
+@pytest.mark.parametrize(
+    ("op", "xs"),
+    [
+        (Attention("0.5"), operands(dtype=float32)),
+        (Attention("0.5"), operands((2, 4, 16, 12))),
+        (Attention("0.5"), operands((2, 4, 16, 136))),
+        (Attention("0.5", (-3,), (0,)), operands()),
+        (Attention("0.5", (), (1,)), operands()),
+    ],
+)
+def test_what_cudnn_does_not_compute_is_written_out(op, xs):
+    assert calls(with_gradient(op, xs)) == []
+
+
+def test_masks_are_written_out():
+    mask = TABLE["Input"]("mask", (1, 1, 16, 16), float32)()
+    xs = [*operands(), mask]
+    assert calls(Graph(xs, list(results(Attention("0.5")(*xs))))) == []
+
+
+def test_other_kernels_are_for_cpus():
+    x = TABLE["Input"]("x", (64, 64), float32)()
+    assert "custom_call" not in build_module(Graph([x], [Softmax((1,))(x)]), for_gpus())
+
+
+def test_attention_by_hand_calls_cudnn():
+    q, k, v = operands()
+    weights = Softmax((3,))(MatMul()(q, adjoint(k)) * 0.25)
+    found, _ = recognised(canonicalise(Graph([q, k, v], [MatMul()(weights, v)])), "cuda")
+    assert calls(found) == ["fmhaSoftmax"]
+
+
+def test_attention_by_hand_in_f32_stays():
+    q, k, v = operands(dtype=float32)
+    weights = Softmax((3,))(MatMul()(q, adjoint(k)) * 0.25)
+    graph = canonicalise(Graph([q, k, v], [MatMul()(weights, v)]))
+    assert recognised(graph, "cuda")[0] is graph
+    assert recognised(graph, "cpu")[0] is not graph
+
+
+@pytest.mark.parametrize(
+    ("heads", "groups", "rows", "keys", "width", "causal"),
+    [
+        (4, 4, 64, 64, 32, False),
+        (4, 2, 40, 40, 64, True),
+        (2, 2, 37, 53, 40, False),
+        (2, 1, 20, 30, 72, True),
+        (2, 2, 30, 20, 8, True),
+        (2, 2, 1, 7, 128, False),
+    ],
+)
+def test_16_bit_attention_agrees_with_the_plain_form(heads, groups, rows, keys, width, causal):
+    rng = np.random.default_rng(0)
+    shapes = [(3, heads, rows, width), *[(3, groups, keys, width)] * 2, (3, heads, rows, width)]
+    *xs, g = [pb.tensor(rng.normal(size=s)).astype(pb.bfloat16) for s in shapes]
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+
+    def run() -> list[np.ndarray]:
+        y, pull = pb.vjp(attend, *xs)
+        return [x.astype(pb.float32).numpy() for x in (y, *pull(g))]
+
+    made = run()
+    with pb.config(kernels=False):
+        wanted = run()
+    for a, b in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(a, b, atol=0.03 * np.abs(b).max())
