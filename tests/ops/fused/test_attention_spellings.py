@@ -275,3 +275,15 @@ def test_masks_of_a_device_are_not_constants():
     f = pb.shard_map(local, mesh=mesh, in_specs=(spec,) * 3, out_specs=spec)
     want = MASKED["positions"](*given).numpy()
     np.testing.assert_allclose(pb.compile(f)(*given).numpy(), want, rtol=1e-10)
+
+
+def test_products_of_few_dimensions():
+    """They are looked at, too, and are no attention."""
+    q, k, v, c = rows(4), rows(7, 4), rows(7, 6), np.asarray(0.5)
+    leaves(lambda q, k, v, c: softmax(k @ q) @ v, [q, k, v, c], *OPS)
+    leaves(lambda q, k, v, c: pb.einsum(",i->i", c, q), [q, k, v, c], *OPS)
+    leaves(lambda q, k, v, c: pb.einsum("i,i->", q, q), [q, k, v, c], *OPS)
+    leaves(
+        lambda q, k, v, c: pb.einsum("k,kd->d", softmax(pb.einsum("kd,d->k", k, q)), v),
+        [q, k, v, c], *OPS,
+    )  # fmt: skip
