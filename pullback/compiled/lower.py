@@ -32,7 +32,8 @@ Result = TypeVar("Result")
 class Cost:
     """The cost of running a program, as XLA estimates it; sizes are in bytes.
 
-    Results that are written into donated arguments do not count.
+    Results that are written into donated arguments do not count. Work and traffic are those of the
+    program without pullback's own kernels, of which XLA knows nothing.
     """
 
     flops: float
@@ -75,7 +76,9 @@ class Lowered(Generic[Parameters, Result]):
             what = f"the {program.engine.name} engine does not know the cost of its programs"
             raise EngineError(f"cost: {what}", hint='Use pb.config(engine="xla").')
         memory = program.compiled.memory()
-        flops, traffic = program.compiled.work()
+        donated = [place for _, place in program.donors]
+        plain = program.engine.compile(program.executed, donated, kernels=False)
+        flops, traffic = plain.work()
         sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)
         return Cost(flops, traffic, *sizes)
 

@@ -35,11 +35,13 @@ def several(result: Node | Iterable[Node]) -> tuple[Node, ...]:
     return tuple(result)
 
 
-def run(graph: Graph, arrays: Arrays, engine: AnyEngine = None) -> list[np.ndarray]:
+def run(
+    graph: Graph, arrays: Arrays, engine: AnyEngine = None, kernels: bool = True
+) -> list[np.ndarray]:
     """Run a graph on arrays, by default with the reference engine."""
     engine = engine or ReferenceEngine()
     args = [engine.put(np.array(a, order="C"), x.type) for a, x in zip(arrays, graph.inputs)]
-    outputs = engine.compile(graph).run(args)
+    outputs = engine.compile(graph, kernels=kernels).run(args)
     return [np.asarray(engine.get(v)) for v in outputs[: len(graph.outputs)]]
 
 

@@ -132,8 +132,9 @@ def test_every_dtype(name):
         return  # computed in f64, of which other tests compile samples; dtypes are conversions
     found = {(op, *[a.dtype for a in arrays]) for op, arrays in samples(name)[:2]}
     changed = [c for c in applications if (c[1], *[a.dtype for a in c[2]]) not in found]
-    program = OneProgram([applied(*case) for case in changed])  # XLA has run the samples above
-    program.check(program.run(), scale=10)
+    if changed:  # XLA has run the samples above
+        program = OneProgram([applied(*case) for case in changed])
+        program.check(program.run(), scale=10)
 
 
 @pytest.mark.parametrize("name", OPS)

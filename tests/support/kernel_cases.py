@@ -47,9 +47,7 @@ LARGE = {
 
 
 def samples(name: str) -> Iterator[tuple[Any, list[np.ndarray]]]:
-    own = (
-        [LARGE[name]()] if name in LARGE else TABLE[name].samples()
-    )  # others are compared elsewhere
+    own = [LARGE[name]()] if name in LARGE else TABLE[name].samples()
     for op, arrays in own:
         yield op, [np.asarray(a) for a in arrays]
         if isinstance(op, AttentionGradient) and op.all_too:  # which has no kernel
