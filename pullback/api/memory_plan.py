@@ -20,6 +20,7 @@ from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
+from pullback.lazy.settings import current
 from pullback.sharding.mesh import DeviceMesh
 
 
@@ -88,7 +89,10 @@ class MemoryPlan:
 
     @classmethod
     def of(cls, graph: Graph, mesh: DeviceMesh | None = None) -> MemoryPlan:
-        found = Footprint(graph, mesh)
+        xla = engine("xla")
+        found = Footprint(
+            graph, mesh, current().kernels and xla.platform == "cpu" and xla.has_kernels
+        )
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries
         return cls(*totals, _planned_values(kept), _planned_values(found.live), graph, mesh)
@@ -105,8 +109,9 @@ class MemoryPlan:
         """The peak in bytes that XLA reports for the compiled program."""
         xla = engine("xla")
         if self.mesh is None:
-            return xla.compile(self.graph).memory().peak
-        return xla.compile_on(self.mesh, self.graph).memory().peak
+            return xla.compile(self.graph, kernels=current().kernels).memory().peak
+        found = xla.compile_on(self.mesh, self.graph, kernels=current().kernels)
+        return found.memory().peak
 
     def __str__(self) -> str:
         parts = ("arguments", "results", "temporaries")

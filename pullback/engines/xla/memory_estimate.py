@@ -24,6 +24,7 @@ from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.transforms.recognition import recognised
 
 # Instructions whose results share the memory of their operands.
 _SAME = {"reshape", "optimization_barrier", "bitcast_convert"}
@@ -63,10 +64,15 @@ class Buffer:
 
 
 class Footprint:
-    """The buffers of a program, with sizes in bytes; with a mesh, those of one device."""
+    """The buffers of a program, with sizes in bytes; with a mesh, those of one device.
 
-    def __init__(self, graph: Graph, mesh: Any = None) -> None:
+    With `kernels`, they are those of the program that calls pullback's own kernels on CPUs.
+    """
+
+    def __init__(self, graph: Graph, mesh: Any = None, kernels: bool = False) -> None:
+        graph = recognised(graph, "cpu")[0] if kernels else graph
         builder = _MemoryRecorder(mesh)
+        builder.kernels, builder.neutral = kernels, not kernels
         main = lower(graph, builder)
         outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
         self.arguments = sum(x.type.nbytes for x in main.arguments)
