@@ -14,6 +14,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from mpmath.libmp import NoConvergence
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -47,7 +48,7 @@ def exact(f: Any, rows: Sequence[tuple]) -> list[Any]:
         try:
             value = f(*row)
             made.append(value if isinstance(value, mp.mpf) else mp.mpf(value.real))
-        except (ValueError, ZeroDivisionError, mp.NoConvergence, OverflowError):
+        except (ValueError, ZeroDivisionError, NoConvergence, OverflowError):
             made.append(None)
     return made
 

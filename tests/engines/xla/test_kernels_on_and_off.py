@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_cases import LARGE_ALONE, WITH_KERNEL, KernelProgram, calls_kernel, cases, large_cases
+from kernel_cases import WITH_KERNEL, KernelProgram, calls_kernel, cases, large_cases
 from paths import ROOT, SUPPORT
 
 from pullback.engines.xla.kernels import SETS, kernel_library
@@ -67,7 +67,7 @@ def test_instruction_sets_agree_and_bits_do_not_depend_on_cores(tmp_path):
     assert bits[best, 1] == bits[best, 2]
 
 
-@pytest.mark.parametrize("name", sorted(set(WITH_KERNEL) - LARGE_ALONE))
+@pytest.mark.parametrize("name", WITH_KERNEL)
 def test_the_kernels_are_called(name):
     """The comparisons above are not of two programs without kernels."""
     assert any(calls_kernel(graph) for _, graph, _ in cases(name))
