@@ -188,9 +188,17 @@ def test_a_forward_pass_keeps_nothing():
     assert "no backward pass keeps anything" in str(plan)
 
 
-def test_it_prints_a_table():
+def test_it_names_what_the_user_wrote():
     loss, args = network(pb.tanh)
     plan = pb.memory_plan(pb.grad(loss))(*args)
+    assert {v.operation for v in plan.kept} <= {"tanh", "add"}
+    assert len(plan.kept) == 5
+
+
+def test_it_prints_a_table():
+    loss, args = network(pb.tanh)
+    with pb.config(kernels=False):
+        plan = pb.memory_plan(pb.grad(loss))(*args)
     text = str(plan)
     assert text == repr(plan)
     assert text.startswith("peak ") and "the backward pass keeps 640.0 KiB" in text

@@ -70,7 +70,7 @@ class Footprint:
     """
 
     def __init__(self, graph: Graph, mesh: Any = None, kernels: bool = False) -> None:
-        graph = recognised(graph, "cpu")[0] if kernels else graph
+        graph, written = recognised(graph, "cpu") if kernels else (graph, {})
         builder = _MemoryRecorder(mesh)
         builder.kernels, builder.neutral = kernels, not kernels
         main = lower(graph, builder)
@@ -85,6 +85,8 @@ class Footprint:
                 flow.piece.setdefault(node, k)
         flow.work_out()
         self.buffers = list(flow.buffers.values())
+        for buffer in self.buffers:  # users know nothing of fused ops
+            buffer.node = written.get(buffer.node, buffer.node)
         # Of the possible orders of execution, XLA chooses one that needs little memory.
         plans = [
             _simulate_memory(flow, flow.steps),
