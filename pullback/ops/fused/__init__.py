@@ -13,4 +13,5 @@ from pullback.ops.fused import (  # noqa: F401
     product_sum,
     softmax,
     softmax_spellings,
+    tanh_gelu,
 )

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.elementwise.arithmetic import Square
+from pullback.ops.elementwise.functions import guarded
 from pullback.ops.elementwise.roots import Rsqrt
 from pullback.ops.prelude import TABLE, Composite, Node, Type, constant
 from pullback.ops.reduce.reductions import Mean, Sum
@@ -98,7 +99,7 @@ class LayerNormGradient(RowNormOp):
             dx = dx - (Mean(axes, True)(dz) * rstd + slope * 0)
         made = [dx]
         if self.scaled:
-            made.append(Sum(rows, False)(g * (d * rstd)))
+            made.append(Sum(rows, False)(guarded(g, d * rstd)))
         if self.shifted:
             made.append(Sum(rows, False)(g))
         return tuple(made) if len(made) > 1 else dx

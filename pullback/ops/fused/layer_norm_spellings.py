@@ -118,9 +118,10 @@ class Affine(NamedTuple):
     """A norm that was recognised without scale and shift, and what comes after it."""
 
     norm: LayerNorm
+    inverse: bool  # as in Core: the rule for a product with a quotient guards against 0 * inf
 
     def formula(self, x: Node, epsilon: Node, count: Node, *affine: Node) -> Node:
-        core = Core(self.norm.dims, self.norm.center, Square, True, True, False)
+        core = Core(self.norm.dims, self.norm.center, Square, True, self.inverse, False)
         y = core.formula(SHARING[0], x, epsilon, count)
         if self.norm.scaled:
             y = y * affine[0]
@@ -175,8 +176,9 @@ def _affine_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
         norms = {x.inputs[0].op for x in _under(node, ops) if isinstance(x.op, Result)}
         for norm in norms:
             if isinstance(norm, LayerNorm) and not norm.scaled and not norm.shifted:
-                affine = Affine(LayerNorm(norm.dims, norm.center, scaled, shifted))
-                yield _affine_spelling(affine), affine.operands(node)
+                made = LayerNorm(norm.dims, norm.center, scaled, shifted)
+                for affine in (Affine(made, True), Affine(made, False)):
+                    yield _affine_spelling(affine), affine.operands(node)
 
 
 @lru_cache(maxsize=64)

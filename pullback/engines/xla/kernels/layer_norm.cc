@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rows.h"
+#include "vec_math.h"
 
 namespace pullback {
 namespace {
@@ -56,7 +57,7 @@ void norm_gradient_row(const RowNorm<T>& norm, const T* x, const T* g, Statistic
     Vec<T> dz = scale ? dy * at.load(scale) : dy;
     sums += dz;
     products += dz * d;
-    if (dscale) at.store(dscale, at.load(dscale) + dy * (d * rstd));
+    if (dscale) at.store(dscale, at.load(dscale) + product_no_nan<T>(dy, d * rstd));
     if (dshift) at.store(dshift, at.load(dshift) + dy);
   });
   T slope = -sum_lanes<T>(products) * rstd * rstd * rstd / norm.count;

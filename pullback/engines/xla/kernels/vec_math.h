@@ -72,6 +72,18 @@ template <class T> inline Vec<T> exp_of_nonpositive(Vec<T> x, Vec<T> rest = Vec<
   return exp_near_zero<T>(x, shifted - shift, rest) * power;
 }
 
+// tanh(x) within 2 ulp; NaN stays.
+inline Vec<float> tanh(Vec<float> x) {
+  // Near 0 by x + x^3 p(x^2), where p is a polynomial; elsewhere by an exponential.
+  constexpr float terms[] = {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                             1.33314422036e-1f, -3.33332819422e-1f};
+  Vec<float> square = x * x, p = broadcast(terms[0]);
+  for (int i = 1; i < 5; i++) p = p * square + terms[i];
+  Vec<float> near = x + x * square * p;
+  Vec<float> far = 1.0f - 2.0f / (exp<float>(x + x) + 1.0f);
+  return square < 0.390625f ? near : far;
+}
+
 // As MulNoNan: 0 where the weight is 0, whatever the slope is, and where the slope is 0, unless the
 // weight is NaN.
 template <class T> inline Vec<T> product_no_nan(Vec<T> weight, Vec<T> slope) {

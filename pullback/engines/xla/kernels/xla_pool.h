@@ -19,6 +19,16 @@ class XlaPool final : public Pool {
   explicit XlaPool(ffi::ThreadPool threads) : threads_(threads) {}
 
  private:
+  static constexpr int kPauses = 4000;  // some 0.1 ms
+
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
   struct Work {
     std::atomic<int64_t> next{0}, done{0};
     std::mutex mutex;
@@ -44,6 +54,9 @@ class XlaPool final : public Pool {
     int64_t helpers = std::min<int64_t>(threads_.num_threads(), count) - 1;
     for (int64_t i = 0; i < helpers; i++) threads_.Schedule(std::decay_t<decltype(take)>(take));
     take();  // the calling thread takes part, so the work ends also if all others are busy
+    // The others are at their last block. To sleep and be woken takes longer than most blocks.
+    for (int i = 0; i < kPauses && work->done.load() != count; i++) pause();
+    if (work->done.load() == count) return;
     std::unique_lock<std::mutex> lock(work->mutex);
     work->finished.wait(lock, [&] { return work->done.load() == count; });
   }
