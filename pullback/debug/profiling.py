@@ -41,7 +41,7 @@ def profile(
     called with the same arguments `warmup` times, to compile its programs, and then `repeat` times;
     the times are averaged over the faster half of these calls. `save` writes a flame graph.
 
-    `f` may be any function, also a compiled one. Its programs are compiled anew, with locations
+    `f` may be any function, also a compiled one. Its programs are compiled again, with locations
     for the profiler, and not stored; programs of other calls are not affected. Arguments that a
     compiled `f` takes as donated are copied before each call.
 
@@ -141,7 +141,7 @@ class _Profiling:
         f, args, kwargs = self._prepared()
         start = time.perf_counter()
         self.result = f(*args, **kwargs)
-        # What is pending would be computed later, by whoever reads it
+        # What is pending would be computed later, when it is read
         live = [t for ref in thread.handles if (t := ref()) is not None]
         submit_pending()
         wait(self.result)
