@@ -83,5 +83,9 @@ WORKLOADS = [
     Workload(
         "mlp_undecorated", "MLP, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, torch_compile=False,
+        note=(
+            "without `pb.compile`, the step is recorded each time and old parameters are "
+            "not donated."
+        ),
     ),
 ]  # fmt: skip
