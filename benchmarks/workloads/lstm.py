@@ -90,6 +90,9 @@ WORKLOADS = [
     Workload(
         "lstm", "LSTM by scan, 200 steps, batch 32, width 64, forward and backward", inputs,
         {"pullback": with_pullback, "jax": with_jax, "torch": with_torch}, torch_compile=False,
-        note="XLA's loops take 55 us an iteration, with kernels or without; in PyTorch it is one op.",
+        note=(
+            "XLA's loops take 55 us an iteration, with kernels or without; "
+            "in PyTorch it is one op."
+        ),
     )
 ]  # fmt: skip
