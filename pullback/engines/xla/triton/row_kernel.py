@@ -43,11 +43,6 @@ class KernelPlan:
     grid: tuple[int, int]
     warps: int
 
-    @property
-    def partial(self) -> int:
-        """The number of rows in which sums of all rows are stored."""
-        return self.grid[0]
-
 
 def plan_of(cluster: RowCluster) -> KernelPlan:
     """Choose the sizes, as they were fastest on an H200.
@@ -71,16 +66,20 @@ def plan_of(cluster: RowCluster) -> KernelPlan:
 
 
 class RowKernel:
-    """The text of a cluster's kernel: arguments are the loads, then the results."""
+    """The text of a cluster's kernel: arguments are the loads, then the results.
+
+    The last result, of `sums_shape`, has what each program added up, for all sums of rows.
+    """
 
     def __init__(self, name: str, cluster: RowCluster, needed: Container[HloValue]) -> None:
         self.cluster, self.plan = cluster, plan_of(cluster)
         self.loads = list(dict.fromkeys(t.value for t in cluster.loads))
         # Most numbers of rows are used by this kernel alone
-        self.results = [y for y in cluster.results if y in needed or y in cluster.by_column]
+        self.results = [y for y in (*cluster.arrays, *cluster.by_row) if y in needed]
         stored = [*self.loads, *self.results]
-        self.k = KernelText(name, [STORED[x.dtype] for x in stored])
-        self.pointers = dict(zip(stored, self.k.arguments, strict=True))
+        sums = ["f32"] if cluster.by_column else []
+        self.k = KernelText(name, [*[STORED[x.dtype] for x in stored], *sums])
+        self.pointers = dict(zip(stored, self.k.arguments, strict=False))
         self.shape = (self.plan.rows, self.plan.columns)
         self.scopes: list[dict[Term, Tile]] = [{}]
         self.row = self.column = Tile("", (), "")  # of the tile's elements
@@ -128,13 +127,18 @@ class RowKernel:
             self.scopes.pop()
         return made[:count]
 
+    @property
+    def sums_shape(self) -> tuple[int, int, int]:
+        return (len(self.cluster.by_column), self.plan.grid[0], self.cluster.space.width)
+
     def _store_sums(self, program: Tile, sums: Iterable[Tile]) -> None:
-        k, width = self.k, self.cluster.space.width
+        k, (_, rows, width) = self.k, self.sums_shape
         base = k.same("arith.muli", program, k.constant(width, "i32"))
         column = k.same("arith.addi", self.column, k.splat(base, self.column.shape))
         mask = self._inside(self.column, width, self.plan.columns * self.plan.grid[1])
-        for y, total in zip(self.cluster.by_column, sums, strict=True):
-            at = k.add_pointer(k.splat(self.pointers[y], column.shape), column)
+        for n, total in enumerate(sums):
+            start = k.add_pointer(k.arguments[-1], k.constant(n * rows * width, "i32"))
+            at = k.add_pointer(k.splat(start, column.shape), column)
             k.store(at, k.reduce("arith.addf", total, 0), mask)
 
     def _tile(self) -> None:
