@@ -173,8 +173,8 @@ class HeldInterrupts:
     def __exit__(self, *exception: object) -> None:
         if self._handler is not None:
             _signal.signal(_SIGINT, self._handler)
-            if self._noted:
-                _signal.raise_signal(_SIGINT)
+            if self._noted:  # called, not raised: an event loop has noticed the signal itself
+                self._handler(_SIGINT, None)
 
 
 class OverwrittenValue(Failed):
