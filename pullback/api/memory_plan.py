@@ -109,8 +109,8 @@ class MemoryPlan:
         """The peak in bytes that XLA reports for the compiled program."""
         xla = engine("xla")
         if self.mesh is None:
-            return xla.compile(self.graph, kernels=current().kernels).memory().peak
-        found = xla.compile_on(self.mesh, self.graph, kernels=current().kernels)
+            return xla.compile(self.graph, choices=current().choices).memory().peak
+        found = xla.compile_on(self.mesh, self.graph, choices=current().choices)
         return found.memory().peak
 
     def __str__(self) -> str:

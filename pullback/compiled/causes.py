@@ -42,7 +42,8 @@ def _cause_of_change(before: Specialization | None, call: Invocation, evicted: b
 def _settings_cause(before: Specialization, call: Invocation) -> Cause | None:
     (old, old_axes), (new, new_axes) = before.key[:2], call.key[:2]
     names = (
-        "engine", "device", "place", "default_dtype", "grad_enabled", "kernels", "profiled",
+        "engine", "device", "place", "default_dtype", "grad_enabled", "kernels",
+        "matmul_precision", "profiled",
     )  # fmt: skip
     for name, was, now in zip(names, old, new):
         if was != now:

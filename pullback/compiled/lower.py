@@ -77,7 +77,8 @@ class Lowered(Generic[Parameters, Result]):
             raise EngineError(f"cost: {what}", hint='Use pb.config(engine="xla").')
         memory = program.compiled.memory()
         donated = [place for _, place in program.donors]
-        plain = program.engine.compile(program.executed, donated, kernels=False)
+        choices = program.mode.choices._replace(kernels=False)
+        plain = program.engine.compile(program.executed, donated, choices)
         flops, traffic = plain.work()
         sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)
         return Cost(flops, traffic, *sizes)

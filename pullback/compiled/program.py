@@ -104,7 +104,7 @@ class CompiledProgram:
         engine = engine_for(self.mode, mesh_of([n.type for n in (*graph.outputs, *graph.inputs)]))
         donated = tuple([place for _, place in self.donors])
         mode = self.mode
-        target = engine.name, engine.platform, mode.kernels, mode.profiled
+        target = engine.name, engine.platform, mode.choices, mode.profiled
         key = ("compile", target, self.executed.structure, donated)
         with lock:
             entry = state.cache.entries.get(key) or state.cache.add(key)
@@ -132,7 +132,7 @@ class CompiledProgram:
         graph = self.executed
         try:
             compile = engine.compile_profiled if self.mode.profiled else engine.compile
-            compiled = compile(graph, donated, self.mode.kernels)
+            compiled = compile(graph, donated, self.mode.choices)
         except PullbackError as error:
             raise self._at(error, ()) from error.__cause__
         # The nodes that check: an equal program has them at the same places, on its own lines.

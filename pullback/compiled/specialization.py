@@ -179,7 +179,7 @@ def mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
     return (
         mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled, mode.kernels,
-        mode.profiled,
+        mode.matmul_precision, mode.profiled,
     )  # fmt: skip
 
 

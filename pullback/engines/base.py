@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from pullback.engines.choices import USUAL, CodeChoices
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph, output_dependence
@@ -84,13 +85,12 @@ class Engine(Protocol[Value]):
         """Return for each value whether a program made it: who has its memory refers to it."""
 
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> Program[Value]:
-        """Compile a graph; its results may reuse the memory of `donated` inputs, and it may call
-        pullback's own `kernels`."""
+        """Compile a graph; its results may reuse the memory of `donated` inputs."""
 
     def compile_profiled(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> Program[Value]:
         """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.base import Check, Engine, Program, ProgramBase
+from pullback.engines.choices import USUAL, CodeChoices
 from pullback.errors import HostReadError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -73,15 +74,15 @@ class MeshEngine(ABC):
 
     @abstractmethod
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> Program[Any]:
         """Partition and compile a graph."""
 
     def compile_profiled(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> Program[Any]:
         """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
-        return self.compile(graph, donated, kernels)
+        return self.compile(graph, donated, choices)
 
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
         sharding = type.sharding or self.whole
@@ -150,7 +151,7 @@ class SimulatedMesh(MeshEngine):
         return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
 
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> SimulatedProgram:
         local, _ = self.partitioned(graph)
         compiled = self.single.compile(simulate_devices(local, self.mesh))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
+from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.errors import OutOfMemory, PullbackError
@@ -48,7 +49,7 @@ class ReferenceEngine:
         return value  # donating changes nothing here
 
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> ReferenceProgram:
         """Return a program. NumPy allocates all results, so donation has no effect."""
         refuse_too_large(graph)

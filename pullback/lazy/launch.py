@@ -306,7 +306,7 @@ class Launch:
                 engine, mode = self.engine, self.mode
                 compile = engine.compile_profiled if mode.profiled else engine.compile
                 donated = self.variant.donated
-                program = compile(graph, donated=donated, kernels=mode.kernels)
+                program = compile(graph, donated=donated, choices=mode.choices)
                 announce_cache_miss(self.cause, time.perf_counter() - start, program)
                 # Positions of the checked nodes in the work, not their lines: the program also
                 # serves other work of the same structure

@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.engines import environment
 from pullback.engines.byte_sizes import bytes_of
+from pullback.engines.choices import PRECISIONS, USUAL, CodeChoices
 from pullback.engines.environment import environment_variable
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.arguments import flag
@@ -37,18 +38,21 @@ class Settings:
     profiled: bool = False  # whether programs are compiled so that a profiler can look inside
     precision_warnings: bool = True
     kernels: bool = True  # whether programs may call pullback's own kernels
+    matmul_precision: str = "highest"  # with which programs multiply matrices of f32
     outer: Settings | None = field(default=None, compare=False, repr=False)
     # A weak reference to the scope; that of the outermost settings is never None
     scope: Callable[[], object] = field(default=object, compare=False, repr=False)
     changes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     plain = True
+    choices: CodeChoices = USUAL
     target: tuple = ()
 
     def __post_init__(self) -> None:
         # Recording reads this alone: whether there is nothing to do besides recording
         object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
         # What the code of a program depends on besides its graph
-        object.__setattr__(self, "target", (self.engine, self.device, self.kernels, self.profiled))
+        object.__setattr__(self, "choices", CodeChoices(self.kernels, self.matmul_precision))
+        object.__setattr__(self, "target", (self.engine, self.device, self.choices, self.profiled))
 
     @property
     def one_by_one(self) -> bool:
@@ -143,13 +147,14 @@ class Scope:
 
 
 _PUBLIC = (
-    "cache_bytes", "check_nan", "eager", "engine", "kernels", "precision_warnings", "verify_shapes",
+    "cache_bytes", "check_nan", "eager", "engine", "kernels", "matmul_precision",
+    "precision_warnings", "verify_shapes",
 )  # fmt: skip
 
 
 def config(**changes: Any) -> Scope:
-    """Set `eager`, `verify_shapes`, `check_nan`, `precision_warnings`, `cache_bytes`, `kernels` or
-    `engine` ("xla" or "reference").
+    """Set `eager`, `verify_shapes`, `check_nan`, `precision_warnings`, `cache_bytes`, `kernels`,
+    `matmul_precision` or `engine` ("xla" or "reference").
 
     With `check_nan`, a program whose results are not finite raises an error at the line of the op
     that made the NaN or infinity (see `pb.debug.trace_nan`).
@@ -159,6 +164,10 @@ def config(**changes: Any) -> Scope:
 
     With `kernels=False`, programs call none of pullback's own kernels: XLA compiles all of their
     ops. Both agree within rounding.
+
+    `matmul_precision` is the least precision with which a GPU may multiply matrices of f32:
+    "highest" is f32 itself, "tf32" keeps 11 bits of each factor, and "bf16" 8 (convolutions: 11).
+    They are added up in f32 in any case. CPUs always multiply in f32.
 
     `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
     the least recently used beyond the bound are evicted.
@@ -179,6 +188,10 @@ def config(**changes: Any) -> Scope:
     engine = changes.get("engine", "xla")
     if engine not in ("xla", "reference"):
         raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
+    precision = changes.get("matmul_precision", "highest")
+    if precision not in PRECISIONS:
+        known = '"highest", "tf32" or "bf16"'
+        raise ArgumentError(f"config: matmul_precision must be {known}, got {precision!r}")
     for name in changes.keys() & {"eager", "kernels", "precision_warnings", "verify_shapes"}:
         changes[name] = flag("config", changes[name], name)
     if "cache_bytes" in changes:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.base import Engine
+from pullback.engines.choices import CodeChoices
 from pullback.engines.reference import ReferenceEngine
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
@@ -41,7 +42,7 @@ def run(
     """Run a graph on arrays, by default with the reference engine."""
     engine = engine or ReferenceEngine()
     args = [engine.put(np.array(a, order="C"), x.type) for a, x in zip(arrays, graph.inputs)]
-    outputs = engine.compile(graph, kernels=kernels).run(args)
+    outputs = engine.compile(graph, choices=CodeChoices(kernels)).run(args)
     return [np.asarray(engine.get(v)) for v in outputs[: len(graph.outputs)]]
 
 

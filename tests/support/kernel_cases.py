@@ -14,6 +14,7 @@ import numpy as np
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
+from pullback.engines.choices import CodeChoices
 from pullback.engines.registry import engine
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import PullbackError
@@ -159,7 +160,7 @@ class KernelProgram:
     def run(self, kernels: bool) -> list[np.ndarray]:
         xla = engine("xla")
         args = [xla.put(a, x.type) for a, x in zip(self.arrays, self.graph.inputs, strict=True)]
-        made = xla.compile(self.graph, kernels=kernels).run(args)
+        made = xla.compile(self.graph, choices=CodeChoices(kernels)).run(args)
         return [np.asarray(xla.get(v)) for v in made[: len(self.graph.outputs)]]
 
     def reference(self) -> list[np.ndarray]:

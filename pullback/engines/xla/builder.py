@@ -50,6 +50,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
         self.kernels = False  # whether the program may call pullback's own kernels
+        self.matmul_precision = "highest"  # of f32
         self.donated: frozenset[HloValue] = frozenset()
         self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls

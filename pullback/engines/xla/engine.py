@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
 from pullback.engines.xla.builder import Builder, build_module
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
     from pullback.engines.xla.profiled import ProfiledXla
     from pullback.engines.xla.sharded import DeviceGroup
 
-# what a piece computes, which inputs it may overwrite, the mesh that it runs on, whether it may
-# call kernels
-Piece = tuple[Structure, tuple[int, ...], DeviceMesh | None, bool]
+# what a piece computes, which inputs it may overwrite, the mesh that it runs on, and how
+Piece = tuple[Structure, tuple[int, ...], DeviceMesh | None, CodeChoices]
 
 # The memory of a program, which XLA does not report. Measured over many programs, the resident size
 # is 0.1 MiB plus 15 to 30 times the size of the serialised code; this is an upper bound. Without
@@ -71,20 +71,20 @@ class XlaEngine:
         self._pieces = weakref.WeakValueDictionary()
 
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> XlaProgram | XlaSequence:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
-        kernels = kernels and self.has_kernels
-        graph, origins = recognised(graph, self.platform) if kernels else (graph, {})
-        made = self._in_pieces(graph, donated, None, kernels)
-        return _checks_of(made or self._compile(graph, donated, kernels), origins)
+        choices = choices._replace(kernels=choices.kernels and self.has_kernels)
+        graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
+        made = self._in_pieces(graph, donated, None, choices)
+        return _checks_of(made or self._compile(graph, donated, choices), origins)
 
     def compile_profiled(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> XlaProgram | XlaSequence:
         """Compile a graph for XLA's profiler."""
-        return self.profiled.compile(graph, donated, kernels)
+        return self.profiled.compile(graph, donated, choices)
 
     @functools.cached_property
     def profiled(self) -> ProfiledXla:
@@ -94,17 +94,21 @@ class XlaEngine:
         return ProfiledXla(self.client)
 
     def compile_on(
-        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self,
+        mesh: DeviceMesh,
+        graph: Graph,
+        donated: Sequence[int] = (),
+        choices: CodeChoices = USUAL,
     ) -> SpmdProgram | XlaSequence:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_too_large(graph)
-        kernels = kernels and self.has_kernels
-        graph, origins = recognised(graph, self.platform) if kernels else (graph, {})
-        made = self._in_pieces(graph, donated, mesh, kernels)
-        return _checks_of(made or self._compile_on(mesh, graph, donated, kernels), origins)
+        choices = choices._replace(kernels=choices.kernels and self.has_kernels)
+        graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
+        made = self._in_pieces(graph, donated, mesh, choices)
+        return _checks_of(made or self._compile_on(mesh, graph, donated, choices), origins)
 
     def _in_pieces(
-        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, kernels: bool
+        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, choices: CodeChoices
     ) -> XlaSequence | None:
         """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
         whole = self.platform != "cpu" and len(graph.nodes) <= WHOLE_ON_GPU
@@ -112,13 +116,13 @@ class XlaEngine:
         if not parts:
             return None
         given = _last_takers(parts, [graph.inputs[i] for i in donated])
-        pieces = [(p.graph.structure, d, mesh, kernels) for p, d in zip(parts, given, strict=True)]
+        pieces = [(p.graph.structure, d, mesh, choices) for p, d in zip(parts, given, strict=True)]
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
         one = self._compile if mesh is None else functools.partial(self._compile_on, mesh)
         # XLA compiles a program on one core; on a mesh, all processes compile in the same order.
         with ThreadPoolExecutor(2 if mesh is None else 1) as pool:
-            compiled = pool.map(one, new.values(), [d for _, d, *_ in new], repeat(kernels))
+            compiled = pool.map(one, new.values(), [d for _, d, *_ in new], repeat(choices))
             added = dict(zip(new, compiled, strict=True))
         self._pieces.update(added)
         known |= added
@@ -164,25 +168,25 @@ class XlaEngine:
             return kernel_library() is not None
         return self.client.has_flash_attention
 
-    def _builder(self, mesh: DeviceMesh | None = None, kernels: bool = False) -> Builder:
+    def _builder(self, mesh: DeviceMesh | None = None, choices: CodeChoices = USUAL) -> Builder:
         builder = Builder(mesh)
-        builder.kernels = kernels
+        builder.kernels, builder.matmul_precision = choices
         builder.guards = self.platform == "cpu"
         builder.platform = self.platform
         builder.neutral = False
         builder.literal = False
         return builder
 
-    def _compile(self, graph: Graph, donated: Sequence[int], kernels: bool) -> XlaProgram:
-        builder = self._builder(None, kernels)
+    def _compile(self, graph: Graph, donated: Sequence[int], choices: CodeChoices) -> XlaProgram:
+        builder = self._builder(None, choices)
         text = build_module(graph, builder, donated)
         code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(
-        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int], kernels: bool
+        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int], choices: CodeChoices
     ) -> SpmdProgram:
-        builder, group = self._builder(mesh, kernels), self.group(mesh)
+        builder, group = self._builder(mesh, choices), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
         text = build_module(graph, builder, donated)

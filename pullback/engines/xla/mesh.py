@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.engines import processes
 from pullback.engines.base import Check
+from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
@@ -73,20 +74,20 @@ class XlaMesh(MeshEngine):
         return Type((type.sharding or self.whole).local_shape(type.shape), type.dtype)
 
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> XlaMeshProgram:
-        return self._compiled_by(self.xla, graph, donated, kernels)
+        return self._compiled_by(self.xla, graph, donated, choices)
 
     def compile_profiled(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> XlaMeshProgram:
-        return self._compiled_by(self.xla.profiled, graph, donated, kernels)
+        return self._compiled_by(self.xla.profiled, graph, donated, choices)
 
     def _compiled_by(
-        self, xla: XlaEngine, graph: Graph, donated: Sequence[int], kernels: bool
+        self, xla: XlaEngine, graph: Graph, donated: Sequence[int], choices: CodeChoices
     ) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        compiled = xla.compile_on(self.mesh, local, donated, kernels)
+        compiled = xla.compile_on(self.mesh, local, donated, choices)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.client import Client
 from pullback.engines.xla.engine import XlaEngine
@@ -74,25 +75,29 @@ class ProfiledXla(XlaEngine):
         self._lock = threading.Lock()
 
     def compile(
-        self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> XlaProgram | XlaSequence:
         start = time.perf_counter()
         try:
-            return super().compile(graph, donated, kernels)
+            return super().compile(graph, donated, choices)
         finally:
             self.compile_seconds += time.perf_counter() - start
 
     def compile_on(
-        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = (), kernels: bool = True
+        self,
+        mesh: DeviceMesh,
+        graph: Graph,
+        donated: Sequence[int] = (),
+        choices: CodeChoices = USUAL,
     ) -> SpmdProgram | XlaSequence:
         start = time.perf_counter()
         try:
-            return super().compile_on(mesh, graph, donated, kernels)
+            return super().compile_on(mesh, graph, donated, choices)
         finally:
             self.compile_seconds += time.perf_counter() - start
 
-    def _builder(self, mesh: DeviceMesh | None = None, kernels: bool = False) -> Builder:
-        builder = super()._builder(mesh, kernels)
+    def _builder(self, mesh: DeviceMesh | None = None, choices: CodeChoices = USUAL) -> Builder:
+        builder = super()._builder(mesh, choices)
         builder.name = f"pullback_{next(_numbers)}"
         builder.locate = self._locate
         return builder

@@ -60,7 +60,7 @@ def _convolution_instruction(b: Any, out: Type, x: Any, w: Any, m: Motion, roles
         lhs_dilation=m.lhs_dilation, rhs_dilation=m.rhs_dilation,
         dimension_numbers=f"#stablehlo.conv<{left}x{right}->{result}>",
         feature_group_count=m.groups, batch_group_count=1,
-        precision_config=precision(out.dtype),
+        precision_config=precision(b, out.dtype),
     )  # fmt: skip
 
 

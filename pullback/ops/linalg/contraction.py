@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.dtypes import DType
+from pullback.graph.dtypes import DType, bfloat16, float32
 from pullback.graph.kinds import SumOfProducts
 from pullback.ops.linalg.product_kernel import product_call
 from pullback.ops.prelude import Imported, Node, Op, Parts, Type, conjugate
@@ -58,9 +58,11 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.matmul(widened_for_reduction(x), widened_for_reduction(y)).astype(x.dtype)
 
 
-def precision(dtype: DType) -> str:
-    """f32 is true f32 on every device; products of f16 and bf16 are exact in every unit."""
-    name = "DEFAULT" if dtype.is_float and dtype.bits < 32 else "HIGHEST"
+def precision(b: Any, dtype: DType) -> str:
+    """The precision of factors: f32 is true f32 on every device, unless the user wants less;
+    products of f16 and bf16 are exact in every unit."""
+    less = dtype is float32 and b.matmul_precision != "highest"
+    name = "DEFAULT" if less or (dtype.is_float and dtype.bits < 32) else "HIGHEST"
     return f"[#stablehlo<precision {name}>, #stablehlo<precision {name}>]"
 
 
@@ -71,6 +73,8 @@ def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
     shape += [n for i, n in enumerate(x.shape) if i not in left]
     shape += [n for i, n in enumerate(y.shape) if i not in right]
     out = Type(tuple(shape), x.dtype)
+    if b.platform != "cpu" and x.dtype is float32 and b.matmul_precision == "bf16":
+        x, y = b.convert(x, bfloat16), b.convert(y, bfloat16)
     if b.kernels and b.platform == "cpu":
         made = product_call(b, out, x, y, contract, batch)
         if made is not None:
@@ -82,5 +86,5 @@ def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
     )
     return b.op(
         "stablehlo.dot_general", x, y, out=out,
-        dot_dimension_numbers=f"#stablehlo.dot<{numbers}>", precision_config=precision(x.dtype),
+        dot_dimension_numbers=f"#stablehlo.dot<{numbers}>", precision_config=precision(b, x.dtype),
     )  # fmt: skip

@@ -172,7 +172,7 @@ class ConvolutionBy(Composite):
             padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{rank}x2xi64>",
             lhs_dilation=self.lhs_dilation, rhs_dilation=self.rhs_dilation,
             dimension_numbers=f"#stablehlo.conv<{self.roles}>", feature_group_count=self.groups,
-            batch_group_count=1, precision_config=precision(out.dtype),
+            batch_group_count=1, precision_config=precision(b, out.dtype),
         )  # fmt: skip
 
     @classmethod
