@@ -15,9 +15,10 @@ from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.graph import Graph
+from pullback.graph.native import native, track_node
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.cache import Cache, CacheEntry, Cause, announce_cache_miss
+from pullback.lazy.cache import Cache, CacheEntry, Cause, FastCallsToo, announce_cache_miss
 from pullback.lazy.collect import Work, base, pending_ancestors
 from pullback.lazy.history import realise
 from pullback.lazy.program import build, pack
@@ -31,6 +32,9 @@ fork.hold_during_fork(lock)
 
 class LaunchState:
     """The program cache, and the number of programs run."""
+
+    if native is not None:
+        programs_run = FastCallsToo()
 
     def __init__(self) -> None:
         self.cache = Cache()
@@ -236,7 +240,10 @@ class Launch:
             return graph, list(map(to_host, args))
 
         outputs = [to_host(v) for v, _ in zip(values, self.nodes)]
-        return {i: runtime_checks.Failed(e) for i, e in nonfinite_errors(outputs, program).items()}
+        errors = nonfinite_errors(outputs, program)
+        for i in errors:
+            track_node(self.nodes[i])
+        return {i: runtime_checks.Failed(e) for i, e in errors.items()}
 
     def _line(self, error: PullbackError) -> Location:
         """Return the line of the node that failed, or of the last output."""

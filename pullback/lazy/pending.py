@@ -10,6 +10,7 @@ from pullback.engines.registry import mesh_of, spans_processes
 from pullback.errors import OutOfMemory, PullbackError, RecompileError
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
+from pullback.graph.native import track_node
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.collect import base, collect_related, pending_ancestors
@@ -82,6 +83,7 @@ def _compute_pending_apart(nodes: Sequence[Node]) -> None:
             except (OutOfMemory, RecompileError):
                 return  # they stay pending, and may succeed later
             except PullbackError as error:
+                track_node(node)
                 node.value = runtime_checks.Failed(error)
             except Exception:
                 continue  # raised when it is read

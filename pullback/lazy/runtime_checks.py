@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import Location, PullbackError
+from pullback.graph.native import track_node
 from pullback.graph.node import Node
 
 
@@ -50,6 +51,7 @@ class CheckedRun:
             node = ref()
             if node is not None:
                 if i in errors:
+                    track_node(node)
                     node.value = Failed(errors[i])
                 _unchecked.pop(node, None)
         # Last: another thread that finds it set relies on the values
