@@ -29,6 +29,7 @@ from pullback.engines.xla.triton.text import KernelText, Tile
 
 PROGRAMS = 1056  # that add up rows: eight for each multiprocessor of a large GPU
 CHUNK = 4096  # elements of a row that is longer than a tile
+_REGISTERS = 1 << 16  # of a multiprocessor: elements of all arrays of a tile with whole rows
 _FEWEST = 1024  # elements of a tile with whole rows
 _SUMMED = (2, 1024)  # the tile of a kernel that only adds up rows
 _FIRST_OF = {Part.ALL: "rc", Part.BY_ROW: "r", Part.BY_COLUMN: "c", Part.NUMBER: ""}
@@ -54,7 +55,7 @@ def plan_of(cluster: RowCluster) -> KernelPlan:
     if not cluster.by_row:
         tall, columns, per_thread = _SUMMED[0], min(columns, _SUMMED[1]), 8
         across = -(-width // columns)
-    elif cluster.wide:
+    elif cluster.wide or (not cluster.by_column and columns * cluster.traffic > _REGISTERS):
         columns, per_thread = CHUNK, 8
     else:
         tall = max(1, _FEWEST // columns)
