@@ -140,7 +140,11 @@ class GeluTanhSlope(SharedFormula):
     def expand(self, x: Node) -> Node:
         near = gelu_tanh_range(x)
         u = gelu_exponent(near)
-        return Logistic()(u) + LogisticSlope()(u) * near * gelu_exponent_slope(near)
+        # The logistic function and its slope by one exponential and one quotient
+        small = exp(-absolute(u))
+        share = reciprocal(small + 1)
+        rest = small * share
+        return where(less(u, 0), rest, share) + rest * share * near * gelu_exponent_slope(near)
 
     def partials(self, out: Node, x: Node) -> tuple:
         def slope() -> Node:
