@@ -11,8 +11,8 @@
 #                regenerate the tables of docs/ir.md and the outputs of docs/tour.ipynb
 #   make docs-accuracy
 #                measure the errors of elementwise functions against mpmath: docs/accuracy.md
-#   make kernels compile the kernels in C++, if there is a compiler (c++)
-#   make wheel   build a wheel with the kernels: dist/
+#   make kernels compile what is in C++, kernels and hot paths, if there is a compiler (c++)
+#   make wheel   build a wheel with what is in C++: dist/
 #   make lint    run the linter, the type checker and the import contract
 #   make bench   compare speed and memory with JAX and PyTorch where they are installed, and write
 #                benchmarks/results.md and results.svg; print how costs grow with sizes
@@ -67,7 +67,7 @@ kernels: .venv/ready
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 	    -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja > /dev/null && \
 	  $(BIN)/cmake --build build/kernels --parallel $(JOBS) -- --quiet; \
-	else echo "There is no C++ compiler, so XLA compiles everything: no kernels."; fi
+	else echo "There is no C++ compiler: no kernels, and hot paths run in Python."; fi
 
 wheel: .venv/ready
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
@@ -88,7 +88,7 @@ bench: .venv/ready kernels
 	$(BIN)/python benchmarks/linalg.py
 
 clean:
-	rm -rf .venv build dist *.egg-info pullback/engines/xla/kernels/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
+	rm -rf .venv build dist *.egg-info pullback/engines/xla/kernels/*.so pullback/graph/native/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
 	find pullback tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment, updated when the list of dependencies changes.

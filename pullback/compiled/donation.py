@@ -35,8 +35,7 @@ class Donated(Failed):
     def __init__(self, name: str, where: SourceLine | None) -> None:
         self.name, self.where = name, where
 
-    @property
-    def error(self) -> DonatedError:  # type: ignore[override]
+    def error(self) -> DonatedError:
         return DonatedError(
             f"this tensor was donated to {self.name}, which may use its memory for its results",
             where=self.where,

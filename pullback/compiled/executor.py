@@ -13,7 +13,7 @@ from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber, Kind
 from pullback.compiled.donation import donated_seen_by_others, mark_donated, protect_from_donation
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
-from pullback.graph.node import Node, next_number
+from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
@@ -146,18 +146,9 @@ def _executor_handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) ->
     tensors = []
     new, tensor_class, node_class = object.__new__, Tensor, Node
     for value, (type, where) in zip(values, outs):
-        # inlined constructors: a call with a hundred results creates two hundred objects
-        node = new(node_class)
-        node.op = LEAF
-        node.inputs = ()
-        node.type = type
-        node.where = where
-        node.tokens = ()
-        node.forward_op = ""
-        node.value = value
-        node.number = next_number()
+        # an inlined constructor: a call may have hundreds of results
         tensor = new(tensor_class)
-        tensor._node = node
+        tensor._node = node_class(LEAF, (), type, where, (), "", value)
         tensor._token = tensor._grad = None
         tensors.append(tensor)
     return tensors

@@ -6,6 +6,7 @@ anything is not as it was when the function was written, it returns `MISSED` and
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from pullback import tree
 from pullback.compiled.guards.checks import ABSENT
 from pullback.engines import fork
 from pullback.graph.ambient import thread
+from pullback.graph.native import native
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.launch import lock, state
@@ -49,11 +51,54 @@ def write_fast_call(specialization: Specialization, read: Callable[[tuple, dict]
         return never
     if specialization.states or specialization.donates or program.has_checks:
         return never
+    if native is not None:
+        return _native_fast_call(specialization, read)
     inputs = len(specialization.wanted) + len(specialization.captured)
     if max(inputs, len(program.outs)) > MOST_LEAVES:
         return never
     place = program.engine.place
     return _FastCallSource(specialization, read, place).written()
+
+
+def _native_fast_call(
+    specialization: Specialization, read: Callable[[tuple, dict], Any]
+) -> FastCall:
+    """Return the function in C++, which is given what the one in Python would have as source."""
+    s, program = specialization, specialization.program
+    given = tree.unflatten(s.in_tree, range(s.in_tree.num_leaves))
+    result = tree.unflatten(s.out_tree, range(s.out_tree.num_leaves))
+    return native.FastCall(
+        read=read, layout=given if not s.static and _is_simple(given) else None,
+        wanted=tuple(s.wanted), captured=tuple(s.captured),
+        checks=tuple(map(_native_check, s.snapshot.checks.single())),
+        specialization=s, program=vars(program), home=state.cache, cache=vars(state.cache),
+        state=vars(state), unchecked=unchecked, fork=vars(fork), place=program.engine.place,
+        touch=_touch_program, handlers=program.handlers,
+        outs=tuple(program.outs), plan=None if program.plain else tuple(program.plan),
+        result=result if _is_simple(result) else ...,
+        arrange=functools.partial(tree.unflatten, s.out_tree),
+    )  # fmt: skip
+
+
+def _is_simple(node: Any) -> bool:
+    """Whether a tree of numbers consists of tuples, lists, dicts and None."""
+    if type(node) is dict:
+        return all(map(_is_simple, node.values()))
+    if type(node) in (tuple, list):
+        return all(map(_is_simple, node))
+    return node is None or type(node) is int
+
+
+def _native_check(check: tuple[Callable, tuple, str, Any]) -> tuple:
+    """Return a check with the name of the attribute that it fetches, if it is one."""
+    fetch, given, how, value = check
+    return _attribute_of(fetch), fetch, given, how == "==", value
+
+
+def _attribute_of(fetch: Callable[..., Any]) -> str | None:
+    """Return the name of the attribute that a function fetches; None if it does another thing."""
+    wanted: Any = fetch.__reduce__()[1] if type(fetch) is attrgetter else ()
+    return wanted[0] if len(wanted) == 1 and "." not in wanted[0] else None
 
 
 def _touch_program(program: Any) -> None:
@@ -186,8 +231,9 @@ class _FastCallSource:
     def _fetched(self, fetch: Callable[..., Any], given: tuple) -> str:
         """Return the expression of what a guard looks at."""
         names = [self.name("a", x) for x in given]
-        if type(fetch) is attrgetter and len(wanted := fetch.__reduce__()[1]) == 1:
-            return f"{names[0]}.{wanted[0]}"
+        attribute = _attribute_of(fetch)
+        if attribute is not None:
+            return f"{names[0]}.{attribute}"
         return f"{self.name('g', fetch)}({', '.join(names)})"
 
     def _tensor(self, i: int, value: str) -> list[str]:

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from pullback import tree
 from pullback.api.named_axes import bound_axes
@@ -24,6 +24,7 @@ from pullback.compiled.specialization import Specialization, mode_key
 from pullback.graph.boundary import handles_errors, leave, public_methods
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember
+from pullback.graph.native import native
 from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
@@ -41,8 +42,18 @@ Owner = TypeVar("Owner")
 Result = TypeVar("Result")
 
 
+class PureCaller:
+    """A function that can be called, where C++ does not define how."""
+
+
+if TYPE_CHECKING or native is None:  # noqa: SIM108 - a base class must not be an expression
+    Caller = PureCaller
+else:
+    Caller = native.Caller  # tries `_fast`, then `_call`
+
+
 @public_methods
-class Compiled(Generic[Parameters, Result]):
+class Compiled(Caller, Generic[Parameters, Result]):
     """A function that is traced once for each kind of arguments, then runs as one program."""
 
     def __init__(self, f: Callable[Parameters, Result], options: Options, name: str | None) -> None:
@@ -62,6 +73,15 @@ class Compiled(Generic[Parameters, Result]):
         try:
             result = self._fast(args, kwargs)
             return self._general_call(args, kwargs) if result is MISSED else result
+        except BaseException as error:
+            leave(error)
+            raise
+
+    @handles_errors
+    def _call(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call without the fast call, which C++ has tried."""
+        try:
+            return self._general_call(args, kwargs)
         except BaseException as error:
             leave(error)
             raise
@@ -218,6 +238,10 @@ class Compiled(Generic[Parameters, Result]):
     def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered[Any, Result]:
         call = Invocation(self, (*given, *args), kwargs)
         return Lowered(self._find(call) or self._trace(call), call, given)
+
+
+if native is not None:
+    del Compiled.__call__  # that of the base class is used
 
 
 @public_methods

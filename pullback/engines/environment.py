@@ -72,6 +72,7 @@ VARIABLES = {
     "PULLBACK_ENGINE": _choice_variable("xla", "reference"),
     "PULLBACK_KERNELS": _choice_variable("1", "0", "avx512", "avx2", "baseline"),
     "PULLBACK_LOG": _words_variable("compiles"),
+    "PULLBACK_NATIVE": _FLAG,
     "PULLBACK_PATIENCE": Variable("a positive number of seconds", _seconds_variable),
     "PULLBACK_PIN_THREADS": _FLAG,
     "PULLBACK_PLATFORM": _choice_variable("cpu", "cuda"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from pullback.graph.ambient import thread
-from pullback.graph.kinds import Detached
+from pullback.graph.kinds import Detached, RunsAs, Transparent
+from pullback.graph.native import bind_native, native
 from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, tokens_of_constant
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 Operand = Union["Node", complex]  # in formulas; `complex` includes int and float
 
-next_number = itertools.count().__next__
+next_number = itertools.count().__next__ if native is None else native.next_number
 
 
 def _node_operator(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
@@ -38,15 +40,8 @@ def _node_operator(name: str, swap: bool = False) -> Callable[[Node, Operand], N
     return apply
 
 
-class Node:
-    """One application of an op.
-
-    `type` is the type of the result; an op with several results has a tuple of types, and each
-    result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
-    increases in the order of recording. `tokens` are the derivatives that may still need the op
-    and the inputs (see `pullback.lazy.history`). `forward_op` is the name of the op whose
-    reverse-mode rule emitted the node; empty for a node of the forward pass.
-    """
+class PureNodeFields:
+    """The fields of a node, where they are not those of a structure in C++."""
 
     __slots__ = (
         "__weakref__", "forward_op", "inputs", "number", "op", "tokens", "type", "value", "where",
@@ -64,6 +59,25 @@ class Node:
         self.forward_op = forward_op
         self.value = value
         self.number = next_number()
+
+
+if TYPE_CHECKING or native is None:  # noqa: SIM108 - a base class must not be an expression
+    NodeFields = PureNodeFields
+else:
+    NodeFields = native.NodeFields
+
+
+class Node(NodeFields):
+    """One application of an op.
+
+    `type` is the type of the result; an op with several results has a tuple of types, and each
+    result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
+    increases in the order of recording. `tokens` are the derivatives that may still need the op
+    and the inputs (see `pullback.lazy.history`). `forward_op` is the name of the op whose
+    reverse-mode rule emitted the node; empty for a node of the forward pass.
+    """
+
+    __slots__ = ()
 
     @property
     def backward(self) -> bool:
@@ -89,6 +103,18 @@ class Node:
 
     def __neg__(self) -> Node:
         return TABLE["Neg"]()(self)
+
+
+def live_nodes() -> list[Node]:
+    """Return all nodes that exist."""
+    if native is not None:  # most are not tracked by the garbage collector
+        return native.live_nodes()
+    return [x for x in gc.get_objects() if type(x) is Node]
+
+
+bind_native(
+    Node=Node, Detached=Detached, RunsAs=RunsAs, Transparent=Transparent, table=TABLE, thread=thread
+)
 
 
 def operand_node(value: Operand, like: Node) -> Node:

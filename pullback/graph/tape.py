@@ -130,6 +130,8 @@ def tokens_of_constant(tokens: tuple) -> tuple:
 def lasting_tokens(tokens: tuple) -> tuple:
     """Return the tokens that still matter: live ones, and a mark for leaves that are consumed or
     gone."""
+    if len(tokens) == 1 and type(tokens[0]) is Token:  # the most frequent case
+        return tokens if tokens[0].alive else ()
     kept = [t for t in tokens if t.alive]
     marks: list[Any] = [t for t in tokens if type(t) is Consumed][-1:]
     if not marks and any(map(_is_gone_token, tokens)):

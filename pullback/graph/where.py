@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import optree
 
+from pullback.graph.native import bind_native
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Frames between user code and pullback: `with` blocks, threads, NumPy that converts a tensor,
 # optree that takes a node apart
@@ -120,3 +122,6 @@ def user_line(called: str = "", depth: int = 1) -> SourceLine | None:
             return _make(SourceLine, (code, frame.f_lasti))  # twice as fast as a call
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+bind_native(SourceLine=SourceLine, internal_files=_internal, find_user_line=user_line)

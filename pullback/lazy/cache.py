@@ -15,6 +15,7 @@ from pullback.engines.environment import environment_variable
 from pullback.errors import Location
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember
+from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import SourceLine
@@ -106,8 +107,24 @@ class CacheEntry:
     users: Any = field(default_factory=weakref.WeakSet)  # compiled functions that hold the program
 
 
+class FastCallsToo:
+    """A number to which calls in C++ are added, which count themselves."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> int:
+        return vars(instance)[self._name] + native.fast_calls()
+
+    def __set__(self, instance: Any, value: int) -> None:
+        vars(instance)[self._name] = value - native.fast_calls()
+
+
 class Cache:
     """Entries by key with programs, bounded in number and bytes; callers hold `launch.lock`."""
+
+    if native is not None:
+        hits = FastCallsToo()
 
     def __init__(self) -> None:
         self.entries: dict[tuple, CacheEntry] = {}

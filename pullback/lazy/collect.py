@@ -8,6 +8,7 @@ from typing import Any
 from pullback.errors import HostReadError
 from pullback.graph.graph import by_number
 from pullback.graph.kinds import RunsAs, Transparent
+from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.ops.op import Op
 from pullback.ops.sources import SCALAR, Input
@@ -45,6 +46,8 @@ def collect_related(targets: list[Node], candidates: list[Node]) -> tuple[list[N
     The new parameters and the loss of a training step share the old parameters, so that reading
     the loss computes the whole step in one program.
     """
+    if native is not None:
+        return native.collect_related(targets, candidates)
     work: set[Node] = set()
     inputs: set[Node] = set()
     for target in targets:
@@ -113,10 +116,15 @@ class Work:
         self.leaves: list[Node] = []
         self.scalars: list[Node] = []
         self.index: dict[Node, int] = {}
-        self.key = self._key()
+        key = None
+        if native is not None:  # None also if there is an error, which is raised below
+            key = native.work_key(nodes, self.leaves, self.scalars, self.index)
+        self.key: tuple = self._key() if key is None else key
 
     def _key(self) -> tuple:
         index = self.index
+        for found in (index, self.leaves, self.scalars):
+            found.clear()  # type: ignore[attr-defined]
         find = index.get
         key: list[Any] = []
         for number, node in enumerate(self.nodes):

@@ -183,8 +183,7 @@ class OverwrittenValue(Failed):
     def __init__(self) -> None:
         pass
 
-    @property
-    def error(self) -> EngineError:  # type: ignore[override]
+    def error(self) -> EngineError:
         what = "a value that it depends on was given up for a program that failed while it ran"
         return EngineError(what, hint="Start again from values that you have kept or saved.")
 

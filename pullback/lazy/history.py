@@ -53,6 +53,7 @@ class Derivative:
             if node and node.value is not None and not any(t.alive for t in node.tokens):
                 forget_history(node)
         token.computed = []
+        token.cuts = []  # they may refer to nodes that refer to the token
 
     def __enter__(self) -> Derivative:
         return self

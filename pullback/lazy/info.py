@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 from pullback.engines.registry import engine
 from pullback.errors import ArgumentError
 from pullback.graph.html import html_table
-from pullback.graph.node import Node
+from pullback.graph.node import live_nodes
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.devices import platform_name
 from pullback.lazy.host_reads import readable, refuse_cut
@@ -77,10 +76,11 @@ def engine_info() -> EngineInfo:
     ...     pb.engine_info().platform
     'numpy'
     """
-    live = sum(1 for o in gc.get_objects() if type(o) is Node)
     mode = current()
     platform = engine(mode.engine, mode.device).platform
-    return EngineInfo(mode.engine, platform, _kernels_in_use(platform), state.programs_run, live)
+    return EngineInfo(
+        mode.engine, platform, _kernels_in_use(platform), state.programs_run, len(live_nodes())
+    )
 
 
 def _kernels_in_use(platform: str) -> str:

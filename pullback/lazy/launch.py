@@ -15,9 +15,10 @@ from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.graph import Graph
+from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.cache import Cache, CacheEntry, Cause, announce_cache_miss
+from pullback.lazy.cache import Cache, CacheEntry, Cause, FastCallsToo, announce_cache_miss
 from pullback.lazy.collect import Work, base, pending_ancestors
 from pullback.lazy.donors import DonatedLeaves, Donors, HeldInterrupts, choose_donors
 from pullback.lazy.history import realise
@@ -32,6 +33,9 @@ fork.hold_during_fork(lock)
 
 class LaunchState:
     """The program cache, and the number of programs run."""
+
+    if native is not None:
+        programs_run = FastCallsToo()
 
     def __init__(self) -> None:
         self.cache = Cache()

@@ -11,7 +11,17 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError, PullbackError
 from pullback.graph.arguments import shown
 from pullback.graph.boundary import handles_errors, leave
-from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
+from pullback.graph.dtypes import (
+    ALL,
+    DType,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int64,
+    promote_dtypes,
+)
+from pullback.graph.native import bind_native
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
@@ -357,6 +367,12 @@ class Operators:
         except BaseException as error:
             leave(error)
             raise
+
+
+bind_native(
+    operators=Operators, float32=float32, float64=float64, f32=_SCALAR_TYPE[float32],
+    f64=_SCALAR_TYPE[float64],
+)  # fmt: skip
 
 
 def _casts_in_place(source: DType, target: DType) -> bool:

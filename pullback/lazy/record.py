@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Detached
-from pullback.graph.node import Node, next_number, results
+from pullback.graph.native import bind_native, native
+from pullback.graph.node import Node, results
 from pullback.graph.tape import merge_tokens, tokens_of_constant
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _STOP, _ALIAS = StopGradient(), Alias()
 
 
-def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
+def _record_any(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     """Apply `op`: infer the type, make the node, and return a handle on it."""
     mode = current()
     tensor = _new(_Tensor)
@@ -42,6 +43,11 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     if len(handles) > thread.settle_above or not mode.plain:
         settle(tensor)
     return tensor
+
+
+# In C++ for the frequent cases, and above for all others
+record: Callable[[Op, tuple[Node, ...]], Tensor]
+record = _record_any if native is None else native.record
 
 
 def record_node(op: Op, *nodes: Node) -> Node:
@@ -85,16 +91,7 @@ def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> No
         tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
         tokens = tokens_of_constant(tokens)
-    node = _new(Node)  # an inlined constructor
-    node.op = op
-    node.inputs = nodes
-    node.type = type
-    node.where = where
-    node.tokens = tokens
-    node.forward_op = ""
-    node.value = None
-    node.number = next_number()
-    return node
+    return Node(op, nodes, type, where, tokens)
 
 
 def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...], Any]:
@@ -211,6 +208,7 @@ def bind_tensor(cls: type[Tensor]) -> None:
     """Set the class of handles, whose module imports this one."""
     global _Tensor
     _Tensor = cls
+    bind_native(Tensor=cls, record=_record_any)
 
 
 _new: Any = object.__new__

@@ -11,14 +11,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import Location, PullbackError
+from pullback.graph.native import plain_values
 from pullback.graph.node import Node
 
 
 class Failed:
-    """The value of a node that could not be computed: reading it raises the error."""
+    """The value of a node that could not be computed: reading it raises the error.
+
+    It keeps no traceback, since frames may refer to the node, and each read raises a new error.
+    """
 
     def __init__(self, error: PullbackError) -> None:
-        self.error = error
+        self._cause, self._class, self._args = error.__cause__, type(error), error.args
+        self._attributes = {**vars(error), "_hint": error.hint}
+        raised: BaseException | None = self._cause
+        while raised is not None:
+            raised.__traceback__ = None
+            raised = raised.__cause__ or raised.__context__
+
+    def error(self) -> PullbackError:
+        made = self._class.__new__(self._class, *self._args)
+        vars(made).update(self._attributes)
+        if self._cause is not None:
+            made.__cause__ = self._cause
+        return made
+
+
+plain_values(Failed)
 
 
 class CheckedRun:
@@ -74,9 +93,7 @@ def runtime_checks_started(
         if found is not None:
             run, output = found
             if run.ready():
-                examine_runtime_checks(
-                    x
-                )  # keeps the chain of runs short in a loop that never reads
+                examine_runtime_checks(x)  # keeps the chain short in a loop that never reads
             if run.errors is None or output in run.errors:
                 sources.append((i, run, output))
     if word is None and not sources:

@@ -17,6 +17,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.arguments import flag
 from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import DType, dtype, float32
+from pullback.graph.native import bind_native
 from pullback.graph.where import user_line
 from pullback.sharding.spec import Sharding
 
@@ -105,6 +106,7 @@ def _settings_from_environment() -> Settings:
 _environment = _settings_from_environment()  # immutable, and the default of every context
 _settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_environment)
 current = _settings.get
+bind_native(current=current)
 
 
 class Scope:

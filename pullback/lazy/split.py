@@ -30,14 +30,13 @@ def is_split(nodes: list[Node], wanted: list[Node]) -> bool:
 def gathered_values(nodes: list[Node]) -> set[Node]:
     """Return the pending operands of ops with many operands, before linear ops moved them."""
     found = set()
-    for n in nodes:
-        if len(n.inputs) > WIDE:
-            for x in n.inputs:
-                x = base(x)
-                while len(x.inputs) == 1 and x.op.linear:
-                    x = base(x.inputs[0])
-                if x.value is None:
-                    found.add(x)
+    for inputs in [xs for n in nodes if len(xs := n.inputs) > WIDE]:
+        for x in inputs:
+            x = base(x)
+            while len(x.inputs) == 1 and x.op.linear:
+                x = base(x.inputs[0])
+            if x.value is None:
+                found.add(x)
     return found
 
 

@@ -28,6 +28,7 @@ from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.protocol_methods import ProtocolMethods
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
+from pullback.lazy.tensor_fields import TensorFields
 from pullback.lazy.torch_methods import TorchMethods
 from pullback.lazy.torch_names import TorchNames
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 @public_methods
 class Tensor(
-    Operators, Methods, TorchMethods, TorchNames, CastMethods, InPlaceMethods, ProtocolMethods,
-    ForeignNames,
+    TensorFields, Operators, Methods, TorchMethods, TorchNames, CastMethods, InPlaceMethods,
+    ProtocolMethods, ForeignNames,
 ):  # fmt: skip
     """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
@@ -52,7 +53,7 @@ class Tensor(
     14.0
     """
 
-    __slots__ = ("__weakref__", "_grad", "_node", "_token")
+    __slots__ = ()
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
@@ -403,11 +404,10 @@ class Tensor(
         >>> pb.zeros(2).assign([1, 2]).tolist()
         [1.0, 2.0]
         """
-        new = hooks.asarray(value, dtype=self.dtype)
-        if new.shape != self.shape:
-            what = f"the value must be {self._node.type}, got {new._node.type}"
-            raise ArgumentError(f"assign: {what}")
-        return self._rebind(node_of(new), "assign")
+        x = hooks.asarray(value, dtype=self.dtype)
+        if x.shape != self.shape:
+            raise ArgumentError(f"assign: the value must be {self._node.type}, got {x._node.type}")
+        return self._rebind(node_of(x), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
         guard_placeholder_write(self, what)

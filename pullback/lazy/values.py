@@ -83,7 +83,7 @@ def settled_value(node: Node) -> Any:
     """Return the buffer of a node. Wait while another thread computes it, raise if that failed."""
     value = arrived_value(node)
     if isinstance(value, runtime_checks.Failed):
-        raise value.error
+        raise value.error()
     if value is None:
         raise EngineError("a value that it depends on could not be computed", where=node.where)
     return value

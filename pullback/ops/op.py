@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import PullbackError, UnsupportedOp, VerificationError
+from pullback.graph.dtypes import DType
 from pullback.graph.graph import graphs_within
 from pullback.graph.memo import remember
 from pullback.graph.node import Node, emit_node, results, vary_alike
@@ -136,6 +137,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return type(self).pure and _op_is_predictable(self.parameters())
 
     @cached_property
+    def closed(self) -> bool:
+        """Whether it refers to plain values alone, so that nothing leads from it to a node."""
+        return _op_is_closed(self.parameters())
+
+    @cached_property
     def graphs(self) -> list:
         """The graphs among its parameters: bodies of loops, branches, calls."""
         return graphs_within(self.parameters())
@@ -161,6 +167,16 @@ def op_results_over_axes(made: Any, axes: tuple[str, ...]) -> Any:
     if isinstance(made, tuple):
         return tuple([t.over(axes) for t in made])
     return made.over(axes)
+
+
+def _op_is_closed(parameters: Iterable[Any]) -> bool:
+    return all(
+        _op_is_closed(p) if type(p) is tuple else p is None or isinstance(p, _PLAIN)
+        for p in parameters
+    )
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, DType, Type)
 
 
 def _op_is_predictable(parameters: Iterable[Any]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError, VerificationError
 from pullback.graph import dtypes, kinds
 from pullback.graph.dtypes import DType
+from pullback.graph.native import bind_native, plain_values
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.text import UNWRITTEN
@@ -206,6 +207,8 @@ _F32, _F32_FLOAT = struct.Struct("<I"), struct.Struct("<f")
 _F64, _F64_FLOAT = struct.Struct("<Q"), struct.Struct("<d")
 _EXACT = {float: 1e38, int: 1 << 53}  # below this a number becomes an f32 in one rounding
 LEAF, SCALAR = Leaf(), Scalar()
+bind_native(leaf=LEAF, scalar=SCALAR, Input=Input)
+plain_values(np.ndarray, tuple)  # the latter of numbers
 
 
 def leaf_source(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:

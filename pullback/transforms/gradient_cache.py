@@ -17,6 +17,7 @@ from pullback.graph import table
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import ancestors
 from pullback.graph.kinds import Detached
+from pullback.graph.native import native
 from pullback.graph.node import Node, emitted_node_tokens, next_number
 from pullback.ops.prelude import Op
 from pullback.transforms.call_rules import is_result, log_rules
@@ -34,8 +35,8 @@ class GradientKey:
     """Everything about a graph and its targets that rules can see.
 
     `parts` describes the nodes of `reached` (those between outputs and targets, in the order of
-    recording), `index` numbers them and their operands. `parts` is `None`, and nothing is cached,
-    for large graphs and for ops whose rules may look at more than the key contains.
+    recording), with `nodes`, these and their operands, as numbers. `parts` is `None`, and nothing
+    is cached, for large graphs and for ops whose rules may look at more than the key contains.
     """
 
     def __init__(
@@ -43,51 +44,62 @@ class GradientKey:
         targets: Sequence[Node],
     ) -> None:  # fmt: skip
         self.parts: tuple | None = None
-        self.index: dict[Node, int] = {}
-        if len(reached) > LARGEST:
-            return
-        index = self.index
-        find = index.get
-        parts: list[Any] = [table.version]
-        for node in reached:
-            op, xs = node.op, node.inputs
-            if not op.predictable:
-                return
-            numbers = tuple(map(find, xs))
-            if None in numbers:
-                # Rules run only for nodes with an operand inside; operands of others do not matter
-                if numbers.count(None) == len(numbers):
-                    numbers = ()
-                else:
-                    for x in xs:
-                        if x not in index:  # an operand from outside comes before its consumer
-                            parts += x.op, x.type
-                            index[x] = len(index)
-                    numbers = tuple(map(find, xs))
-            # The tuple tells a node from the operands that come before it
-            parts += op, node.type, numbers
-            index[node] = len(index)
-        for g in seeds:
-            if g is not None and g not in index:
-                parts += g.op, g.type
-                index[g] = len(index)
-        for nodes in (seeds, outputs, targets):
-            parts.append(tuple([index.get(x) for x in nodes]))  # type: ignore[arg-type]
-        self.parts = tuple(parts)
+        self.nodes: list[Node] = []
+        if len(reached) <= LARGEST:
+            write = _write_gradient_key if native is None else native.gradient_key
+            found = write([*reached], [*outputs], [*seeds], [*targets], table.version)
+            if found is not None:
+                self.parts, self.nodes = found
 
     def cached_gradients(self) -> list[Node | None] | None:
         """The gradients, written out from a template; `None` if there is no template."""
         template = None if self.parts is None else _cache.find(self.parts)
-        return None if template is None else template.instantiate(list(self.index))
+        return None if template is None else template.instantiate([*self.nodes])
 
     def store(
         self, gradients: Sequence[Node | None], sources: Sequence[Source], rules: Sequence[str]
     ) -> None:
         """Cache the gradients that the rules of the ops named in `rules` gave."""
         if self.parts is not None:
-            template = _make_template(self.index, gradients, sources, rules)
+            index = {node: i for i, node in enumerate(self.nodes)}
+            template = _make_template(index, gradients, sources, rules)
             if template is not None:
                 _cache.add(self.parts, template)
+
+
+def _write_gradient_key(
+    reached: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node | None],
+    targets: Sequence[Node], version: int,
+) -> tuple[tuple, list[Node]] | None:  # fmt: skip
+    """Return the parts of a key and the nodes that it numbers, or `None`."""
+    index: dict[Node, int] = {}
+    find = index.get
+    parts: list[Any] = [version]
+    for node in reached:
+        op, xs = node.op, node.inputs
+        if not op.predictable:
+            return None
+        numbers = tuple(map(find, xs))
+        if None in numbers:
+            # Rules run only for nodes with an operand inside; operands of others do not matter
+            if numbers.count(None) == len(numbers):
+                numbers = ()
+            else:
+                for x in xs:
+                    if x not in index:  # an operand from outside comes before its consumer
+                        parts += x.op, x.type
+                        index[x] = len(index)
+                numbers = tuple(map(find, xs))
+        # The tuple tells a node from the operands that come before it
+        parts += op, node.type, numbers
+        index[node] = len(index)
+    for g in seeds:
+        if g is not None and g not in index:
+            parts += g.op, g.type
+            index[g] = len(index)
+    for nodes in (seeds, outputs, targets):
+        parts.append(tuple([index.get(x) for x in nodes]))  # type: ignore[arg-type]
+    return tuple(parts), list(index)
 
 
 class TemplateNode(NamedTuple):
@@ -113,36 +125,38 @@ class Template(NamedTuple):
     def instantiate(self, nodes: list[Node]) -> list[Node | None]:
         """Write the nodes after those of a key; return the gradients."""
         log_rules(self.rules)
-        common = _common_tokens(nodes)
-        new, node_class, append = object.__new__, Node, nodes.append
-        for op, operands, fetch, type, line, forward_op, selects, detached in self.nodes:
-            if fetch is not None:
-                inputs = fetch(nodes)
-            else:
-                inputs = (nodes[operands[0]],) if operands else ()
-            made = new(node_class)  # an inlined constructor: there are thousands of nodes
-            made.op = op
-            made.inputs = inputs
-            made.type = type
-            made.value = None
-            made.number = next_number()
-            append(made)
-            if selects:
-                x = inputs[0]
-                made.where, made.tokens, made.forward_op = x.where, x.tokens, x.forward_op
-                continue
-            made.where = nodes[line].where if line.__class__ is int else line
-            made.forward_op = forward_op
-            tokens: tuple = ()
-            for x in inputs:
-                if x.tokens:
-                    if common is None or detached:
-                        tokens = emitted_node_tokens(op, inputs)
-                    else:
-                        tokens = common
-                    break
-            made.tokens = tokens
+        write = _write_template if native is None else native.write_template
+        write(self.nodes, nodes, _common_tokens(nodes), emitted_node_tokens)
         return [None if i is None else nodes[i] for i in self.gradients]
+
+
+def _write_template(
+    entries: list[TemplateNode], nodes: list[Node], common: tuple | None,
+    find_tokens: Callable[[Op, tuple[Node, ...]], tuple],
+) -> None:  # fmt: skip
+    """Append the nodes of a template; `common` are their tokens, if they are the same for all."""
+    new, node_class, append = object.__new__, Node, nodes.append
+    for op, operands, fetch, type, line, forward_op, selects, detached in entries:
+        inputs = tuple([nodes[i] for i in operands]) if fetch is None else fetch(nodes)
+        made = new(node_class)  # an inlined constructor: there are thousands of nodes
+        made.op = op
+        made.inputs = inputs
+        made.type = type
+        made.value = None
+        made.number = next_number()
+        append(made)
+        if selects:
+            x = inputs[0]
+            made.where, made.tokens, made.forward_op = x.where, x.tokens, x.forward_op
+            continue
+        made.where = nodes[line].where if line.__class__ is int else line
+        made.forward_op = forward_op
+        tokens: tuple = ()
+        for x in inputs:
+            if x.tokens:
+                tokens = find_tokens(op, inputs) if common is None or detached else common
+                break
+        made.tokens = tokens
 
 
 def _common_tokens(nodes: Sequence[Node]) -> tuple | None:
@@ -150,10 +164,13 @@ def _common_tokens(nodes: Sequence[Node]) -> tuple | None:
 
     None if they are not the same for all.
     """
-    found = {id(x.tokens): x.tokens for x in nodes if x.tokens}
+    if native is None:
+        found = list({id(x.tokens): x.tokens for x in nodes if x.tokens}.values())
+    else:
+        found = native.distinct_tokens(nodes)
     if not thread.leaf_tokens:
-        return () if all(t.leaf for tokens in found.values() for t in tokens) else None
-    return next(iter(found.values())) if len(found) == 1 else None
+        return () if all(t.leaf for tokens in found for t in tokens) else None
+    return found[0] if len(found) == 1 else None
 
 
 def _make_template(

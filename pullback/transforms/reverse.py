@@ -14,6 +14,7 @@ from typing import Any
 from pullback.errors import PullbackError
 from pullback.graph.graph import by_number
 from pullback.graph.kinds import Detached, HigherOrder, SparseCotangents
+from pullback.graph.native import native
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE, laid_out, sum_to, zeros
 from pullback.transforms.call_rules import (
@@ -119,6 +120,8 @@ def reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
 
     The walk stops at nodes recorded before the first target: they cannot depend on a target.
     """
+    if native is not None:
+        return native.reach([*outputs], [*targets])
     first = min([t.number for t in targets], default=math.inf)
     stack = [y for y in dict.fromkeys(outputs) if y.number >= first]
     seen = set(stack)

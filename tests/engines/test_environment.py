@@ -21,6 +21,7 @@ MEANINGLESS = {
     "PULLBACK_ENGINE": ["tpu", "numpy", "1"],
     "PULLBACK_KERNELS": ["2", "sse", "on"],
     "PULLBACK_LOG": ["everything", "compiles,all", "1"],
+    "PULLBACK_NATIVE": ["2", "maybe"],
     "PULLBACK_PATIENCE": ["0", "-1", "nan", "inf", "soon"],
     "PULLBACK_PIN_THREADS": ["2", "all"],
     "PULLBACK_PLATFORM": ["tpu", "gpu", "cpu:0"],

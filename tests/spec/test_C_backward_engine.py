@@ -39,7 +39,7 @@ from pullback.errors import ArgumentError, GraphConsumed, InPlaceError, Unsuppor
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import HigherOrder
-from pullback.graph.node import Node
+from pullback.graph.node import live_nodes
 from pullback.graph.table import TABLE
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.base import Binary, Elementwise
@@ -76,7 +76,7 @@ def leaf(*values, dtype="float64"):
 
 def nodes_alive():
     gc.collect()
-    return sum(1 for o in gc.get_objects() if type(o) is Node)
+    return len(live_nodes())
 
 
 # -- structures -----------------------------------------------------------------------------------

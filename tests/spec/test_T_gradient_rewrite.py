@@ -39,7 +39,7 @@ from pullback.errors import (
 from pullback.graph import dtypes
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
-from pullback.graph.node import Node
+from pullback.graph.node import Node, live_nodes
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy import record
@@ -640,7 +640,7 @@ def test_T31_no_tensor_is_saved():
     def nodes_with_values():
         gc.collect()
         return {
-            id(o) for o in gc.get_objects()
+            id(o) for o in live_nodes()
             if type(o) is Node and o.value is not None and o.op.name != "Scalar"
         }  # fmt: skip
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
 from pullback.graph.memo import remember
+from pullback.graph.native import plain_values
 from pullback.graph.types import Type
+
+plain_values(_jax.ArrayImpl)
 
 
 class Aval:
