@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstring>
+
+#include "lapack.h"
+#include "matrices.h"
+#include "matrix_moves.h"
+#include "scratch.h"
+
+namespace pullback {
+
+template <class T> void cholesky(Pool& pool, const T* x, T* factor, Shape shape) {
+  int n = shape.rows;
+  int64_t size = shape.rows * shape.rows;
+  each_matrix(pool, shape.batch, size, [&](int64_t i) {
+    const T* from = x + i * size;
+    T* to = factor + i * size;
+    for (int64_t r = 0; r < n; r++) {
+      std::copy(from + r * n, from + r * n + r + 1, to + r * n);
+      std::fill(to + r * n + r + 1, to + r * n + n, T(0));
+    }
+    int info;
+    lapack<T>().potrf("U", &n, to, &n, &info);  // U by columns is L by rows
+    if (info != 0) fill_nan(to, size);
+  });
+}
+
+template <class T>
+void lu(Pool& pool, const T* x, T* factors, int32_t* pivots, Shape shape, bool by_columns) {
+  int64_t size = shape.rows * shape.columns, count = std::min(shape.rows, shape.columns);
+  int m = by_columns ? shape.columns : shape.rows, n = by_columns ? shape.rows : shape.columns;
+  each_matrix(pool, shape.batch, size, [&](int64_t i) {
+    Scratch<T> moved(by_columns ? 0 : size);
+    T* out = factors + i * size;
+    T* a = by_columns ? out : moved.data();
+    if (by_columns)
+      std::memcpy(a, x + i * size, size * sizeof(T));
+    else
+      transposed(x + i * size, shape.rows, shape.columns, a);
+    int info;
+    lapack<T>().getrf(&m, &n, a, &m, pivots + i * count, &info);
+    for (int64_t k = 0; k < count; k++) pivots[i * count + k]--;
+    if (!by_columns) transposed(a, shape.columns, shape.rows, out);
+  });
+}
+
+template <class T> static bool singular(const T* factors, int64_t n) {
+  for (int64_t k = 0; k < n; k++)
+    if (factors[k * n + k] == 0) return true;
+  return false;
+}
+
+static void count_from_1(const int32_t* pivots, int32_t* found, int64_t n) {
+  for (int64_t k = 0; k < n; k++) found[k] = pivots[k] + 1;
+}
+
+template <class T>
+void lu_solve(Pool& pool, const T* factors, const int32_t* pivots, const T* b, T* x, Shape shape,
+              int64_t columns, char trans) {
+  int n = shape.rows, k = columns;
+  const char* other = trans == 'N' ? "T" : "N";  // the factors are those of the transpose
+  int64_t size = shape.rows * shape.rows, given = shape.rows * columns;
+  each_matrix(pool, shape.batch, std::max(size, given), [&](int64_t i) {
+    const T* a = factors + i * size;
+    T* out = x + i * given;
+    if (singular(a, n)) return fill_nan(out, given);
+    Scratch<T> moved(k > 1 ? given : 0);
+    Scratch<int32_t> exchanged(n);
+    count_from_1(pivots + i * n, exchanged.data(), n);
+    T* place = k > 1 ? moved.data() : out;
+    if (k > 1)
+      transposed(b + i * given, n, k, place);
+    else
+      std::memcpy(place, b + i * given, given * sizeof(T));
+    int info;
+    lapack<T>().getrs(other, &n, &k, a, &n, exchanged.data(), place, &n, &info);
+    if (k > 1) transposed(place, k, n, out);
+  });
+}
+
+template <class T>
+void lu_inverse(Pool& pool, const T* factors, const int32_t* pivots, T* inverse, Shape shape) {
+  int n = shape.rows, lwork = -1, info;
+  int64_t size = shape.rows * shape.rows;
+  T wanted;
+  lapack<T>().getri(&n, inverse, &n, pivots, &wanted, &lwork, &info);
+  lwork = workspace(wanted);
+  each_matrix(pool, shape.batch, size, [&](int64_t i) {
+    T* out = inverse + i * size;
+    const T* from = factors + i * size;
+    if (singular(from, n)) return fill_nan(out, size);
+    Scratch<T> work(lwork);
+    Scratch<int32_t> exchanged(n);
+    count_from_1(pivots + i * n, exchanged.data(), n);
+    std::memcpy(out, from, size * sizeof(T));
+    int failed;
+    lapack<T>().getri(&n, out, &n, exchanged.data(), work.data(), &lwork, &failed);
+  });
+}
+
+// Write the upper triangle of a matrix by columns, with `rows` of them, as rows; zeros below.
+template <class T>
+static void upper_rows(const T* packed, int64_t ld, int64_t rows, int64_t columns, T* r) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) r[i * columns + j] = j < i ? T(0) : packed[j * ld + i];
+}
+
+template <class T> void qr(Pool& pool, const T* x, T* q, T* r, Shape shape, int64_t size) {
+  int m = shape.rows, n = shape.columns, k = std::min(m, n), s = size, lwork = -1, info;
+  int64_t wide = shape.rows * std::max(shape.columns, size);
+  const Lapack<T>& call = lapack<T>();
+  T first, second;
+  call.geqrf(&m, &n, q, &m, q, &first, &lwork, &info);
+  call.orgqr(&m, &s, &k, q, &m, q, &second, &lwork, &info);
+  lwork = workspace(std::max(first, second));
+  each_matrix(pool, shape.batch, wide, [&](int64_t i) {
+    Scratch<T> packed(wide), tau(k), work(lwork);
+    T* a = packed.data();
+    transposed(x + i * m * n, m, n, a);
+    int failed;
+    call.geqrf(&m, &n, a, &m, tau.data(), work.data(), &lwork, &failed);
+    upper_rows(a, m, size, n, r + i * size * n);
+    call.orgqr(&m, &s, &k, a, &m, tau.data(), work.data(), &lwork, &failed);
+    transposed(a, size, m, q + i * m * size);
+  });
+}
+
+#define PULLBACK_FACTORS(T)                                                                  \
+  template void cholesky<T>(Pool&, const T*, T*, Shape);                                     \
+  template void lu<T>(Pool&, const T*, T*, int32_t*, Shape, bool);                           \
+  template void lu_solve<T>(Pool&, const T*, const int32_t*, const T*, T*, Shape, int64_t,   \
+                            char);                                                           \
+  template void lu_inverse<T>(Pool&, const T*, const int32_t*, T*, Shape);                   \
+  template void qr<T>(Pool&, const T*, T*, T*, Shape, int64_t);
+PULLBACK_FACTORS(float)
+PULLBACK_FACTORS(double)
+
+}  // namespace pullback
