@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import pullback as pb
 from pullback.engines.xla.kernels import kernel_library
+from pullback.ops.linalg.triangular_solve import TriangularSolve
 
 pytestmark = [
     pytest.mark.usefixtures("on_cpu"),
@@ -96,6 +99,18 @@ def test_systems_with_the_transpose(trans):
     a, b = well_conditioned("float64", 2, 40, 40), drawn("float64", 2, 40, 50)
     solve = la.solve if not trans else (lambda a, b: la.solve(pb.matrix_transpose(a), b))
     check(pb.grad(lambda a, b: (solve(a, b) ** 2).sum(), argnums=(0, 1)), a, b)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_triangular_systems_with_few_and_many_right_hand_sides(dtype):
+    a, b = well_conditioned(dtype, 2, 40, 40), drawn(dtype, 2, 40, 30)
+
+    def f(a, b):
+        flags = itertools.product((False, True), ("N", "T"), (False, True))
+        ops = [TriangularSolve(*options) for options in flags]
+        return tuple([pb.apply(op, a, b[..., :k]) for op in ops for k in (1, 2, 30)])
+
+    check(f, a, b)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

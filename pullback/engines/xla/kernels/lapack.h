@@ -1,4 +1,4 @@
-// Routines of LAPACK for matrices by columns, which the library is given when it is loaded.
+// Routines of LAPACK, and one of BLAS, for matrices by columns, which the library is given when it is loaded.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,9 @@ template <class T> struct Lapack {
   void (*gesdd)(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u,
                 const int* ldu, T* vt, const int* ldvt, T* work, const int* lwork, int* iwork,
                 int* info);
+  void (*trsm)(const char* side, const char* uplo, const char* trans, const char* diag,
+               const int* m, const int* n, const T* alpha, const T* a, const int* lda, T* b,
+               const int* ldb);
 };
 
 template <class T> const Lapack<T>& lapack();

@@ -30,6 +30,16 @@ void lu_solve(Pool& pool, const T* factors, const int32_t* pivots, const T* b, T
 template <class T>
 void lu_inverse(Pool& pool, const T* factors, const int32_t* pivots, T* inverse, Shape shape);
 
+// Which part of a matrix a triangular system has, and whether its transpose.
+struct Triangle {
+  bool lower, transposed, unit_diagonal;
+};
+
+// What solves systems with a triangle of the matrix.
+template <class T>
+void triangular_solve(Pool& pool, const T* a, const T* b, T* x, Shape shape, int64_t columns,
+                      Triangle part);
+
 // The first `size` columns of the orthogonal factor, and as many rows of the triangular one.
 template <class T> void qr(Pool& pool, const T* x, T* q, T* r, Shape shape, int64_t size);
 

@@ -29,6 +29,13 @@ PULLBACK_ROW_KERNEL(lu_solve, lu_solve<T>(call.pool, call.in<T>(0), call.in<int3
 PULLBACK_ROW_KERNEL(lu_inverse, lu_inverse<T>(call.pool, call.in<T>(0), call.in<int32_t>(1),
                                               call.out<T>(0), stack(call)));
 
+// The flags are those of `Triangle`.
+PULLBACK_ROW_KERNEL(triangular_solve,
+                    triangular_solve<T>(call.pool, call.in<T>(0), call.in<T>(1), call.out<T>(0),
+                                        stack(call), size_from_end(call.operand(1), 1),
+                                        {bool(call.flags & 1), bool(call.flags & 2),
+                                         bool(call.flags & 4)}));
+
 PULLBACK_ROW_KERNEL(qr, qr<T>(call.pool, call.in<T>(0), call.out<T>(0), call.out<T>(1),
                               stack(call), size_from_end(call.result(0), 1)));
 

@@ -97,6 +97,34 @@ void lu_inverse(Pool& pool, const T* factors, const int32_t* pivots, T* inverse,
   });
 }
 
+template <class T>
+void triangular_solve(Pool& pool, const T* a, const T* b, T* x, Shape shape, int64_t columns,
+                      Triangle part) {
+  int n = shape.rows, k = columns;
+  int64_t size = shape.rows * shape.rows, given = shape.rows * columns;
+  bool few = k == 1 || 16 * k <= n;  // then to move them takes less than to solve from the right
+  const char* triangle = part.lower ? "U" : "L";  // of the transpose, for which a is taken
+  const char* diagonal = part.unit_diagonal ? "U" : "N";
+  const char* trans = few != part.transposed ? "T" : "N";
+  const T one = 1;
+  each_matrix(pool, shape.batch, std::max(size, given), [&](int64_t i) {
+    const T* own = a + i * size;
+    const T* from = b + i * given;
+    T* out = x + i * given;
+    if (!few || k == 1) std::memcpy(out, from, given * sizeof(T));
+    if (!few) {  // x by columns is its transpose, which times that of the triangle is that of b
+      lapack<T>().trsm("R", triangle, trans, diagonal, &k, &n, &one, own, &n, out, &k);
+    } else if (k == 1) {
+      lapack<T>().trsm("L", triangle, trans, diagonal, &n, &k, &one, own, &n, out, &n);
+    } else {
+      Scratch<T> moved(given);
+      transposed(from, n, k, moved.data());
+      lapack<T>().trsm("L", triangle, trans, diagonal, &n, &k, &one, own, &n, moved.data(), &n);
+      transposed(moved.data(), k, n, out);
+    }
+  });
+}
+
 // Write the upper triangle of a matrix by columns, with `rows` of them, as rows; zeros below.
 template <class T>
 static void upper_rows(const T* packed, int64_t ld, int64_t rows, int64_t columns, T* r) {
@@ -130,6 +158,7 @@ template <class T> void qr(Pool& pool, const T* x, T* q, T* r, Shape shape, int6
   template void lu_solve<T>(Pool&, const T*, const int32_t*, const T*, T*, Shape, int64_t,   \
                             char);                                                           \
   template void lu_inverse<T>(Pool&, const T*, const int32_t*, T*, Shape);                   \
+  template void triangular_solve<T>(Pool&, const T*, const T*, T*, Shape, int64_t, Triangle); \
   template void qr<T>(Pool&, const T*, T*, T*, Shape, int64_t);
 PULLBACK_FACTORS(float)
 PULLBACK_FACTORS(double)
