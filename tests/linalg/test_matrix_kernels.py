@@ -17,7 +17,7 @@ pytestmark = [
 ]
 la = pb.linalg
 # Both sides of the sizes at which copies, threads and LAPACK's blocks change
-STACKS = ((1, 1), (7, 7), (2, 17, 17), (3, 33, 33), (70, 70), (300, 5, 5), (2, 3, 8, 8))
+STACKS = ((1, 1), (3, 33, 33), (70, 70), (2, 150, 5, 5))
 TOLERANCE = {"float32": 2e-4, "float64": 1e-11}
 
 
@@ -83,9 +83,7 @@ def test_kernels_agree_with_the_calls_of_lapack(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(
-    "shape", [(70, 9), (9, 70), (3, 40, 33), (50, 3, 5), (1, 4), (4, 1)], ids=str
-)
+@pytest.mark.parametrize("shape", [(70, 9), (9, 70), (50, 3, 5), (1, 4)], ids=str)
 def test_matrices_that_are_not_square(shape, dtype):
     def f(x):
         factors = *la.qr(x), *la.qr(x, mode="complete"), *la.lu_factor(x)

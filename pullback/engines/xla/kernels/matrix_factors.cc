@@ -8,19 +8,30 @@
 
 namespace pullback {
 
+// Factorize one matrix; above the diagonal, anything may be left. OpenBLAS takes a quarter longer
+// for upper triangles than for lower ones: longer than to move a matrix that is neither small nor
+// large.
+template <class T> static int cholesky_factor(const T* x, T* factor, int n) {
+  constexpr int kSmall = 64, kLarge = 768;
+  int info;
+  if (n < kSmall || n > kLarge) {
+    for (int64_t r = 0; r < n; r++) std::copy(x + r * n, x + r * n + r + 1, factor + r * n);
+    lapack<T>().potrf("U", &n, factor, &n, &info);  // by columns it is the lower one by rows
+    return info;
+  }
+  Scratch<T> moved(int64_t(n) * n);
+  transposed_tiles(x, n, n, moved.data(), [](int64_t r, int64_t c) { return r >= c; });
+  lapack<T>().potrf("L", &n, moved.data(), &n, &info);
+  transposed_tiles(moved.data(), n, n, factor, [](int64_t r, int64_t c) { return r <= c; });
+  return info;
+}
+
 template <class T> void cholesky(Pool& pool, const T* x, T* factor, Shape shape) {
-  int n = shape.rows;
-  int64_t size = shape.rows * shape.rows;
+  int64_t n = shape.rows, size = n * n;
   each_matrix(pool, shape.batch, size, [&](int64_t i) {
-    const T* from = x + i * size;
-    T* to = factor + i * size;
-    for (int64_t r = 0; r < n; r++) {
-      std::copy(from + r * n, from + r * n + r + 1, to + r * n);
-      std::fill(to + r * n + r + 1, to + r * n + n, T(0));
-    }
-    int info;
-    lapack<T>().potrf("U", &n, to, &n, &info);  // U by columns is L by rows
-    if (info != 0) fill_nan(to, size);
+    T* out = factor + i * size;
+    if (cholesky_factor(x + i * size, out, int(n)) != 0) return fill_nan(out, size);
+    for (int64_t r = 0; r < n; r++) std::fill(out + r * n + r + 1, out + r * n + n, T(0));
   });
 }
 

@@ -21,11 +21,14 @@ template <class F> void each_matrix(Pool& pool, int64_t batch, int64_t elements,
   });
 }
 
-// to[c * rows + r] = from[r * columns + c], in tiles that caches hold.
-template <class T> void transposed(const T* from, int64_t rows, int64_t columns, T* to) {
+// to[c * rows + r] = from[r * columns + c], in tiles that caches hold. Tiles that are not `wanted`,
+// at a first row and column, are left out.
+template <class T, class F>
+void transposed_tiles(const T* from, int64_t rows, int64_t columns, T* to, F&& wanted) {
   constexpr int64_t L = kLanes<T>, kTile = 8 * L;
   for (int64_t r = 0; r < rows; r += kTile)
     for (int64_t c = 0; c < columns; c += kTile) {
+      if (!wanted(r, c)) continue;
       int64_t height = rows - r < kTile ? rows - r : kTile;
       int64_t width = columns - c < kTile ? columns - c : kTile;
       int64_t whole_h = height / L * L, whole_w = width / L * L;
@@ -36,6 +39,10 @@ template <class T> void transposed(const T* from, int64_t rows, int64_t columns,
         for (int64_t j = i < whole_h ? whole_w : 0; j < width; j++)
           place[j * rows + i] = tile[i * columns + j];
     }
+}
+
+template <class T> void transposed(const T* from, int64_t rows, int64_t columns, T* to) {
+  transposed_tiles(from, rows, columns, to, [](int64_t, int64_t) { return true; });
 }
 
 // Whether all are neither NaN nor infinite: then all differences from themselves are 0.
