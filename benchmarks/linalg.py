@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -104,8 +105,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.3, help="for each case, side and round")
     parser.add_argument("--only", default="", help="names of functions, separated by commas")
     parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--threads", type=int, help="of LAPACK, on both sides")
     parser.add_argument("--sizes", type=int, default=3, help="how many of the three sizes")
     options = parser.parse_args()
+    if options.threads is not None:
+        os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)  # both processes inherit it
     context = multiprocessing.get_context("spawn")
     sides = []
     for make in (own_calls, reference_calls):

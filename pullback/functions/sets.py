@@ -8,10 +8,13 @@ import numpy as np
 
 from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.shape import flatten
+from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
 from pullback.lazy.host_reads import read
 from pullback.typing import ArrayLike
+
+_LARGE = 2**16  # elements that the device sorts faster than NumPy, even if it has to compile first
 
 
 class UniqueAll(NamedTuple):
@@ -37,6 +40,43 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
+class _Distinct(NamedTuple):
+    """Elements in order, with marks at the first of each distinct value; NaN is never repeated."""
+
+    x: Tensor
+    order: np.ndarray
+    new: np.ndarray
+
+    @property
+    def first(self) -> np.ndarray:
+        return self.order[self.new]
+
+    def values(self) -> Tensor:
+        return take(flatten(self.x), self.first)
+
+    def inverse(self) -> Tensor:
+        found = np.empty(self.order.size, np.int64)
+        found[self.order] = np.cumsum(self.new) - 1
+        return from_host(found.reshape(self.x.shape))
+
+    def counts(self) -> Tensor:
+        ends = np.append(np.flatnonzero(self.new), self.new.size)
+        return from_host(np.diff(ends))
+
+
+def _distinct(x: ArrayLike) -> _Distinct:
+    x = as_tensor(x)
+    host = read(x).ravel()
+    if host.size < _LARGE or x.dtype.is_complex:
+        order = np.argsort(host, kind="stable")
+    else:
+        order = read(argsort(flatten(x)))
+    ordered = host[order]
+    new = np.ones(host.size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return _Distinct(x, order.astype(np.int64, copy=False), new)
+
+
 def unique_all(x: ArrayLike) -> UniqueAll:
     """Return the sorted distinct values, the index of the first occurrence of each, the index
     among them of each element, and the number of occurrences. Gradients go to first occurrences.
@@ -44,13 +84,8 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     >>> pb.unique_all([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
     """
-    x = as_tensor(x)
-    host = read(x)
-    _, first, inverse, counts = np.unique(
-        host.ravel(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    found = (first, inverse.reshape(host.shape), counts)
-    return UniqueAll(take(flatten(x), first), *[from_host(np.array(a, np.int64)) for a in found])
+    found = _distinct(x)
+    return UniqueAll(found.values(), from_host(found.first), found.inverse(), found.counts())
 
 
 def unique_counts(x: ArrayLike) -> UniqueCounts:
@@ -59,8 +94,8 @@ def unique_counts(x: ArrayLike) -> UniqueCounts:
     >>> pb.unique_counts([3, 1, 3]).counts.tolist()
     [1, 2]
     """
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
+    found = _distinct(x)
+    return UniqueCounts(found.values(), found.counts())
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverse:
@@ -69,8 +104,8 @@ def unique_inverse(x: ArrayLike) -> UniqueInverse:
     >>> pb.unique_inverse([3, 1, 3]).values.tolist()
     [1, 3]
     """
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    found = _distinct(x)
+    return UniqueInverse(found.values(), found.inverse())
 
 
 def unique_values(x: ArrayLike) -> Tensor:
@@ -79,7 +114,7 @@ def unique_values(x: ArrayLike) -> Tensor:
     >>> pb.unique_values([3, 1, 3]).tolist()
     [1, 3]
     """
-    return unique_all(x).values
+    return _distinct(x).values()
 
 
 __all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]

@@ -76,6 +76,12 @@ class KernelCalls(OpBuilder):
         made = self.ffi_call(f"{PREFIX}{name}", *xs, out=outs, by_rows=True, **options)
         return made if several else made[0]
 
+    def matrix_kernel(self, name: str, *xs: HloValue, out: Any, flags: int = 0) -> Any:
+        """Call one of pullback's own kernels for stacks of real matrices, which calls LAPACK."""
+        library = kernel_library()
+        assert library is not None and library.has_lapack
+        return self.kernel(name, *xs, out=out, dims=2, flags=flags)
+
     def triton_call(
         self, text: KernelText, xs: Sequence[HloValue], results: Sequence[HloValue],
         grid: tuple[int, int], warps: int,

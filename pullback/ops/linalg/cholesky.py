@@ -10,7 +10,14 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, each_matrix, lower_part, or_nan
+from pullback.ops.linalg.kernel import (
+    MatrixKernel,
+    RealMatrixKernel,
+    check_matrices,
+    each_matrix,
+    lower_part,
+    or_nan,
+)  # fmt: skip
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.triangles import lower_with_half_diagonal, mirrored, unmirrored
 from pullback.ops.linalg.triangular_solve import TriangularSolve
@@ -18,7 +25,7 @@ from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import complexes, real
 
 
-class Cholesky(MatrixKernel):
+class Cholesky(MatrixKernel, RealMatrixKernel):
     """The lower triangular L with a positive diagonal for which L times its adjoint is x.
 
     Only the lower triangle of x is read. A matrix that is not positive definite gives NaN; one
@@ -47,6 +54,9 @@ class Cholesky(MatrixKernel):
         return self._finished(
             b, *b.cusolver("cusolver_potrf", x, out=types, by_rows=True, lower=False)
         )
+
+    def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return b.matrix_kernel("cholesky", x, out=out)
 
     def _finished(self, b: Any, factor: Any, info: Any) -> Any:
         return or_nan(b, info, lower_part(b, factor))

@@ -21,6 +21,7 @@ from pullback.ops.linalg.blocks import (
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import (
     MatrixKernel,
+    RealMatrixKernel,
     check_matrices,
     each_matrix,
     either_failed,
@@ -34,7 +35,7 @@ from pullback.ops.prelude import Node, Type, results
 from pullback.ops.samples import complexes, real
 
 
-class Eigh(MatrixKernel, SparseCotangents):
+class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangents):
     """The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors as columns.
 
     Only the lower triangle is read. An eigenvector may be multiplied by any number of absolute
@@ -56,6 +57,9 @@ class Eigh(MatrixKernel, SparseCotangents):
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         return _syevd(b, x, out[0], "V")
+
+    def real_kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return b.matrix_kernel("eigh", x, out=out)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         (values, vectors), (of_values, of_vectors) = out, g
@@ -82,7 +86,7 @@ class Eigh(MatrixKernel, SparseCotangents):
             yield cls(), (hermitian_sample(real(*shape)),)
 
 
-class EigvalsH(MatrixKernel):
+class EigvalsH(MatrixKernel, RealMatrixKernel):
     """The eigenvalues of Hermitian matrices, ascending; only the lower triangle is read."""
 
     title = "eigvalsh"
@@ -102,6 +106,9 @@ class EigvalsH(MatrixKernel):
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
         return _syevd(b, x, out, "V")[0]  # there is no routine without eigenvectors
+
+    def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return b.matrix_kernel("eigh", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         found = results(Eigh()(xs[0]))

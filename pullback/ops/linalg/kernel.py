@@ -13,9 +13,21 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import complex64, complex128, float32, float64, int32
 from pullback.ops.linalg.contraction import dot_general
 from pullback.ops.prelude import Axis, Imported, Node, Op, Type, results, same_dtype, spread_all
+from pullback.ops.traits import HasKernel
 
 DTYPES = (float32, float64, complex64, complex128)
 PREFIX = "pullback."  # of the names under which neutral programs call ops
+
+
+class RealMatrixKernel(HasKernel):
+    """An op on stacks of matrices with one of pullback's own kernels, if they are real."""
+
+    @abstractmethod
+    def real_kernel(self, b: Any, out: Any, *xs: Any) -> Any:
+        """Write the call for matrices of f32 or f64, with `b.matrix_kernel`."""
+
+    def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
+        return None if xs[0].dtype.is_complex else self.real_kernel(b, out, *xs)
 
 
 class MatrixKernel(Op, abstract=True):

@@ -12,7 +12,13 @@ from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.blocks import diagonal
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, check_matrices, swapped, swapped_type
+from pullback.ops.linalg.kernel import (
+    MatrixKernel,
+    RealMatrixKernel,
+    check_matrices,
+    swapped,
+    swapped_type,
+)  # fmt: skip
 from pullback.ops.linalg.linear_solve import LinearSolve, swap
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
@@ -28,7 +34,7 @@ from pullback.ops.shape.slicing import Slice
 LARGE = 384  # rows of a matrix whose inverse is found in blocks
 
 
-class LU(MatrixKernel):
+class LU(MatrixKernel, RealMatrixKernel):
     """The factors of a matrix whose rows were exchanged, and the exchanges.
 
     The first result has the upper triangular factor in its upper triangle and the lower triangular
@@ -75,6 +81,9 @@ class LU(MatrixKernel):
             return self._counted_from_0(b, swapped(b, found[0]), *found[1:])
         return self._counted_from_0(b, *b.cusolver("cusolver_getrf", x, out=types))
 
+    def real_kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return b.matrix_kernel("lu", x, out=out, flags=int(self.columns))
+
     def _counted_from_0(self, b: Any, factors: Any, pivots: Any, info: Any) -> Any:
         one = b.full(pivots.type, 1)
         return factors, b.op("stablehlo.subtract", pivots, one, out=pivots.type)
@@ -117,7 +126,7 @@ class LU(MatrixKernel):
             yield cls(True), (x,)
 
 
-class Solve(LinearSolve, Composite):
+class Solve(LinearSolve, Composite, RealMatrixKernel):
     """The solution x of op(a) x = b, by an LU factorization.
 
     op is the matrix itself (`trans` is N), its transpose (T) or its adjoint (C). A singular matrix
@@ -140,6 +149,11 @@ class Solve(LinearSolve, Composite):
             found = TriangularSolve(True, self.trans)(factors, found)
         return _or_singular(found, factors)
 
+    def real_kernel(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
+        factors, pivots = _factored(b, a)
+        trans = "N" if self.trans == "N" else "T"
+        return b.matrix_kernel("lu_solve", factors, pivots, rhs, out=out, flags=ord(trans))
+
     @classmethod
     def samples(cls) -> Any:
         for trans in ("N", "T", "C"):
@@ -149,7 +163,7 @@ class Solve(LinearSolve, Composite):
             yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))
 
 
-class Inverse(Composite):
+class Inverse(Composite, RealMatrixKernel):
     """The inverse of square matrices; that of a singular one is NaN."""
 
     factors = fixed_factor_rule("... _ _ -> ... _ _")
@@ -168,6 +182,9 @@ class Inverse(Composite):
         found = ReorderRows()(found, PivotPermutation(n, inverse=True)(pivots))
         return _or_singular(found, factors)
 
+    def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return b.matrix_kernel("lu_inverse", *_factored(b, x), out=out)
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = adjoint(out)
         return [-MatMul()(MatMul()(back, g), back)]
@@ -179,6 +196,12 @@ class Inverse(Composite):
     def samples(cls) -> Any:
         for x in (real(3, 3), complexes(2, 2, 2), real(0, 2, 2)):
             yield cls(), (diagonally_dominant(x),)
+
+
+def _factored(b: Any, x: Any) -> Any:
+    """Write the factors and pivots, in a call that XLA computes once if several ops write it."""
+    op = LU(columns=True)
+    return op.real_kernel(b, op.infer(x.type), x)
 
 
 def _or_singular(found: Node, factors: Node) -> Node:

@@ -14,7 +14,7 @@ from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
 from pullback.ops.linalg.blocks import columns, padded, padded_rows, rows, total
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, check_matrices
+from pullback.ops.linalg.kernel import MatrixKernel, RealMatrixKernel, check_matrices
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.triangles import lower_triangle, on_diagonal
 from pullback.ops.linalg.triangular_solve import TriangularSolve
@@ -23,7 +23,7 @@ from pullback.ops.samples import complexes, real
 from pullback.ops.shape.concat_pad import Concat
 
 
-class QR(MatrixKernel, SparseCotangents):
+class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
     """The factors q, with orthonormal columns, and r, upper triangular, of x = q r.
 
     q has as many columns as x has rows or columns, whichever are fewer, or with `complete` as many
@@ -50,6 +50,9 @@ class QR(MatrixKernel, SparseCotangents):
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         return _householder(b, out, x, b.cusolver, "cusolver_geqrf", "cusolver_orgqr")
+
+    def real_kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        return b.matrix_kernel("qr", x, out=out)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         # From the forward rule backwards: x = q r changes r by `inner`, and q by `turn`, which are

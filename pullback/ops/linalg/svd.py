@@ -29,6 +29,7 @@ from pullback.ops.linalg.blocks import (
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.kernel import (
     MatrixKernel,
+    RealMatrixKernel,
     check_matrices,
     each_matrix,
     either_failed,
@@ -42,7 +43,7 @@ from pullback.ops.prelude import Node, Type, results
 from pullback.ops.samples import complexes, real
 
 
-class SVD(MatrixKernel, SparseCotangents):
+class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
     """The factors u, s and vh of x = u diag(s) vh.
 
     Singular values s are real, descending and not negative; u and the adjoint of vh have
@@ -73,6 +74,9 @@ class SVD(MatrixKernel, SparseCotangents):
 
     def on_cuda(self, b: Any, out: tuple[Type, ...], x: Any) -> Any:
         return svd_on_cuda(b, out, x)
+
+    def real_kernel(self, b: Any, out: tuple[Type, Type, Type], x: Any) -> Any:
+        return b.matrix_kernel("svd", x, out=out)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         (u, s, vh), (of_u, of_s, of_vh) = out, g
@@ -133,7 +137,7 @@ class SVD(MatrixKernel, SparseCotangents):
             yield cls(shape[0] == 2), (real(*shape),)
 
 
-class SingularValues(MatrixKernel):
+class SingularValues(MatrixKernel, RealMatrixKernel):
     """The singular values of matrices, in descending order."""
 
     title = "svdvals"
@@ -152,6 +156,9 @@ class SingularValues(MatrixKernel):
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
         return svd_on_cuda(b, SVD().infer(x.type), x)[1]
+
+    def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return b.matrix_kernel("singular_values", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return SVD().vjp((None, g, None), results(SVD()(xs[0])), xs, need)

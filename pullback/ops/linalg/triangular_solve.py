@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.linalg.kernel import MatrixKernel, swapped, swapped_type
+from pullback.ops.linalg.kernel import MatrixKernel, RealMatrixKernel, swapped, swapped_type
 from pullback.ops.linalg.linear_solve import TRANSPOSES, LinearSolve
 from pullback.ops.linalg.triangles import triangle
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import complexes, real
 
 
-class TriangularSolve(LinearSolve, MatrixKernel):
+class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
     """The solution x of op(a) x = b with the lower or upper triangle of a; the rest is not read.
 
     op is the matrix itself (`trans` is N), its transpose (T) or its adjoint (C). With
@@ -53,6 +53,10 @@ class TriangularSolve(LinearSolve, MatrixKernel):
             side="R", uplo=uplo, trans_x=self.trans, diag=diag,
         )  # fmt: skip
         return swapped(b, made)
+
+    def real_kernel(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
+        flags = self.lower + 2 * (self.trans != "N") + 4 * self.unit_diagonal
+        return b.matrix_kernel("triangular_solve", a, rhs, out=out, flags=flags)
 
     def on_cuda(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
         names = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}

@@ -16,11 +16,13 @@ from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
+from pullback.ops.sort.integer_keys import kernel_sorts
 from pullback.ops.sort.selection import ranked_elements, ranked_indices, selection_pays
 from pullback.ops.sort.sort import sort_order, sorted_elements, sorted_with_indices
+from pullback.ops.traits import HasKernel
 
 
-class Ranked(Op, abstract=True):
+class Ranked(Op, HasKernel, abstract=True):
     """What sorting along `axis` would put at the positions `ranks`, which count from 0 and ascend.
     Equal elements keep their order, and NaN is the largest."""
 
@@ -38,6 +40,14 @@ class Ranked(Op, abstract=True):
             raise ArgumentError(what, op=self.title)
         shape = (*x.shape[: self.axis], len(self.ranks), *x.shape[self.axis + 1 :])
         return x.with_shape(shape)
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        if not self.ranks or not kernel_sorts(x.type, self.axis):
+            return None
+        indices = not self.differentiable
+        return b.kernel(
+            "order_statistics", x, out=out, axis=self.axis, ranks=self.ranks, only_indices=indices
+        )
 
     def factors(self, x: Type) -> str:
         return alike(x.rank, (self.axis,))

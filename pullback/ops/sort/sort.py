@@ -20,14 +20,16 @@ from pullback.ops.shape.slicing import Slice
 from pullback.ops.sort.integer_keys import (
     elements_of_keys,
     integer_keys,
+    kernel_sorts,
     sorted_integers,
     sorting_indices,
     sorts_integers,
     taken_in_order,
 )  # fmt: skip
+from pullback.ops.traits import HasKernel
 
 
-class Sorting(Op, abstract=True):
+class Sorting(Op, HasKernel, abstract=True):
     """Stable sorting along `axis`: smallest first or, if `descending`, largest first."""
 
     axis: int
@@ -52,6 +54,12 @@ class Sorting(Op, abstract=True):
 
     def hlo(self, b: Any, out: Any, x: Any) -> Any:
         return self.only(sorted_with_indices(b, x, self.axis, self.descending))
+
+    def kernel(self, b: Any, out: Any, x: Any) -> Any:
+        if not kernel_sorts(x.type, self.axis):
+            return None
+        options = {"descending": self.descending, "only_indices": self.gives.start == 1}
+        return b.kernel("sort", x, out=out, axis=self.axis, **options)
 
     def factors(self, x: Type) -> str:
         return alike(x.rank, (self.axis,), results=len(range(2)[self.gives]))
@@ -101,7 +109,7 @@ class SortWithIndices(Sorting):
         return TakeAlongAxis(self.axis, True)(ts[0], out[1]), None
 
 
-class TopK(Composite):
+class TopK(Composite, HasKernel):
     """The `k` largest elements along `axis`, largest first, and their indices (i64).
 
     Of equal elements the one with the lower index comes first; NaN is the largest.
@@ -130,6 +138,11 @@ class TopK(Composite):
         stops = [self.k if i == self.axis else n for i, n in enumerate(x.type.shape)]
         first = Slice((0,) * x.type.rank, tuple(stops), (1,) * x.type.rank)
         return tuple(first(y) for y in results(SortWithIndices(self.axis, True)(x)))
+
+    def kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        if not self.k or not kernel_sorts(x.type, self.axis):
+            return None
+        return b.kernel("top_k", x, out=out, axis=self.axis)
 
     vjp, jvp = SortWithIndices.vjp, SortWithIndices.jvp  # type: ignore[assignment]
 

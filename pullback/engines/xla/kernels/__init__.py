@@ -14,6 +14,8 @@ import pathlib
 from pullback.engines.environment import environment_variable
 
 PREFIX = "pullback_"  # of the names of symbols and of XLA's targets
+# The routines that lapack.h lists
+LAPACK = ("potrf", "getrf", "getrs", "getri", "geqrf", "orgqr", "syevd", "gesdd", "trsm")
 SETS = ("baseline", "avx2", "avx512")  # instruction sets, from the narrowest
 
 
@@ -24,6 +26,21 @@ class KernelLibrary:
         self.path, self.instructions = path, instructions
         self._library = ctypes.CDLL(str(path))
         self._known: set[str] = set()
+
+    @functools.cached_property
+    def has_lapack(self) -> bool:
+        """Whether kernels can call LAPACK; on first use they are given SciPy's routines."""
+        from scipy.linalg import cython_blas, cython_lapack  # heavy
+
+        address = ctypes.pythonapi.PyCapsule_GetPointer
+        address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        name_of = ctypes.pythonapi.PyCapsule_GetName
+        name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        routines = cython_blas.__pyx_capi__ | cython_lapack.__pyx_capi__
+        found = [routines[letter + name] for letter in "sd" for name in LAPACK]
+        addresses = [address(capsule, name_of(capsule)) for capsule in found]
+        self._library.pullback_take_lapack((ctypes.c_void_p * len(found))(*addresses))
+        return True
 
     def register(self, name: str) -> None:
         """Let XLA's programs call a kernel."""

@@ -27,6 +27,7 @@ struct RowCall {
   }
 
   ffi::AnyBuffer operand(size_t i) { return *operands.get<ffi::AnyBuffer>(i); }
+  ffi::AnyBuffer result(size_t i) { return **results.get<ffi::AnyBuffer>(i); }
   // Null for operands and results that the call does not have.
   template <class T> const T* in(size_t i) {
     return i < operands.size() ? operand(i).typed_data<T>() : nullptr;
