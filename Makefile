@@ -46,6 +46,7 @@ long: .venv/ready kernels
 	$(BIN)/python tests/long/bad_inputs.py
 	$(BIN)/python tests/long/bad_inputs.py 5000 1
 	$(BIN)/python tests/long/stablehlo_bits.py
+	$(BIN)/python tests/long/large_programs.py
 	$(BIN)/python tests/long/saved_programs.py
 	$(BIN)/python tests/long/kill_during_save.py
 	$(BIN)/python tests/long/kill_training.py
