@@ -30,10 +30,13 @@ BENCH ?= --torch-compile
 demo: .venv/ready kernels
 	$(BIN)/python examples/digits.py
 
-# Tests start many processes: they need not compile the package each time.
+# Tests start many processes: they need not compile the package each time, nor the workers the
+# modules whose assertions pytest rewrites. A worker takes whole files from the shuffled list, as
+# long as there are enough, so that their tests share programs.
+test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready kernels
 	$(BIN)/python -m compileall -q pullback
-	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --randomly-seed=$(SEED)
 
 long: .venv/ready kernels
 	$(BIN)/python tests/long/training_loops.py
