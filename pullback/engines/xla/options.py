@@ -28,13 +28,15 @@ _PRODUCT = re.compile(rb'stablehlo\.dot_general"[^\n]*-> tensor<((?:\d+x)+)')
 # LLVM compiles a program in parts, by default 32, each of which takes time to set up.
 _PARTS = "xla_cpu_parallel_codegen_split_count"
 _PART_LENGTH, _MOST_PARTS = 2**15, 32  # bytes of text for each part; XLA's default
+# cuBLAS was as fast in every product that was tried, and trying Triton's takes seconds.
+_PRODUCTS_BY_CUBLAS: Flags = (("xla_gpu_enable_triton_gemm", False),)
 _unknown: set[str] = set()  # flags that this version of XLA does not have
 
 
 def program_flags(platform: str, text: bytes) -> Flags:
     """Return the flags that a program is compiled with, a function of its text alone."""
     if platform != "cpu":
-        return ()
+        return _PRODUCTS_BY_CUBLAS if b"stablehlo.dot_general" in text else ()
     flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
     flags = flags + _OVERWRITES if overwrites else flags
