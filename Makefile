@@ -30,10 +30,13 @@ BENCH ?= --torch-compile
 demo: .venv/ready kernels
 	$(BIN)/python examples/digits.py
 
-# Tests start many processes: they need not compile the package each time.
+# Tests start many processes: they need not compile the package each time, nor the workers the
+# modules whose assertions pytest rewrites. A worker takes whole files from the shuffled list, as
+# long as there are enough, so that their tests share programs.
+test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready kernels
 	$(BIN)/python -m compileall -q pullback
-	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --randomly-seed=$(SEED)
 
 long: .venv/ready kernels
 	$(BIN)/python tests/long/training_loops.py
@@ -46,6 +49,7 @@ long: .venv/ready kernels
 	$(BIN)/python tests/long/bad_inputs.py
 	$(BIN)/python tests/long/bad_inputs.py 5000 1
 	$(BIN)/python tests/long/stablehlo_bits.py
+	$(BIN)/python tests/long/large_programs.py
 	$(BIN)/python tests/long/saved_programs.py
 	$(BIN)/python tests/long/kill_during_save.py
 	$(BIN)/python tests/long/kill_training.py

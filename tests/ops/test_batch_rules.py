@@ -44,11 +44,17 @@ def looped(f, in_axes, *arrays):
 def check(f, *arrays, in_axes=None):
     """Compare vmap of f with a loop, for every choice of mapped arguments or the given one."""
     choices = [in_axes] if in_axes else itertools.product((0, None), repeat=len(arrays))
+    firsts, cases = [a[0] for a in arrays], []
+    tensors = [(pb.tensor(a), pb.tensor(first)) for a, first in zip(arrays, firsts)]
     for axes in choices:
         if any(a is not None for a in axes):
-            given = [a if i == 0 else a[0] if i is None else a for a, i in zip(arrays, axes)]
-            got = pb.vmap(f, in_axes=axes)(*map(pb.tensor, given)).numpy()
-            np.testing.assert_allclose(got, looped(f, axes, *given), rtol=1e-9, atol=1e-9)
+            given = [first if i is None else a for a, first, i in zip(arrays, firsts, axes)]
+            xs = [first if i is None else x for (x, first), i in zip(tensors, axes)]
+            cases.append((axes, given, pb.vmap(f, in_axes=axes)(*xs)))
+    pb.evaluate([made for _, _, made in cases])  # one program
+    for axes, given, made in cases:
+        want = looped(f, axes, *given)
+        np.testing.assert_allclose(made.numpy(), want, rtol=1e-9, atol=1e-9, err_msg=str(axes))
 
 
 def nodes_of(*tensors):
@@ -290,12 +296,13 @@ def test_per_example_gradients(engine, loss, params, inputs):
     labels = whole(5, high=3)
     params = pb.tree.map(pb.tensor, params)
     x, y = pb.tensor(inputs), pb.tensor(labels)
-    each = pb.vmap(pb.grad(loss), in_axes=(None, 0, 0))(params, x, y)
+    each = pb.evaluate(pb.vmap(pb.grad(loss), in_axes=(None, 0, 0))(params, x, y))
     for k in range(5):
-        want = pb.grad(loss)(params, pb.tensor(inputs[k]), int(labels[k]))
+        want = pb.evaluate(pb.grad(loss)(params, pb.tensor(inputs[k]), int(labels[k])))
         for got, w in zip(pb.tree.leaves(each), pb.tree.leaves(want), strict=True):
             np.testing.assert_allclose(got.numpy()[k], w.numpy(), rtol=1e-8, atol=1e-10)
     together = pb.grad(lambda p: pb.vmap(loss, in_axes=(None, 0, 0))(p, x, y).sum())(params)
+    pb.evaluate(together)
     for got, e in zip(pb.tree.leaves(together), pb.tree.leaves(each), strict=True):
         np.testing.assert_allclose(got.numpy(), e.numpy().sum(0), rtol=1e-8, atol=1e-10)
 
@@ -359,11 +366,11 @@ def check_nested(outer, inner):
     def f(x, i, u):
         return update_and_read(x, i, u), *gradient(x, i, u)
 
-    got = pb.vmap(pb.vmap(f, in_axes=inner), in_axes=outer)(*map(pb.tensor, given))
+    got = pb.evaluate(pb.vmap(pb.vmap(f, in_axes=inner), in_axes=outer)(*map(pb.tensor, given)))
     for a, b in ((0, 0), (1, 2)):
         args = [array[a] if p == 0 else array for array, p in zip(given, outer)]
         args = [array[b] if q == 0 else array for array, q in zip(args, inner)]
-        for y, want in zip(got, f(*map(pb.tensor, args)), strict=True):
+        for y, want in zip(got, pb.evaluate(f(*map(pb.tensor, args))), strict=True):
             np.testing.assert_allclose(y.numpy()[a, b], want.numpy(), rtol=1e-8, atol=1e-9)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from pullback.engines.xla.bindings import xla_client
@@ -15,6 +18,16 @@ _CONVOLUTION: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_
 # Without it, XLA copies donated arguments that a result overwrites if anything reads them, even
 # before: the parameters of a training step.
 _OVERWRITES: Flags = (("xla_cpu_copy_insertion_use_region_analysis", True),)
+# Code for small arrays runs as fast without XLA's newer generators, which make and optimise an MLIR
+# module for each kernel: half of the time that such programs take to compile. Larger products are
+# an exception: the older generator unrolls them into thousands of instructions.
+_SIMPLE_CODE: Flags = (("xla_cpu_use_fusion_emitters", False),)
+_ELEMENTS, _PRODUCT_ELEMENTS = 4096, 128  # of the largest array, and result of a product
+_SHAPE = re.compile(rb"tensor<((?:\d+x)+)")
+_PRODUCT = re.compile(rb'stablehlo\.dot_general"[^\n]*-> tensor<((?:\d+x)+)')
+# LLVM compiles a program in parts, by default 32, each of which takes time to set up.
+_PARTS = "xla_cpu_parallel_codegen_split_count"
+_PART_LENGTH, _MOST_PARTS = 2**15, 32  # bytes of text for each part; XLA's default
 # cuBLAS was as fast in every product that was tried, and trying Triton's takes seconds.
 _PRODUCTS_BY_CUBLAS: Flags = (("xla_gpu_enable_triton_gemm", False),)
 _unknown: set[str] = set()  # flags that this version of XLA does not have
@@ -26,7 +39,26 @@ def program_flags(platform: str, text: bytes) -> Flags:
         return _PRODUCTS_BY_CUBLAS if b"stablehlo.dot_general" in text else ()
     flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
-    return flags + _OVERWRITES if overwrites else flags
+    flags = flags + _OVERWRITES if overwrites else flags
+    return flags + _small_program_flags(text) if _is_small(text) else flags
+
+
+def _is_small(text: bytes) -> bool:
+    """Whether compiling a program takes much longer than running it: all arrays are small."""
+    if any(size > _PRODUCT_ELEMENTS for size in _sizes(_PRODUCT, text)):
+        return False
+    return all(size <= _ELEMENTS for size in _sizes(_SHAPE, text))
+
+
+def _sizes(pattern: re.Pattern[bytes], text: bytes) -> Iterator[int]:
+    """The number of elements of each shape that a pattern finds, such as 6 for `2x3x`."""
+    for shape in set(pattern.findall(text)):
+        yield math.prod(map(int, shape[:-1].split(b"x")))
+
+
+def _small_program_flags(text: bytes) -> Flags:
+    parts = min(1 + len(text) // _PART_LENGTH, _MOST_PARTS)
+    return (*_SIMPLE_CODE, (_PARTS, parts))
 
 
 def known_flags(flags: Flags) -> Flags:

@@ -13,16 +13,17 @@ from pullback.engines.xla.options import program_flags
 X, W = np.ones((1, 4, 2), np.float32), np.ones((2, 2, 3), np.float32)
 
 
-def test_only_programs_with_a_convolution_or_donation_for_cpus_have_flags():
-    text = b'%1 = "stablehlo.convolution"(%0, %0)'
+def test_only_large_programs_with_a_convolution_or_donation_for_cpus_have_flags():
+    text = b'%1 = "stablehlo.convolution"(%0, %0) : tensor<100x100xf32>'
     assert program_flags("cpu", text) and not program_flags("cuda", text)
-    assert not program_flags("cpu", b'%1 = "stablehlo.add"(%0, %0)')
-    donor = b"(%0: tensor<f32> {tf.aliasing_output = 0 : i32})"
+    assert not program_flags("cpu", b'%1 = "stablehlo.add"(%0, %0) : tensor<100x100xf32>')
+    donor = b"(%0: tensor<100x100xf32> {tf.aliasing_output = 0 : i32})"
     assert program_flags("cpu", donor) and not program_flags("cuda", donor)
 
 
 def test_programs_that_call_kernels_have_a_flag():
     text = b'%1 = "stablehlo.custom_call"(%0) {call_target_name = "pullback_softmax"}'
+    text += b" : tensor<100x100xf32>"
     assert program_flags("cpu", text) and not program_flags("cuda", text)
     assert not program_flags("cpu", text.replace(b"pullback_", b"lapack_"))
 

@@ -52,7 +52,7 @@ def agrees(f: Callable, *args: Any, in_axes: Any = 0) -> None:
 
 
 def compare(got: Any, want: Any) -> None:
-    for a, b in zip(pb.tree.leaves(got), want, strict=True):
+    for a, b in zip(pb.tree.leaves(pb.evaluate(got)), want, strict=True):
         np.testing.assert_allclose(a.numpy(), b, rtol=1e-10, atol=1e-12)
 
 
