@@ -42,23 +42,23 @@ VARIANTS = {
 }
 
 
-class Job(NamedTuple):
-    """What a process measures."""
+class GpuCase(NamedTuple):
+    """A row as it is measured: by a library, or as a variant of pullback."""
 
-    label: str  # a library, or a variant of pullback
-    rows: tuple[str, ...]
+    row: str
+    label: str
 
 
 class Found:
     """The answers of the workers; `results` has a file of results for each row and label."""
 
-    def __init__(self, results: Path) -> None:
-        self.results = results
-        self.answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        self.errors: dict[tuple[str, str], str] = {}
+    def __init__(self, results: Path, tiny: bool = False) -> None:
+        self.results, self.tiny = results, tiny
+        self.answers: dict[GpuCase, list[dict[str, Any]]] = {}
+        self.errors: dict[GpuCase, str] = {}
 
     def figures(self, row: str, label: str, figure: str) -> list[float]:
-        found = [answer[figure] for answer in self.answers.get((row, label), ())]
+        found = [answer[figure] for answer in self.answers.get(GpuCase(row, label), ())]
         # programs are cached on disk, so only the first process makes all of them
         found = found[:1] if figure == "first" else found
         return [value for value in found if value is not None]
@@ -68,40 +68,35 @@ class Found:
         return " and ".join(sorted(names))
 
 
-def jobs(rows: Iterable[str], libraries: list[str]) -> Iterator[Job]:
-    """The processes of a round, in turns of the libraries."""
-    small: dict[str, list[str]] = {library: [] for library in libraries}
-    for name in rows:
-        row = ROWS[name]
-        if row.training:
-            yield from (Job(label, (name,)) for label in row.labels(libraries))
-        else:
-            for library in libraries:
-                small[library].append(name)
-    for library, names in small.items():
-        labels = {name: label for name in names for label in ROWS[name].labels([library])}
-        for label in dict.fromkeys(labels.values()):
-            yield Job(label, tuple([name for name in names if labels[name] == label]))
+def jobs(rows: Iterable[str], libraries: list[str]) -> Iterator[list[GpuCase]]:
+    """What the processes of a round measure, in turns of the libraries."""
+    training = [name for name in rows if ROWS[name].training]
+    others = [name for name in rows if not ROWS[name].training]
+    for name in training:
+        yield from ([GpuCase(name, label)] for label in ROWS[name].labels(libraries))
+    for library in libraries if others else ():
+        yield [GpuCase(name, label) for name in others for label in ROWS[name].labels([library])]
 
 
-def run(job: Job, found: Found, options: argparse.Namespace, flags: str = "") -> None:
-    """Measure a job; a process that dies is started again for the rows after the one it was at."""
-    left = list(job.rows)
+def run(cases: list[GpuCase], found: Found, options: argparse.Namespace, flags: str = "") -> None:
+    """Measure cases; a process that dies is started again for those after the one it was at."""
+    left = list(cases)
     while left:
-        for answer in asked(job.label, left, found.results, options, flags):
-            key = answer.pop("row"), job.label
-            left.remove(key[0])
+        for answer in asked(left, found.results, options, flags):
+            case = left.pop(0)
             if "error" in answer:
-                found.errors[key] = answer["error"]
+                found.errors[case] = answer["error"]
             else:
-                found.answers.setdefault(key, []).append(answer)
+                found.answers.setdefault(case, []).append(answer)
+            state = answer.get("error", "measured")
+            print(f"{case.row}, {case.label}: {state}", file=sys.stderr, flush=True)
 
 
 def asked(
-    label: str, rows: list[str], results: Path, options: argparse.Namespace, flags: str
+    cases: list[GpuCase], results: Path, options: argparse.Namespace, flags: str
 ) -> list[dict[str, Any]]:
     """What a worker answers, at least one answer; what it printed is shown if something failed."""
-    command = [sys.executable, "-m", "benchmarks.gpu_worker", label, *rows]
+    command = [sys.executable, "-m", "benchmarks.gpu_worker", *map(":".join, cases)]
     command += ["--results", str(results), "--steps", str(options.steps)]
     command += ["--tiny"] if options.size == "tiny" else []
     environment = {
@@ -120,10 +115,10 @@ def asked(
             process.kill()
             output, printed = process.communicate()
     answers = [json.loads(line) for line in output.splitlines()]
-    if len(answers) < len(rows):
+    if len(answers) < len(cases):
         reason = (printed.strip().splitlines() or [""])[-1]
         status = f"no result after {options.limit} s" if process.returncode == -9 else reason
-        answers.append({"row": rows[len(answers)], "error": status or "the process died"})
+        answers.append({"error": status or "the process died"})
     if any("error" in answer for answer in answers):
         print(printed[-3000:], file=sys.stderr)
     return answers
@@ -134,38 +129,35 @@ def asked(
 
 def lines(name: str, found: Found, libraries: list[str]) -> Iterator[Row]:
     """The lines of a row: its step, and for training its variants, first call and memory."""
-    row = ROWS[name]
-    workload, labels = replace(row.workload, note=bandwidth(row, found)), row.labels(libraries)
-    own, peers = (
-        [x for x in labels if x in row.variants],
-        [x for x in labels if x not in row.variants],
-    )
-    files = {x: found.results / f"{name}.{x}.npz" for x in labels if found.answers.get((name, x))}
-    main = Row(workload, {x: found.figures(name, x, "step") for x in peers if x in files})
-    main.left_out = {x: why for x in labels if (why := found.errors.get((name, x)))}
-    main.problem = disagreement(files, workload.tolerance) if files else "no library ran"
+    row, labels = ROWS[name], ROWS[name].labels(libraries)
+    peers = [x for x in labels if x not in row.variants]
+    measured = [x for x in labels if found.answers.get(GpuCase(name, x))]
+    files = {x: found.results / f"{name}.{x}.npz" for x in measured}
+    main = Row(replace(row.workload, note=bandwidth(row, found)))
+    main.samples = {x: found.figures(name, x, "step") for x in peers if x in files}
+    main.left_out = {x: why for x in labels if (why := found.errors.get(GpuCase(name, x)))}
+    main.problem = disagreement(files, row.workload.tolerance) if files else "no library ran"
     yield main
     if main.problem or not row.training:
         return
 
-    def line(title: str, unit: str, figure: str, label: str = "pullback") -> Row:
-        labels = {x: label if x == "pullback" else x for x in peers}
-        samples = {x: found.figures(name, y, figure) for x, y in labels.items()}
-        changed = replace(workload, title=f"{workload.title}, {title}", unit=unit, note="")
-        return Row(changed, {x: figures for x, figures in samples.items() if figures})
+    def line(title: str, unit: str, figure: str, own: str = "pullback") -> Row:
+        samples = {x: found.figures(name, own if x == "pullback" else x, figure) for x in peers}
+        workload = replace(row.workload, title=f"{row.workload.title}, {title}", unit=unit)
+        return Row(workload, {x: figures for x, figures in samples.items() if figures})
 
-    for label in own:
-        variant = row.variants[label]
-        unit = "s" if variant.figure == "first" else workload.unit
-        yield line(variant.title, unit, variant.figure, label)
+    for label in labels:
+        if variant := row.variants.get(label):
+            unit = "s" if variant.figure == "first" else row.workload.unit
+            yield line(variant.title, unit, variant.figure, label)
     yield line("first call", "s", "first")
-    if found.figures(name, peers[0], "peak"):
+    if any(found.figures(name, x, "peak") for x in peers):
         yield line("peak memory", "GiB", "peak")
 
 
 def bandwidth(row: GpuRow, found: Found) -> str:
     """The bandwidth that a memory-bound row reaches with each library, beside pullback's copy."""
-    if not row.bytes_moved:
+    if found.tiny or not row.bytes_moved:
         return ""
     name, texts = row.workload.name, []
     for label in row.labels(list(LIBRARIES)):
@@ -180,6 +172,7 @@ def bandwidth(row: GpuRow, found: Found) -> str:
 def document(found: Found, rows: list[str], libraries: list[str]) -> str:
     made = [line for name in rows for line in lines(name, found, libraries)]
     machine = f"{found.device()}; {processor()}; {versions()}."
+    machine += " Sizes were tiny, not those of the titles." if found.tiny else ""
     return f"{machine}\n\n{table(made)}{remarks(made)}"
 
 
@@ -212,18 +205,17 @@ def compare_variants(options: argparse.Namespace, folder: Path) -> str:
         answers[title] = Found(folder / str(i))
     for _ in range(options.rounds):
         for title, found in answers.items():
-            run(Job("pullback", (row,)), found, options, VARIANTS[title])
-            print(f"{title}: measured", file=sys.stderr)
+            run([GpuCase(row, "pullback")], found, options, VARIANTS[title])
             options.variants.write_text(variants_table(answers, row))
     return variants_table(answers, row)
 
 
 def compare_libraries(options: argparse.Namespace, folder: Path) -> str:
-    found, libraries = Found(folder), [x for x in options.libraries if find_spec(x)]
+    found = Found(folder, tiny=options.size == "tiny")
+    libraries = [x for x in options.libraries if find_spec(x)]
     for _ in range(options.rounds):
-        for job in jobs(options.rows, libraries):
-            run(job, found, options)
-            print(f"{job.label}: measured {', '.join(job.rows)}", file=sys.stderr)
+        for cases in jobs(options.rows, libraries):
+            run(cases, found, options)
             if options.out:
                 options.out.write_text(document(found, options.rows, libraries))
     return document(found, options.rows, libraries)

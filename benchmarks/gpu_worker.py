@@ -152,22 +152,22 @@ def forget() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("label", help="a library, or a variant of pullback")
-    parser.add_argument("rows", nargs="+", choices=ROWS)
+    parser.add_argument("cases", nargs="+", metavar="ROW:LABEL",
+                        help="the label is a library or a variant of pullback")  # fmt: skip
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of the libraries must not mix with the answers
-    for name in options.rows:
+    for name, label in (case.split(":") for case in options.cases):
         try:
-            found = measured(ROWS[name], options.label, options)
+            found = measured(ROWS[name], label, options)
         except Exception as error:
             traceback.print_exc()
             reason = (str(error).strip().splitlines() or [""])[0]
             found = {"error": f"{type(error).__name__}: {reason}"}
-        print(json.dumps({"row": name, **found}), file=answers, flush=True)
+        print(json.dumps(found), file=answers, flush=True)
         forget()
 
 
