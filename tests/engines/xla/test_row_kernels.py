@@ -100,14 +100,13 @@ def computed_by_xla(block: Block, values: list[Any], args: list[np.ndarray]) -> 
 
 
 def check_kernel(kernel: RowKernel, loads: list[Any], wanted: list[Any], tolerance: float) -> None:
-    cluster, made = kernel.cluster, []
-    for y in kernel.results:
-        summed = y in cluster.by_column
-        shape = (kernel.plan.partial, cluster.space.width) if summed else y.shape
-        made.append(np.zeros(shape, y.dtype.numpy))
-    KernelProgram(kernel.k.module()).run(kernel.plan.grid, [*map(np.copy, loads), *made])
-    for y, got, want in zip(kernel.results, made, wanted, strict=True):
-        found = got.sum(axis=0) if y in cluster.by_column else got
+    cluster = kernel.cluster
+    made = [np.zeros(y.shape, y.dtype.numpy) for y in kernel.results]
+    sums = np.zeros(kernel.sums_shape, np.float32)
+    stored = [*map(np.copy, loads), *made, *([sums] if cluster.by_column else [])]
+    KernelProgram(kernel.k.module()).run(kernel.plan.grid, stored)
+    results = zip([*kernel.results, *cluster.by_column], [*made, *sums.sum(axis=1)], strict=True)
+    for (y, found), want in zip(results, wanted, strict=True):
         found, want = found.astype(np.float64), want.astype(np.float64)
         if y in cluster.by_row and combination(y.made_by) in ("maximum", "minimum"):
             want = np.where(np.isnan(found), found, want)  # XLA may lose NaN, which it looks for
@@ -123,7 +122,7 @@ def check(f: Callable[..., Any], *args: Any, count: int = 1, tolerance: float = 
     found = kernels(block)
     assert len(found) == count
     for kernel in found:
-        values = [*kernel.loads, *kernel.results]
+        values = [*kernel.loads, *kernel.results, *kernel.cluster.by_column]
         known = computed_by_xla(block, values, list(args))
         loads, wanted = known[: len(kernel.loads)], known[len(kernel.loads) :]
         check_kernel(kernel, loads, wanted, tolerance)
@@ -175,6 +174,18 @@ def test_sums_along_both_axes_of_a_square() -> None:
 def test_three_dimensions() -> None:
     x = random(4, 5, 128)
     check(lambda x, w: pb.grad(lambda x: (pb.softmax(x * w, axis=-1) * x).sum())(x), x, random(128))
+
+
+def test_bodies_of_loops_have_kernels() -> None:
+    def f(x: Any, ws: Any, scale: Any) -> Any:
+        return pb.scan(lambda y, w: (layer_norm(y + x, scale, scale) @ w, None), x, ws)[0]
+
+    block, builder = program(f, random(32, 64), random(3, 64, 64), random(64))
+    (loop,) = [i for i in block.instructions if i.name == "while"]
+    assert "triton" not in print_module(block)
+    with_row_kernels(block, builder)
+    assert print_module(block).count("__gpu$xla.gpu.triton") == 1
+    assert any("custom_call" in i.mnemonic for i in loop.regions[1].instructions)
 
 
 def test_one_kernel_for_value_and_gradient() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, captured_instructions
+from pullback.engines.xla.printer import print_attribute
 from pullback.engines.xla.triton.clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
 from pullback.graph.dtypes import float32
@@ -20,6 +21,9 @@ from pullback.graph.types import Type
 
 def with_row_kernels(block: Block, b: Any) -> Block:
     """The program with kernels for its reductions of rows; `b` is the Builder that wrote it."""
+    for i in block.instructions:
+        if i.name in ("while", "case"):
+            i.regions = tuple([with_row_kernels(region, b) for region in i.regions])
     clusters = RowClusters(block).found
     if not clusters:
         return block
@@ -93,25 +97,34 @@ def _ordered(
 
 def _calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[HloInstruction]:
     """The call of a cluster's kernel, and the sums of what its programs added up."""
-    kernel = RowKernel(_name(cluster), cluster, needed)
-    partial = {y: b.value(Type((kernel.plan.partial, cluster.space.width), float32))
-               for y in cluster.by_column}  # fmt: skip
-    results = [partial.get(y, y) for y in kernel.results]
+    kernel, results = RowKernel(_name(cluster), cluster, needed), []
+    results += kernel.results
+    if cluster.by_column:
+        results.append(b.value(Type(kernel.sums_shape, float32)))
     call = b.triton_call(kernel.k, kernel.loads, results, kernel.plan.grid, kernel.plan.warps)
     made = cluster.results[0].made_by
     assert made is not None
     call.location = made.location
-    written = [call]
-    for y, rows in partial.items():
-        old = y.made_by
-        assert old is not None
-        start = b.value(old.operands[1].type)
-        assert old.operands[1].made_by is not None
-        written.append(dataclasses.replace(old.operands[1].made_by, results=(start,)))
-        sums = dataclasses.replace(old, operands=(rows, start))
-        sums.attributes = {**old.attributes, "dimensions": "array<i64: 0>"}
-        written.append(sums)
-    return written
+    return [call, *(_sums(cluster, results[-1], b) if cluster.by_column else ())]
+
+
+def _sums(cluster: RowCluster, parts: HloValue, b: Any) -> Iterator[HloInstruction]:
+    """Add up what the programs of a kernel have added up: all sums at once."""
+    count, _, width = parts.shape
+    old = cluster.by_column[0].made_by
+    assert old is not None and old.operands[1].made_by is not None
+    start, both = b.value(old.operands[1].type), b.value(Type((count, width), float32))
+    yield dataclasses.replace(old.operands[1].made_by, results=(start,))
+    total = dataclasses.replace(old, operands=(parts, start), results=(both,))
+    total.attributes = {**old.attributes, "dimensions": "array<i64: 1>"}
+    yield total
+    for n, y in enumerate(cluster.by_column):
+        row = b.value(Type((1, width), float32))
+        names = ("start_indices", "limit_indices", "strides")
+        places = ((n, 0), (n + 1, width), (1, 1))
+        texts = {k: print_attribute(v) for k, v in zip(names, places, strict=True)}
+        yield HloInstruction("stablehlo.slice", (both,), (row,), texts)
+        yield HloInstruction("stablehlo.reshape", (row,), (y,), {})
 
 
 def _name(cluster: RowCluster) -> str:
