@@ -14,7 +14,7 @@ def pullback_call(f: Callable[..., Any], *args: Any, compiled: bool = True) -> C
 
     args = pb.tree.map(pb.tensor, args)
     f = pb.compile(f) if compiled else f
-    return Case(lambda: pb.wait(f(*args)), lambda: f(*args))
+    return Case(lambda: pb.wait(f(*args)), lambda: f(*args), lambda: f(*args))
 
 
 def jax_call(f: Callable[..., Any], *args: Any) -> Case:
@@ -23,7 +23,7 @@ def jax_call(f: Callable[..., Any], *args: Any) -> Case:
     import jax.numpy as jnp
 
     args, f = jax.tree.map(jnp.asarray, args), jax.jit(f)
-    return Case(lambda: jax.block_until_ready(f(*args)), lambda: f(*args))
+    return Case(lambda: jax.block_until_ready(f(*args)), lambda: f(*args), lambda: f(*args))
 
 
 def torch_call(f: Callable[..., Any], *args: Any) -> Case:

@@ -1,9 +1,11 @@
-"""Time training steps of GPT-2 small on a GPU, beside JAX and torch.compile.
+"""Compare pullback with JAX and PyTorch on a GPU.
 
-One source for all libraries: bf16 computation, f32 parameters, Adam, the residual stream in bf16,
-causal attention by each library's own function (cuDNN's in JAX). Each library runs in a process of
-its own; the processes take turns, since all of them want the whole GPU. `--variants` runs pullback
-with several options of XLA instead and writes the table to a file.
+`--rows` chooses what to measure: training steps of GPT-2 and ResNet-50 in bf16, and smaller rows in
+f32 without TF32. PyTorch is compiled by torch.compile, or eager where its own function calls a
+library. Processes run one at a time, since each wants the whole GPU, and the libraries take turns:
+a training row has a process of its own for each library, the other rows share one. Figures of a row
+are shown if the results of the libraries agree. `--variants` runs pullback's first training row
+with several options of XLA instead.
 """
 
 from __future__ import annotations
@@ -11,26 +13,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-RATE, BETAS, EPS = 1e-4, (0.9, 0.95), 1e-8
-# layers, width, heads, length, batch, vocabulary
-SIZES = {
-    "tiny": (2, 64, 2, 64, 2, 128),
-    "small": (12, 768, 12, 1024, 16, 50304),
-    "medium": (24, 1024, 16, 1024, 8, 50304),
-}
+from benchmarks.compare import disagreement
+from benchmarks.gpu_rows import ROWS, GpuRow
+from benchmarks.report import factor, number, processor, remarks, table, versions
+from benchmarks.suite import ROOT, Row
+
+LIBRARIES = ("pullback", "jax", "torch")
+LEFT_OUT = ("gpt2_medium",)  # only measured if named: compiling it takes minutes
 VARIANTS = {
     "default": "",
     "no Triton products": "--xla_gpu_enable_triton_gemm=false",
@@ -41,244 +42,203 @@ VARIANTS = {
 }
 
 
-def parameters(rng: np.random.Generator, size: str) -> Any:
-    layers, width, _, length, _, words = SIZES[size]
+class GpuCase(NamedTuple):
+    """A row as it is measured: by a library, or as a variant of pullback."""
 
-    def normal(*shape: int) -> np.ndarray:
-        return rng.normal(0, 0.02, shape).astype(np.float32)
-
-    def linear(name: str, m: int, n: int) -> dict[str, np.ndarray]:
-        return {name: normal(m, n), f"{name}_bias": np.zeros(n, np.float32)}
-
-    def norm(name: str) -> dict[str, np.ndarray]:
-        return {name: np.ones(width, np.float32), f"{name}_bias": np.zeros(width, np.float32)}
-
-    def layer() -> dict[str, np.ndarray]:
-        return {
-            **norm("norm1"), **linear("qkv", width, 3 * width), **linear("out", width, width),
-            **norm("norm2"), **linear("up", width, 4 * width), **linear("down", 4 * width, width),
-        }  # fmt: skip
-
-    tables = {"words": normal(words, width), "positions": normal(length, width)}
-    return {**tables, **norm("norm"), "layers": [layer() for _ in range(layers)]}
+    row: str
+    label: str
 
 
-def loss(m: Any, params: Any, tokens: Any, heads: int) -> Any:
-    """The mean cross-entropy of each token after the first, in the namespace of a library."""
+class Found:
+    """The answers of the workers; `results` has a file of results for each row and label."""
 
-    def norm(x: Any, p: Any, name: str) -> Any:
-        y = m.f32(x)
-        y = y - m.mean(y)
-        y = y * m.rsqrt(m.mean(y * y) + 1e-5)
-        return m.bf16(y * p[name] + p[f"{name}_bias"])
+    def __init__(self, results: Path, tiny: bool = False) -> None:
+        self.results, self.tiny = results, tiny
+        self.answers: dict[GpuCase, list[dict[str, Any]]] = {}
+        self.errors: dict[GpuCase, str] = {}
 
-    def linear(x: Any, p: Any, name: str) -> Any:
-        return x @ m.bf16(p[name]) + m.bf16(p[f"{name}_bias"])
+    def figures(self, row: str, label: str, figure: str) -> list[float]:
+        found = [answer[figure] for answer in self.answers.get(GpuCase(row, label), ())]
+        # programs are cached on disk, so only the first process makes all of them
+        found = found[:1] if figure == "first" else found
+        return [value for value in found if value is not None]
 
-    given, wanted = tokens[:, :-1], tokens[:, 1:]
-    batch, length = given.shape
-    words = m.bf16(params["words"])
-    x = m.rows(words, given) + m.bf16(params["positions"])[:length]
-    width = x.shape[-1]
-    for p in params["layers"]:
-        qkv = linear(norm(x, p, "norm1"), p, "qkv").reshape(batch, length, 3, heads, width // heads)
-        y = m.attention(qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]).reshape(batch, length, width)
-        x = x + linear(y, p, "out")
-        x = x + linear(m.gelu(linear(norm(x, p, "norm2"), p, "up")), p, "down")
-    return m.cross_entropy(norm(x, params, "norm") @ words.T, wanted)
+    def device(self) -> str:
+        names = {a["device"] for answers in self.answers.values() for a in answers}
+        return " and ".join(sorted(names))
 
 
-def pullback_run(params: Any, tokens: Any, heads: int) -> Any:
-    import pullback as pb
-    from pullback.nn import functional as F
-
-    def turned(x: Any) -> Any:
-        return pb.transpose(x, (0, 2, 1, 3))
-
-    m = SimpleNamespace(
-        f32=lambda x: x.astype(pb.float32), bf16=lambda x: x.astype(pb.bfloat16),
-        mean=lambda x: x.mean(axis=-1, keepdims=True), rsqrt=pb.rsqrt,
-        gelu=lambda x: F.gelu(x, approximate="tanh"), rows=lambda table, at: table[at],
-        attention=lambda q, k, v: turned(
-            F.scaled_dot_product_attention(turned(q), turned(k), turned(v), is_causal=True)
-        ),
-        cross_entropy=lambda x, at: F.cross_entropy(x.reshape(-1, x.shape[-1]).astype(pb.float32),
-                                                    at.reshape(-1)),
-    )  # fmt: skip
-    params, tokens = pb.tree.map(pb.tensor, (params, tokens))
-    rule = pb.optim.adam(RATE, betas=BETAS, eps=EPS)
-    state = rule.init(params)
-
-    def update(params: Any, state: Any, tokens: Any) -> Any:
-        value, grads = pb.value_and_grad(lambda p: loss(m, p, tokens, heads))(params)
-        params, state = rule.update(grads, state, params)
-        return params, state, value
-
-    compiled = pb.compile(update, donate_argnums=(0, 1))
-
-    def run(count: int) -> float:
-        nonlocal params, state
-        for _ in range(count):
-            params, state, value = compiled(params, state, tokens)
-        return value.item()
-
-    return run
+def jobs(rows: Iterable[str], libraries: list[str]) -> Iterator[list[GpuCase]]:
+    """What the processes of a round measure, in turns of the libraries."""
+    training = [name for name in rows if ROWS[name].training]
+    others = [name for name in rows if not ROWS[name].training]
+    for name in training:
+        yield from ([GpuCase(name, label)] for label in ROWS[name].labels(libraries))
+    for library in libraries if others else ():
+        yield [GpuCase(name, label) for name in others for label in ROWS[name].labels([library])]
 
 
-def jax_run(params: Any, tokens: Any, heads: int) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    from benchmarks.training import jax_adam_state
-
-    def cross_entropy(x: Any, at: Any) -> Any:
-        logs = jax.nn.log_softmax(x.astype(jnp.float32))
-        return -jnp.mean(jnp.take_along_axis(logs, at[..., None], axis=-1))
-
-    m = SimpleNamespace(
-        f32=lambda x: x.astype(jnp.float32), bf16=lambda x: x.astype(jnp.bfloat16),
-        mean=lambda x: x.mean(axis=-1, keepdims=True), rsqrt=jax.lax.rsqrt,
-        gelu=lambda x: jax.nn.gelu(x, approximate=True), rows=lambda table, at: table[at],
-        attention=lambda q, k, v: jax.nn.dot_product_attention(
-            q, k, v, is_causal=True, implementation="cudnn"
-        ),
-        cross_entropy=cross_entropy,
-    )  # fmt: skip
-    params, tokens = jax.tree.map(jnp.asarray, (params, tokens))
-    state = jax_adam_state(params)
-
-    def update(params: Any, state: Any, tokens: Any) -> Any:
-        value, grads = jax.value_and_grad(lambda p: loss(m, p, tokens, heads))(params)
-        (count, means, squares), (b1, b2) = state, BETAS
-        count = count + 1
-        means = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, means, grads)
-        squares = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, squares, grads)
-        first, second = 1 / (1 - b1**count), 1 / (1 - b2**count)
-
-        def moved(p: Any, m: Any, v: Any) -> Any:
-            return p - RATE * (m * first) / (jnp.sqrt(v * second) + EPS)
-
-        return jax.tree.map(moved, params, means, squares), (count, means, squares), value
-
-    jitted = jax.jit(update, donate_argnums=(0, 1))
-
-    def run(count: int) -> float:
-        nonlocal params, state
-        for _ in range(count):
-            params, state, value = jitted(params, state, tokens)
-        return value.item()
-
-    return run
+def run(cases: list[GpuCase], found: Found, options: argparse.Namespace, flags: str = "") -> None:
+    """Measure cases; a process that dies is started again for those after the one it was at."""
+    left = list(cases)
+    while left:
+        for answer in asked(left, found.results, options, flags):
+            case = left.pop(0)
+            if "error" in answer:
+                found.errors[case] = answer["error"]
+            else:
+                found.answers.setdefault(case, []).append(answer)
+            state = answer.get("error", "measured")
+            print(f"{case.row}, {case.label}: {state}", file=sys.stderr, flush=True)
 
 
-def torch_run(params: Any, tokens: Any, heads: int) -> Any:
-    import torch
-    import torch.nn.functional as F
-
-    torch.set_float32_matmul_precision("high")
-    m = SimpleNamespace(
-        f32=lambda x: x.float(), bf16=lambda x: x.bfloat16(),
-        mean=lambda x: x.mean(-1, keepdim=True), rsqrt=torch.rsqrt,
-        gelu=lambda x: F.gelu(x, approximate="tanh"), rows=lambda table, at: F.embedding(at, table),
-        attention=lambda q, k, v: F.scaled_dot_product_attention(
-            *[x.transpose(1, 2) for x in (q, k, v)], is_causal=True
-        ).transpose(1, 2),
-        cross_entropy=lambda x, at: F.cross_entropy(x.flatten(0, 1).float(), at.flatten()),
-    )  # fmt: skip
-
-    def leaf(x: np.ndarray) -> Any:
-        return torch.tensor(x, device="cuda", requires_grad=True)
-
-    layers = [{name: leaf(x) for name, x in p.items()} for p in params["layers"]]
-    tensors = {name: leaf(x) for name, x in params.items() if name != "layers"}
-    everything = [*tensors.values(), *[x for p in layers for x in p.values()]]
-    rule = torch.optim.Adam(everything, lr=RATE, betas=BETAS, eps=EPS, fused=True)
-    at = torch.tensor(tokens, device="cuda").long()
-    compiled = torch.compile(lambda p, at: loss(m, p, at, heads))
-
-    def run(count: int) -> float:
-        for _ in range(count):
-            rule.zero_grad()
-            value = compiled({**tensors, "layers": layers}, at)
-            value.backward()
-            rule.step()
-        return value.item()
-
-    return run
+def asked(
+    cases: list[GpuCase], results: Path, options: argparse.Namespace, flags: str
+) -> list[dict[str, Any]]:
+    """What a worker answers, at least one answer; what it printed is shown if something failed."""
+    command = [sys.executable, "-m", "benchmarks.gpu_worker", *map(":".join, cases)]
+    command += ["--results", str(results), "--steps", str(options.steps)]
+    command += ["--tiny"] if options.size == "tiny" else []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
+        "PULLBACK_CACHE_DIR": str(results / "pullback"),
+        "TORCHINDUCTOR_CACHE_DIR": str(results / "torch"),
+    }
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            output, printed = process.communicate(timeout=options.limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, printed = process.communicate()
+    answers = [json.loads(line) for line in output.splitlines()]
+    if len(answers) < len(cases):
+        reason = (printed.strip().splitlines() or [""])[-1]
+        status = f"no result after {options.limit} s" if process.returncode == -9 else reason
+        answers.append({"error": status or "the process died"})
+    if any("error" in answer for answer in answers):
+        print(printed[-3000:], file=sys.stderr)
+    return answers
 
 
-LIBRARIES = {"pullback": pullback_run, "jax": jax_run, "torch": torch_run}
+# -- the table -------------------------------------------------------------------------------------
 
 
-def work(library: str, size: str, steps: int) -> None:
-    """Measure in this process; answer with one line."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output of the libraries must not mix with the answer
-    _, _, heads, length, batch, words = SIZES[size]
-    rng = np.random.default_rng(0)
-    tokens = rng.integers(0, words, (batch, length + 1)).astype(np.int32)
-    params, start = parameters(rng, size), time.perf_counter()
-    run = LIBRARIES[library](params, tokens, heads)
-    first = run(1)
-    seconds, times = time.perf_counter() - start, []
-    run(3)
-    for _ in range(5):
-        start = time.perf_counter()
-        last = run(steps)
-        times.append((time.perf_counter() - start) / steps)
-    answer = {"first": seconds, "ms": 1e3 * statistics.median(times), "losses": (first, last)}
-    print(json.dumps(answer), file=answers, flush=True)
+def lines(name: str, found: Found, libraries: list[str]) -> Iterator[Row]:
+    """The lines of a row: its step, and for training its variants, first call and memory."""
+    row, labels = ROWS[name], ROWS[name].labels(libraries)
+    peers = [x for x in labels if x not in row.variants]
+    measured = [x for x in labels if found.answers.get(GpuCase(name, x))]
+    files = {x: found.results / f"{name}.{x}.npz" for x in measured}
+    main = Row(replace(row.workload, note=bandwidth(row, found)))
+    main.samples = {x: found.figures(name, x, "step") for x in peers if x in files}
+    main.left_out = {x: why for x in labels if (why := found.errors.get(GpuCase(name, x)))}
+    main.problem = disagreement(files, row.workload.tolerance) if files else "no library ran"
+    yield main
+    if main.problem or not row.training:
+        return
+
+    def line(title: str, unit: str, figure: str, own: str = "pullback") -> Row:
+        samples = {x: found.figures(name, own if x == "pullback" else x, figure) for x in peers}
+        workload = replace(row.workload, title=f"{row.workload.title}, {title}", unit=unit)
+        return Row(workload, {x: figures for x, figures in samples.items() if figures})
+
+    for label in labels:
+        if variant := row.variants.get(label):
+            unit = "s" if variant.figure == "first" else row.workload.unit
+            yield line(variant.title, unit, variant.figure, label)
+    yield line("first call", "s", "first")
+    if any(found.figures(name, x, "peak") for x in peers):
+        yield line("peak memory", "GiB", "peak")
 
 
-def measured(library: str, options: argparse.Namespace, flags: str = "") -> Any:
-    """What a process of its own measures; None if it fails."""
-    root = str(Path(__file__).parents[1])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
-    command = [sys.executable, __file__, "--worker", library, "--size", options.size]
-    command += ["--steps", str(options.steps)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, text=True, check=False)
-    return json.loads(done.stdout) if done.returncode == 0 else None
+def bandwidth(row: GpuRow, found: Found) -> str:
+    """The bandwidth that a memory-bound row reaches with each library, beside pullback's copy."""
+    if found.tiny or not row.bytes_moved:
+        return ""
+    name, texts = row.workload.name, []
+    for label in row.labels(list(LIBRARIES)):
+        if figures := found.figures(name, label, "step"):
+            texts.append(f"{label} {row.bytes_moved / median(figures) / 1e9:.0f} GB/s")
+    copy, own = (found.figures(x, "pullback", "step") for x in ("copy", name))
+    if copy and own and name != "copy":
+        texts.append(f"pullback {median(copy) / median(own):.0%} of its copy")
+    return ", ".join(texts)
+
+
+def document(found: Found, rows: list[str], libraries: list[str]) -> str:
+    made = [line for name in rows for line in lines(name, found, libraries)]
+    machine = f"{found.device()}; {processor()}; {versions()}."
+    machine += " Sizes were tiny, not those of the titles." if found.tiny else ""
+    return f"{machine}\n\n{table(made)}{remarks(made)}"
+
+
+def variants_table(answers: dict[str, Found], row: str) -> str:
+    """What options of XLA do to a row of pullback."""
+    titles = ["options", "step, ms", "x default", "first call, s", "losses"]
+    made, base = [titles, ["---"] * len(titles)], 0.0
+    for title, found in answers.items():
+        step, first = (found.figures(row, "pullback", x) for x in ("step", "first"))
+        if not step:
+            made.append([title, "failed", "", "", ""])
+            continue
+        base = base or median(step)
+        losses = np.stack([*np.load(found.results / f"{row}.pullback.npz").values()]).ravel()
+        made.append([
+            title, number(1e3 * median(step)), factor(median(step) / base), number(first[0]),
+            ", ".join(f"{x:.4f}" for x in losses),
+        ])  # fmt: skip
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in made)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def compare_variants(options: argparse.Namespace, folder: Path) -> str:
+    row = next(name for name in options.rows if ROWS[name].training)
+    answers = {}
+    for i, title in enumerate(VARIANTS):
+        (folder / str(i)).mkdir()
+        answers[title] = Found(folder / str(i))
+    for _ in range(options.rounds):
+        for title, found in answers.items():
+            run([GpuCase(row, "pullback")], found, options, VARIANTS[title])
+            options.variants.write_text(variants_table(answers, row))
+    return variants_table(answers, row)
+
+
+def compare_libraries(options: argparse.Namespace, folder: Path) -> str:
+    found = Found(folder, tiny=options.size == "tiny")
+    libraries = [x for x in options.libraries if find_spec(x)]
+    for _ in range(options.rounds):
+        for cases in jobs(options.rows, libraries):
+            run(cases, found, options)
+            if options.out:
+                options.out.write_text(document(found, options.rows, libraries))
+    return document(found, options.rows, libraries)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=SIZES, default="small")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    default = [name for name in ROWS if name not in LEFT_OUT]
+    parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="NAME", default=default,
+                        help=f"{', '.join(ROWS)} (all but {', '.join(LEFT_OUT)})")  # fmt: skip
+    parser.add_argument("--size", choices=("full", "tiny"), default="full",
+                        help="tiny: does everything run? A CPU will do")  # fmt: skip
     parser.add_argument("--steps", type=int, default=10, help="steps between two reads of the loss")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2, help="processes of each library and row")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a process may take")
     parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=[*LIBRARIES])
-    parser.add_argument("--variants", type=Path, metavar="FILE")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the table")
+    parser.add_argument("--variants", type=Path, metavar="FILE",
+                        help="compare options of XLA, and write the table there")  # fmt: skip
     options = parser.parse_args()
-    if options.worker:
-        work(options.worker, options.size, options.steps)
-        return
-    installed = [name for name in options.libraries if find_spec(name)]
-    cases = [(name, name, "") for name in installed]
-    if options.variants:
-        cases = [(title, "pullback", flags) for title, flags in VARIANTS.items()]
-    found: dict[str, list[Any]] = {title: [] for title, *_ in cases}
-    for _ in range(options.rounds):
-        for title, library, flags in cases:
-            answer = measured(library, options, flags)
-            found[title] += [] if answer is None else [answer]
-    show(found, options)
-
-
-def show(found: dict[str, list[Any]], options: argparse.Namespace) -> None:
-    table = Table("", "ms a step", "first call, s", "losses", title=f"GPT-2 {options.size}")
-    for title, answers in found.items():
-        if not answers:
-            table.add_row(title, "failed", "", "")
-            continue
-        ms, first = (statistics.median([a[key] for a in answers]) for key in ("ms", "first"))
-        losses = ", ".join(f"{x:.4f}" for x in answers[0]["losses"])
-        table.add_row(title, f"{ms:.1f}", f"{first:.1f}", losses)
-    Console(width=100).print(table)
-    if options.variants:
-        with options.variants.open("w") as file:
-            Console(file=file, width=100).print(table)
+    with TemporaryDirectory() as folder:
+        compare = compare_variants if options.variants else compare_libraries
+        print(compare(options, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.suite import ROOT, Row, Settings
 from benchmarks.workload import LIBRARIES
 
-UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "MB": 1e6}
+UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "MB": 1e6, "GiB": 2.0**30}
 HEADER = """\
 # Benchmarks
 
@@ -42,15 +42,16 @@ def instruction_sets() -> str:
     return ", ".join(name for name in known if name in flags)
 
 
+def versions() -> str:
+    packages = (("jaxlib", "jaxlib"), ("jax", "JAX"), ("torch", "PyTorch"))
+    known = [(title, _version(package)) for package, title in packages]
+    return ", ".join(f"{title} {found}" for title, found in known if found)
+
+
 def machine() -> str:
-    versions = ", ".join(
-        f"{title} {_version(package)}"
-        for package, title in (("jaxlib", "jaxlib"), ("jax", "JAX"), ("torch", "PyTorch"))
-        if _version(package)
-    )
     cores = len(os.sched_getaffinity(0))
     kernels = f"pullback's kernels: {kernels_used()}"
-    return f"{processor()} ({instruction_sets()}), {cores} cores; {versions}; {kernels}."
+    return f"{processor()} ({instruction_sets()}), {cores} cores; {versions()}; {kernels}."
 
 
 @cache

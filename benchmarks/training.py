@@ -3,16 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.workload import Case
 
-RATE, BETAS, EPS = 1e-3, (0.9, 0.999), 1e-8
 CHECKED_STEPS = 3
 
 
+@dataclass(frozen=True)
+class Optimizer:
+    """Gradient descent with momentum, or Adam where `betas` are given, in each library."""
+
+    rate: float = 1e-3
+    momentum: float = 0.0
+    betas: tuple[float, float] | None = None
+    eps: float = 1e-8
+
+    def pullback(self) -> Any:
+        from pullback import optim
+
+        if self.betas:
+            return optim.adam(self.rate, betas=self.betas, eps=self.eps)
+        return optim.sgd(self.rate, momentum=self.momentum)
+
+    def torch(self, params: list[Any]) -> Any:
+        from torch import optim
+
+        fused = params[0].is_cuda or None
+        if self.betas:
+            return optim.Adam(params, lr=self.rate, betas=self.betas, eps=self.eps, fused=fused)
+        return optim.SGD(params, lr=self.rate, momentum=self.momentum, fused=fused)
+
+    def jax_state(self, params: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        def zeros() -> Any:
+            return jax.tree.map(jnp.zeros_like, params)
+
+        if self.betas:
+            return jnp.zeros((), jnp.int32), zeros(), zeros()
+        return zeros() if self.momentum else ()
+
+    def jax_update(self, grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
+        """New parameters and a new state."""
+        import jax
+
+        if self.betas:
+            return self._jax_adam(grads, state, params)
+        if self.momentum:
+            state = grads = jax.tree.map(lambda v, g: self.momentum * v + g, state, grads)
+        return jax.tree.map(lambda p, g: p - self.rate * g, params, grads), state
+
+    def _jax_adam(self, grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
+        import jax
+        import jax.numpy as jnp
+
+        assert self.betas is not None
+        (count, means, squares), (b1, b2) = state, self.betas
+        count = count + 1
+        means = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, means, grads)
+        squares = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, squares, grads)
+        length, correction = self.rate / (1 - b1**count), 1 / jnp.sqrt(1 - b2**count)
+
+        def moved(p: Any, m: Any, v: Any) -> Any:
+            return p - length * m / (jnp.sqrt(v) * correction + self.eps)
+
+        return jax.tree.map(moved, params, means, squares), (count, means, squares)
+
+
+SGD, ADAM = Optimizer(), Optimizer(betas=(0.9, 0.999))
+
+
 def pullback_training(
-    loss: Callable[[Any, Any], Any], params: Any, batch: Any, optimizer: str = "sgd",
+    loss: Callable[[Any, Any], Any], params: Any, batch: Any, optimizer: Optimizer = SGD,
     compiled: bool = True, gradient_tree: Callable[[Any], Any] = lambda grads: grads,
 ) -> Case:  # fmt: skip
     """Steps of `loss(params, batch)`, as one compiled function with donated arguments or without.
@@ -22,7 +87,7 @@ def pullback_training(
     import pullback as pb
 
     params, batch = pb.tree.map(pb.tensor, (params, batch))
-    rule = {"sgd": pb.optim.sgd, "adam": pb.optim.adam}[optimizer](RATE)
+    rule = optimizer.pullback()
     state = rule.init(params)
 
     def update(params: Any, state: Any, batch: Any) -> Any:
@@ -33,82 +98,52 @@ def pullback_training(
     if compiled:
         update = pb.compile(update, donate_argnums=(0, 1))
 
-    def step() -> float:
+    def launch() -> Any:
         nonlocal params, state
         params, state, value = update(params, state, batch)
-        return value.item()
+        return value
 
     def results() -> Any:
         grads = pb.compile(pb.grad(loss))(params, batch)
-        return {"gradients": gradient_tree(grads), "losses": [step() for _ in range(CHECKED_STEPS)]}
+        return {"gradients": gradient_tree(grads), "losses": losses(launch)}
 
-    return Case(step, results)
+    return Case(lambda: launch().item(), results, launch)
 
 
 def jax_training(
-    loss: Callable[[Any, Any], Any], params: Any, batch: Any, optimizer: str = "sgd"
+    loss: Callable[[Any, Any], Any], params: Any, batch: Any, optimizer: Optimizer = SGD
 ) -> Case:
     """Steps of `loss(params, batch)` as one jitted function with donated arguments."""
     import jax
     import jax.numpy as jnp
 
     params, batch = jax.tree.map(jnp.asarray, (params, batch))
-    state = jax_adam_state(params) if optimizer == "adam" else ()
+    state = optimizer.jax_state(params)
 
     def update(params: Any, state: Any, batch: Any) -> Any:
         value, grads = jax.value_and_grad(loss)(params, batch)
-        if optimizer == "adam":
-            params, state = jax_adam(grads, state, params)
-        else:
-            params = jax.tree.map(lambda p, g: p - RATE * g, params, grads)
-        return params, state, value
+        return *optimizer.jax_update(grads, state, params), value
 
     jitted = jax.jit(update, donate_argnums=(0, 1))
 
-    def step() -> float:
+    def launch() -> Any:
         nonlocal params, state
         params, state, value = jitted(params, state, batch)
-        return value.item()
+        return value
 
     def results() -> Any:
         grads = jax.jit(jax.grad(loss))(params, batch)
-        return {"gradients": grads, "losses": [step() for _ in range(CHECKED_STEPS)]}
+        return {"gradients": grads, "losses": losses(launch)}
 
-    return Case(step, results)
-
-
-def jax_adam_state(params: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    return jnp.zeros((), jnp.int32), *(jax.tree.map(jnp.zeros_like, params) for _ in range(2))
-
-
-def jax_adam(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
-    """New parameters and a new state."""
-    import jax
-    import jax.numpy as jnp
-
-    (count, means, squares), (b1, b2) = state, BETAS
-    count = count + 1
-    means = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, means, grads)
-    squares = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, squares, grads)
-    length, correction = RATE / (1 - b1**count), 1 / jnp.sqrt(1 - b2**count)
-
-    def moved(p: Any, m: Any, v: Any) -> Any:
-        return p - length * m / (jnp.sqrt(v) * correction + EPS)
-
-    return jax.tree.map(moved, params, means, squares), (count, means, squares)
+    return Case(lambda: launch().item(), results, launch)
 
 
 def torch_training(
-    loss: Callable[[Any], Any], params: Iterable[Any], batch: Any, gradients: Callable[[], Any],
-    optimizer: str = "sgd",
+    loss: Callable[[Any], Any], params: Iterable[Any], batch: Any,
+    gradients: Callable[[], Any] = list, optimizer: Optimizer = SGD,
 ) -> Case:  # fmt: skip
     """Steps of `loss(batch)`; `gradients` reads them from the parameters."""
-    import torch
-
-    rule = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer](params, lr=RATE)
+    rule = optimizer.torch(list(params))
 
     def backward() -> Any:
         rule.zero_grad()
@@ -116,14 +151,19 @@ def torch_training(
         value.backward()
         return value
 
-    def step() -> float:
+    def launch() -> Any:
         value = backward()
         rule.step()
-        return value.item()
+        return value
 
     def results() -> Any:
         backward()
         grads = gradients()
-        return {"gradients": grads, "losses": [step() for _ in range(CHECKED_STEPS)]}
+        return {"gradients": grads, "losses": losses(launch)}
 
-    return Case(step, results)
+    return Case(lambda: launch().item(), results, launch)
+
+
+def losses(launch: Callable[[], Any]) -> list[float]:
+    """The losses of the first steps."""
+    return [launch().item() for _ in range(CHECKED_STEPS)]

@@ -23,11 +23,13 @@ class Case:
     """A workload as one library runs it.
 
     `step` does one unit of work and returns when it is done. `results` returns a tree of what the
-    libraries must agree on. It is called once, before or instead of `step`.
+    libraries must agree on. It is called once, before or instead of `step`. `launch` does the same
+    work as `step` but does not wait for it, where `step` waits.
     """
 
     step: Callable[[], Any]
     results: Callable[[], Any]
+    launch: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,9 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def as_array(x: Any) -> np.ndarray:
-    return np.asarray(x.detach() if hasattr(x, "detach") else x)
+    """The value of a library's array on the host."""
+    x = x.detach() if hasattr(x, "detach") else x
+    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
 
 
 def normal(rng: np.random.Generator, *shape: int, scale: float | None = None) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from benchmarks import report
+from benchmarks import gpu, report
 from benchmarks.chart import chart
 from benchmarks.compare import disagreement
 from benchmarks.suite import Row, Settings
@@ -29,6 +29,36 @@ def test_a_quick_run_writes_a_table(tmp_path: Path) -> None:
     row = (tmp_path / "results.md").read_text().splitlines()[-1]
     assert row.startswith("| softmax 8000 x 1000 | ms | 0.")
     ET.parse(tmp_path / "results.svg")
+
+
+def test_a_tiny_run_of_rows_for_a_gpu_writes_a_table(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.gpu", "--size", "tiny", "--rounds", "1",
+               "--libraries", "pullback", "--rows", "softmax", "op_read",
+               "--out", str(tmp_path / "gpu.md")]  # fmt: skip
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    text = (tmp_path / "gpu.md").read_text()
+    assert text in ran.stdout and "without" not in text and "not measured" not in text
+    assert "| softmax, 16384 x 16384 f32 | ms | " in text
+    assert "| one small op, read on the host | us | " in text
+
+
+def test_lines_of_a_training_row_on_a_gpu(tmp_path: Path) -> None:
+    found = gpu.Found(tmp_path)
+    for label, step in (("pullback", 3e-2), ("undecorated", 4e-2), ("jax", 2e-2)):
+        np.savez(tmp_path / f"gpt2.{label}.npz", value=np.array([10.0, 9.0]))
+        answer = {"step": step, "first": 200 * step, "peak": 2**33, "device": "H200"}
+        found.answers[gpu.GpuCase("gpt2", label)] = [answer]
+    found.errors[gpu.GpuCase("gpt2", "torch.compile")] = "out of memory"
+    text = gpu.document(found, ["gpt2"], list(gpu.LIBRARIES))
+    title = "| GPT-2 small, batch 16 x 1024"
+    assert text.startswith("H200; ") and "without torch.compile: out of memory" in text
+    assert f"{title} | ms | 30 | 20 | 1.50 | 1.50 |" in text
+    assert f"{title}, undecorated | ms | 40 | 20 | 2.00 | 2.00 |" in text
+    assert f"{title}, first call | s | 6 | 4 | 1.50 | 1.50 |" in text
+    assert f"{title}, peak memory | GiB | 8 | 8 | 1.00 | 1.00 |" in text
+    np.savez(tmp_path / "gpt2.jax.npz", value=np.array([10.0, 8.0]))
+    assert f"{title} | ms | not measured |" in gpu.document(found, ["gpt2"], list(gpu.LIBRARIES))
 
 
 def test_results_that_disagree_are_described(tmp_path: Path) -> None:

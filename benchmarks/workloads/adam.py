@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.training import RATE, jax_adam, jax_adam_state
+from benchmarks.training import ADAM
 from benchmarks.workload import Case, Workload, normal
 
 
@@ -20,7 +20,7 @@ def with_pullback(arrays: Any, compiled: bool = True) -> Case:
     import pullback as pb
 
     params, grads = pb.tree.map(pb.tensor, arrays)
-    rule = pb.optim.adam(RATE)
+    rule = ADAM.pullback()
     state = rule.init(params)
     update = rule.update
     if compiled:
@@ -39,8 +39,8 @@ def with_jax(arrays: Any) -> Case:
     import jax.numpy as jnp
 
     params, grads = jax.tree.map(jnp.asarray, arrays)
-    state = jax_adam_state(params)
-    update = jax.jit(jax_adam, donate_argnums=(1, 2))
+    state = ADAM.jax_state(params)
+    update = jax.jit(ADAM.jax_update, donate_argnums=(1, 2))
 
     def step() -> Any:
         nonlocal params, state
@@ -56,7 +56,7 @@ def with_torch(arrays: Any, compile: Any) -> Case:
     params, grads = ([torch.tensor(a) for a in group] for group in arrays)
     for p, g in zip(params, grads):
         p.grad = g
-    rule = torch.optim.Adam(params, lr=RATE, fused=True)
+    rule = torch.optim.Adam(params, lr=ADAM.rate, fused=True)
     update = compile(rule.step)
 
     def step() -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.calls import jax_call, pullback_call, torch_gradient
+from benchmarks.calls import jax_call, pullback_call, torch_call
 from benchmarks.workload import Case, Workload, normal
 
 
@@ -30,9 +30,8 @@ def with_jax(x: Any) -> Case:
 def with_torch(x: Any, compile: Any) -> Case:
     import torch
 
-    f = compile(lambda x: torch.tanh(torch.sin(x) * torch.exp(-x * x)).sum())
-    case = torch_gradient(f, x)
-    return Case(case.step, lambda: case.results()[1][0])
+    f = torch.func.grad(lambda x: torch.tanh(torch.sin(x) * torch.exp(-x * x)).sum())
+    return torch_call(compile(f), x)
 
 
 WORKLOADS = [

@@ -11,8 +11,11 @@ from benchmarks.workload import Case, Workload, normal
 
 
 def inputs(quick: bool) -> Any:
+    return arrays_of(5, 2, 4) if quick else arrays_of(200, 32, 64)
+
+
+def arrays_of(length: int, batch: int, width: int) -> Any:
     """Weights of input, forget, cell and output gates; sequences [length, batch, width]."""
-    length, batch, width = (5, 2, 4) if quick else (200, 32, 64)
     rng = np.random.default_rng(0)
     params = {
         "wx": normal(rng, width, 4 * width),
@@ -75,6 +78,7 @@ def with_torch(arrays: Any, compile: Any) -> Case:
     layer.weight_hh_l0.data = torch.tensor(params["wh"].T.copy())
     layer.bias_ih_l0.data = torch.tensor(params["b"])
     layer.bias_hh_l0.data.zero_()
+    layer.flatten_parameters()  # as cuDNN wants them
     targets, xs = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0), torch.tensor(xs)
 
     def both() -> Any:

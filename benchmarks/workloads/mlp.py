@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.training import jax_training, pullback_training, torch_training
+from benchmarks.training import ADAM, jax_training, pullback_training, torch_training
 from benchmarks.workload import Case, Workload
 
 
@@ -33,7 +33,7 @@ def with_pullback(arrays: Any, compiled: bool = True) -> Case:
         scores = pb.log_softmax(x @ w3 + b3, axis=-1)
         return -pb.take_along_axis(scores, labels[:, None], axis=-1).mean()
 
-    return pullback_training(loss, *arrays, optimizer="adam", compiled=compiled)
+    return pullback_training(loss, *arrays, optimizer=ADAM, compiled=compiled)
 
 
 def with_jax(arrays: Any) -> Case:
@@ -48,7 +48,7 @@ def with_jax(arrays: Any) -> Case:
         scores = jax.nn.log_softmax(x @ w3 + b3, axis=-1)
         return -jnp.take_along_axis(scores, labels[:, None], axis=-1).mean()
 
-    return jax_training(loss, *arrays, optimizer="adam")
+    return jax_training(loss, *arrays, optimizer=ADAM)
 
 
 def with_torch(arrays: Any, compile: Any) -> Case:
@@ -71,7 +71,7 @@ def with_torch(arrays: Any, compile: Any) -> Case:
 
     return torch_training(
         lambda batch: measure(forward(batch[0]), batch[1]),
-        model.parameters(), batch, gradients, optimizer="adam",
+        model.parameters(), batch, gradients, optimizer=ADAM,
     )  # fmt: skip
 
 
