@@ -7,12 +7,12 @@ A `Spelling` beside an op states one way to write it. When an engine with kernel
 from pullback.ops.fused import (  # noqa: F401
     activation_gradients,
     attention_spelling,
+    gelu_formulas,
     layer_norm,
     layer_norm_spellings,
     log_probability,
     product_sum,
     softmax,
     softmax_spellings,
-    tanh_gelu,
     transposed_product,
 )

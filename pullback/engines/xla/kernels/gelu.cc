@@ -24,11 +24,7 @@ inline V scaled_tail(V x) {
   return p / q;
 }
 
-// exp(-x * x / 2): the square of the leading bits is exact, the rest is added to the exponent
-inline V exp_minus_half_square(V x) {
-  V leading = bit_cast<V>(bit_cast<VecBits<float>>(x) & -4096);
-  return exp_of_nonpositive<float>(leading * leading * -0.5f, (leading - x) * (leading + x) * 0.5f);
-}
+inline V exp_minus_half_square(V x) { return exp_minus_scaled_square(x, 0.5f); }
 
 inline V absolute(V x) { return bit_cast<V>(bit_cast<VecBits<float>>(x) & 0x7FFFFFFF); }
 
@@ -50,23 +46,15 @@ inline V gelu_slope(V x) {
   return x < 0.0f ? tail : 1.0f - tail;
 }
 
-constexpr int64_t kElements = 4096;
-
 }  // namespace
 
 void gelu(Pool& pool, const float* x, float* y, int64_t n) {
-  pool.ranges(n, kRowBlocks, kElements, [=](int64_t begin, int64_t end) {
-    over_row<float>(end - begin, [&](auto at) { at.store(y + begin, gelu_of(at.load(x + begin))); });
-  });
+  map_elements(pool, n, y, [](V v) { return gelu_of(v); }, x);
 }
 
 void gelu_gradient(Pool& pool, const float* g, const float* x, float* dx, int64_t n) {
-  pool.ranges(n, kRowBlocks, kElements, [=](int64_t begin, int64_t end) {
-    over_row<float>(end - begin, [&](auto at) {
-      V slope = gelu_slope(at.load(x + begin));
-      at.store(dx + begin, product_no_nan<float>(at.load(g + begin), slope));
-    });
-  });
+  auto pulled = [](V w, V v) { return product_no_nan<float>(w, gelu_slope(v)); };
+  map_elements(pool, n, dx, pulled, g, x);
 }
 
 }  // namespace pullback

@@ -51,25 +51,15 @@ template <template <class> class Unit, class T> inline Vec<T> slope_of(Vec<T> x)
   return (u < T(0) ? l.small : l.large) + l.small * l.large * Unit<T>::change(x);
 }
 
-constexpr int64_t kElements = 4096;
-
 template <template <class> class Unit, class T>
 void values(Pool& pool, const T* x, T* y, int64_t n) {
-  pool.ranges(n, kRowBlocks, kElements, [=](int64_t begin, int64_t end) {
-    over_row<T>(end - begin, [&](auto at) {
-      at.store(y + begin, value_of<Unit, T>(at.load(x + begin)));
-    });
-  });
+  map_elements(pool, n, y, [](Vec<T> v) { return value_of<Unit, T>(v); }, x);
 }
 
 template <template <class> class Unit, class T>
 void gradients(Pool& pool, const T* g, const T* x, T* dx, int64_t n) {
-  pool.ranges(n, kRowBlocks, kElements, [=](int64_t begin, int64_t end) {
-    over_row<T>(end - begin, [&](auto at) {
-      Vec<T> slope = slope_of<Unit, T>(at.load(x + begin));
-      at.store(dx + begin, product_no_nan<T>(at.load(g + begin), slope));
-    });
-  });
+  auto pulled = [](Vec<T> w, Vec<T> v) { return product_no_nan<T>(w, slope_of<Unit, T>(v)); };
+  map_elements(pool, n, dx, pulled, g, x);
 }
 
 }  // namespace

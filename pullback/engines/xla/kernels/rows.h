@@ -74,6 +74,14 @@ template <class F> inline void over_rows(Pool& pool, int64_t rows, int64_t n, F&
   pool.ranges(rows, kRowBlocks, kElementsAThread / (n + 1) + 1, f);
 }
 
+// y[i] = f(xs[i]...) for i < n, by vectors; y is apart from the operands.
+template <class T, class F, class... Xs>
+inline void map_elements(Pool& pool, int64_t n, T* y, F f, const Xs*... xs) {
+  pool.ranges(n, kRowBlocks, kElementsAThread, [=](int64_t begin, int64_t end) {
+    over_row<T>(end - begin, [&](auto at) { at.store(y + begin, f(at.load(xs + begin)...)); });
+  });
+}
+
 // The largest element. NaN is not seen: what is computed from the elements has it.
 template <class T> inline T row_max(const T* x, int64_t n) {
   constexpr T lowest = -std::numeric_limits<T>::infinity();

@@ -84,6 +84,37 @@ inline Vec<float> tanh(Vec<float> x) {
   return square < 0.390625f ? near : far;
 }
 
+// exp(-scale * x * x) for scale 1/2 or 1 and |x| at most 1e6, NaN stays: the square of the leading
+// bits is exact, the rest is added to the exponent. Subnormal results may be 0.
+inline Vec<float> exp_minus_scaled_square(Vec<float> x, float scale) {
+  Vec<float> leading = bit_cast<Vec<float>>(bit_cast<VecBits<float>>(x) & -4096);
+  return exp_of_nonpositive<float>(leading * leading * -scale,
+                                   (leading - x) * (leading + x) * scale);
+}
+
+// exp(-x * x); NaN stays.
+inline Vec<float> exp_minus_square(Vec<float> x) {
+  constexpr float far = 14.0f;  // where the result is 0
+  x = x > far ? broadcast(far) : x;
+  return exp_minus_scaled_square(x < -far ? broadcast(-far) : x, 1.0f);
+}
+
+// erf(x) as the op Erf computes it, within 2 ulp; NaN stays.
+inline Vec<float> erf(Vec<float> x) {
+  constexpr float above[] = {1.98675100707058e-06f,  0.0002845644916961287f, 0.0038833694111451897f,
+                             0.05310182567213141f,   0.1935459106391173f,    1.1283791394284033f};
+  constexpr float below[] = {3.741977401996993e-05f, 0.0011855734355581387f, 0.015207306784296328f,
+                             0.1153503198681476f,    0.5048581537518002f,    1.0f};
+  constexpr float far = 4.0f;  // where the result is 1
+  x = x > far ? broadcast(far) : x;
+  x = x < -far ? broadcast(-far) : x;
+  Vec<float> square = x * x, p = broadcast(above[0]), q = broadcast(below[0]);
+  for (int i = 1; i < 6; i++) p = p * square + above[i], q = q * square + below[i];
+  Vec<float> y = x * p / q;
+  y = y > 1.0f ? broadcast(1.0f) : y;
+  return y < -1.0f ? broadcast(-1.0f) : y;
+}
+
 // As MulNoNan: 0 where the weight is 0, whatever the slope is, and where the slope is 0, unless the
 // weight is NaN.
 template <class T> inline Vec<T> product_no_nan(Vec<T> weight, Vec<T> slope) {
