@@ -100,10 +100,6 @@ WORKLOADS = [
     Workload(
         "lm_nn", "lm (`pb.nn`): the same, of layers", inputs,
         {"pullback": with_pullback_nn, **PEERS}, tolerance=1e-3, torch_compile=False,
-        note=(
-            "the gradient of GELU by tanh, 17 ms of the step, has no kernel where it is "
-            "called as a function; written by hand, as in the row above, it has."
-        ),
     ),
     Workload(
         "lm_undecorated", "lm, pullback without `pb.compile`", inputs,

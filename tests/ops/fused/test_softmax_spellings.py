@@ -132,6 +132,11 @@ NEAR_MISSES = {
     "another shift added": lambda x: (
         pb.log(pb.exp(x - top(x)).sum(-1, keepdims=True)) + top(pb.sin(x))
     ),
+    "softmax without a maximum": lambda x: (lambda e: e / e.sum(-1, keepdims=True))(pb.exp(x)),
+    "log-softmax without a maximum": lambda x: x - pb.log(pb.exp(x).sum(-1, keepdims=True)),
+    "logarithm of softmax without a maximum": lambda x: pb.log(
+        (lambda e: e / e.sum(-1, keepdims=True))(pb.exp(x))
+    ),
     "weights are an output": lambda x: (lambda e: (e / e.sum(-1, keepdims=True), e))(
         pb.exp(x - top(x))
     ),
@@ -142,6 +147,16 @@ OPS = "BareSoftmax", "Softmax", "BareLogSoftmax", "LogSoftmax", "LogSumExp", "So
 @pytest.mark.parametrize("way", [n for n in NEAR_MISSES if n != "another axis"])
 def test_near_misses_stay(way):
     leaves(NEAR_MISSES[way], [X], *OPS)
+
+
+def test_without_a_maximum_exponentials_overflow():
+    """With kernels, too: the result says that something is wrong with the formula."""
+    x = rows(40, 70)
+    x[1], x[2], x[3, 3] = 200.0, -200.0, np.inf
+    names = [n for n in NEAR_MISSES if n.endswith("without a maximum")]
+    same_with_kernels([NEAR_MISSES[n] for n in names], [x])
+    found = pb.compile(NEAR_MISSES[names[0]])(pb.tensor(x, dtype=pb.float32)).numpy()
+    assert np.isnan(found[1:3]).all()
 
 
 def test_near_misses_have_their_gradients():
