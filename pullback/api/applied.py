@@ -8,10 +8,10 @@ from typing import Any
 
 from pullback.api.vmap import vmap
 from pullback.errors import ShapeError
-from pullback.functions.arguments import axis_of, one_or_many
-from pullback.functions.index_grids import indices
-from pullback.functions.joining import unstack
+from pullback.functions.arguments import axis_of, one_or_many_arguments
+from pullback.functions.index_tuples import indices
 from pullback.functions.shape import expand_dims, moveaxis, shaped
+from pullback.functions.stacking import unstack
 from pullback.graph.arguments import function, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import current
@@ -50,7 +50,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> Tenso
     """
     x = asarray(a)
     rank = x.ndim
-    for axis in one_or_many(axes):
+    for axis in one_or_many_arguments(axes):
         i = axis_of("apply_over_axes", axis, rank)
         made = asarray(func(x, i))
         x = made if made.ndim == rank else expand_dims(made, i)

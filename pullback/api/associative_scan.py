@@ -9,9 +9,10 @@ from pullback import tree
 from pullback.api.carry import carry_leaf
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import along, axis_of
-from pullback.functions.joining import concat, stack
+from pullback.functions.arguments import axis_of, index_argument_along
+from pullback.functions.joining import concat
 from pullback.functions.shape import flip, shaped
+from pullback.functions.stacking import stack
 from pullback.graph.arguments import validated
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
@@ -92,7 +93,7 @@ def _prefixes_of_leaves(combine: Combine, xs: list[Tensor], axes: list[int]) -> 
 
 
 def _part(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
-    return x[along(axis, slice(start, stop, step))]
+    return x[index_argument_along(axis, slice(start, stop, step))]
 
 
 def _strided(xs: list[Tensor], axes: list[int], start: int, stop: int) -> list[Tensor]:

@@ -15,7 +15,7 @@ from pullback.api.recording import deliver_recorded
 from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
-from pullback.functions.arguments import counting_dtype
+from pullback.functions.arguments import counting_dtype_argument
 from pullback.graph.arguments import flag, integer, sequence, shown
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node, vary_over
@@ -61,7 +61,7 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
     [0.25, 0.75]
     """
     names = bound_names("psum", axis_name)
-    return _reduce_collective(PSum, x.astype(counting_dtype(x.dtype)), names)
+    return _reduce_collective(PSum, x.astype(counting_dtype_argument(x.dtype)), names)
 
 
 @collective_per_leaf
@@ -73,7 +73,7 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """
     names = bound_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
-    total = _reduce_collective(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
+    total = _reduce_collective(PSum, x.astype(accumulator(counting_dtype_argument(x.dtype))), names)
     mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
 
@@ -160,7 +160,7 @@ def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     [[11.0], [22.0]]
     """
     name = one_axis_name("reduce_scatter", axis_name)
-    x = x.astype(counting_dtype(x.dtype))
+    x = x.astype(counting_dtype_argument(x.dtype))
     dim = _collective_dim("reduce_scatter", axis, x)
     rows = _varying_operand(_unfolded_collective("reduce_scatter", x, dim, name), (name,))
     return record(ReduceScatter(name, named_axis_size(name), dim), (rows,))

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.data.dataset import Dataset, position
 from pullback.data.npy_files import refused_file
 from pullback.errors import ArgumentError, DamagedFile, MissingFile
-from pullback.functions.arguments import per_dimension
+from pullback.functions.arguments import argument_per_dimension
 from pullback.graph.arguments import path_text, text
 from pullback.graph.boundary import public_methods
 
@@ -51,7 +51,7 @@ def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) ->
     except (OSError, SyntaxError, ValueError) as error:
         raise refused_file(op, path, "an image", error) from None
     if size is not None:
-        height, width = per_dimension(op, size, 2, "size")
+        height, width = argument_per_dimension(op, size, 2, "size")
         if min(height, width) < 1:
             raise ArgumentError(f"size must be positive, got {(height, width)}", op=op)
         found = found.resize((width, height), pillow.Resampling.BILINEAR)

@@ -8,11 +8,11 @@ from typing import SupportsIndex
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.functions.arguments import (
-    along,
     float_node,
+    index_argument_along,
     integer,
     literal,
-    one_or_many,
+    one_or_many_arguments,
     ordered_axes,
 )
 from pullback.functions.padding import pad
@@ -83,7 +83,7 @@ def resized(x: Tensor, axis: int, n: int) -> Tensor:
     """Cut an axis, or add zeros to it, so that it has `n` elements."""
     size = x.shape[axis]
     if n <= size:
-        return x if n == size else x[along(axis, slice(n))]
+        return x if n == size else x[index_argument_along(axis, slice(n))]
     return pad(x, [(0, n - size if i == axis else 0) for i in range(x.ndim)])
 
 
@@ -94,7 +94,7 @@ def lengths_and_axes(
 
     Without `axes`, `s` is for the last ones.
     """
-    sizes = None if s is None else [integer(op, n, "a length") for n in one_or_many(s)]
+    sizes = None if s is None else [integer(op, n, "a length") for n in one_or_many_arguments(s)]
     if axes is not None:
         found = ordered_axes(op, axes, x.ndim)
     elif sizes is None:

@@ -11,8 +11,9 @@ from pullback.functions.barriers import optimization_barrier
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.creation import zeros_like
-from pullback.functions.joining import concat, stack
+from pullback.functions.joining import concat
 from pullback.functions.shape import flip
+from pullback.functions.stacking import stack
 from pullback.functions.trigonometry import cos, sin
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, int64

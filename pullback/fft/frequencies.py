@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.fft.arguments import length_of
-from pullback.functions.arguments import dtype_or, literal, number, ordered_axes
+from pullback.functions.arguments import dtype_argument, literal, number, ordered_axes
 from pullback.functions.creation import arange
-from pullback.functions.joining import roll
+from pullback.functions.rearranging import roll
 from pullback.functions.where_take import where
 from pullback.graph.arguments import real, shown
 from pullback.graph.dtypes import float64, int64
@@ -46,7 +46,7 @@ def rfftfreq(
 def _frequencies(
     op: str, places: Tensor, n: int, d: float | Tensor, dtype: DTypeLike | None
 ) -> Tensor:
-    wanted = dtype_or(op, dtype, current().default_dtype)
+    wanted = dtype_argument(op, dtype, current().default_dtype)
     if not wanted.is_float:
         raise DTypeError(f"dtype must be a float, got {wanted}", op=op)
     spacing = number(real(op, d, "d"))

@@ -10,11 +10,11 @@ from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import Tensor, as_tensor, literal, operands
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.index_grids import index_in_mode
-from pullback.functions.joining import stack
+from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.known_values import tensor_sequence
 from pullback.functions.reductions import any as any_of
 from pullback.functions.shape import broadcast_arrays, spread
+from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
 from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import bool_
@@ -86,7 +86,7 @@ def piecewise(
     [2.0, 1.0, 9.0]
     """
     x = as_tensor(x)
-    masks = _piecewise_conditions(x, condlist)
+    masks = _choosing_conditions(x, condlist)
     functions = list(sequence("piecewise", funclist, "funclist"))
     if len(functions) == len(masks) + 1:
         masks.append(~any_of(stack(masks), axis=0))
@@ -101,7 +101,7 @@ def piecewise(
     return result
 
 
-def _piecewise_conditions(x: Tensor, condlist: Any) -> list[Tensor]:
+def _choosing_conditions(x: Tensor, condlist: Any) -> list[Tensor]:
     """The conditions as bools; a single one need not be in a list."""
     items = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     single = items and not isinstance(items[0], (list, tuple)) and not as_tensor(items[0]).ndim

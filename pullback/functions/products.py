@@ -9,7 +9,7 @@ from pullback.functions.arguments import (
     apply,
     axis_of,
     integer,
-    integer_node,
+    integer_argument_node,
     ordered_axes,
     record_as,
 )
@@ -183,7 +183,7 @@ def _triangle_of_matrix(
     shape = _matrix_shape(op, x)
     rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
     # Beyond the corners nothing changes.
-    shift = integer_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
+    shift = integer_argument_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
     inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
     return apply(Where, inside, node_of(x), constant(0, x.dtype))
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import ArgumentError, GradientCut
-from pullback.functions.arguments import as_tensors
+from pullback.functions.arguments import tensor_arguments
 from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
@@ -136,7 +136,7 @@ def _bind_ufunc_method(
 ) -> Callable[[], Any] | None:
     """Return a call that does what `np.add.reduce` and others do."""
     if method == "outer" and not options and (ours := _counterpart_of_numpy(ufunc)) is not None:
-        x, y = as_tensors(*inputs)
+        x, y = tensor_arguments(*inputs)
         spread = functions.reshape(x, (*x.shape, *(1,) * y.ndim))
         return functools.partial(ours, spread, y)
     table = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback import functions
-from pullback.functions.arguments import as_tensors
+from pullback.functions.arguments import tensor_arguments
 from pullback.lazy.hooks import hooks
 from pullback.lazy.tensor import Tensor
 
@@ -59,7 +59,7 @@ def _size(a: Any, axis: Any = None) -> int:
 def _dot(a: Any, b: Any) -> Tensor:
     if not np.ndim(a) or not np.ndim(b):
         return functions.multiply(a, b)
-    a, b = as_tensors(a, b)
+    a, b = tensor_arguments(a, b)
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
@@ -71,7 +71,7 @@ def _linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
-    ends = zip((start, stop), as_tensors(start, stop), strict=True)
+    ends = zip((start, stop), tensor_arguments(start, stop), strict=True)
     first, last = [x if np.ndim(x) == 0 else made for x, made in ends]
     result = functions.linspace(first, last, num, dtype=dtype, endpoint=endpoint)
     result = functions.moveaxis(result, 0, axis)
@@ -107,7 +107,7 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
 
 
 def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
-    new = functions.broadcast_to(as_tensors(dst, src)[1], dst.shape)
+    new = functions.broadcast_to(tensor_arguments(dst, src)[1], dst.shape)
     return dst._update(functions.where(where, new, dst), "np.copyto")
 
 

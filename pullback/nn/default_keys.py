@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 
-from pullback.functions.creation import from_array
+from pullback.functions.creation import created_from_array
 from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
 from pullback.lazy.state_writes import write_state
@@ -50,13 +50,13 @@ def default_key() -> Tensor:
 def _split_by_numpy(state: Tensor) -> tuple[Tensor, Tensor]:
     """Split a key on the host, so that no history of keys is pending."""
     following, drawn = SplitKey((2,)).numpy(np.asarray(state.detach()))
-    return from_array(following), from_array(drawn)
+    return created_from_array(following), created_from_array(drawn)
 
 
 def _stream() -> Tensor:
     """The tensor with the key; it is from outside of every function, whenever it is made."""
     if not _state:
-        made = from_array(np.zeros(2, np.uint32))
+        made = created_from_array(np.zeros(2, np.uint32))
         made._node.number = 0
         _state.append(made)
     return _state[0]

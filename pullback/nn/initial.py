@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.functions.creation import from_array
+from pullback.functions.creation import created_from_array
 from pullback.graph.ambient import thread
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import config
@@ -37,6 +37,6 @@ def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> T
     with config(engine="reference"):
         made = draw(*args, **kwargs)
         if made.size <= _MOST_BY_NUMPY:
-            return from_array(np.asarray(made))
+            return created_from_array(np.asarray(made))
     compute_pending([made._node])
     return made

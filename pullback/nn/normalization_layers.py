@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import shape_of
+from pullback.functions.arguments import shape_argument
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
@@ -33,7 +33,7 @@ class LayerNorm(Module):
         self, normalized_shape: Shape, eps: float = 1e-5, elementwise_affine: bool = True,
         bias: bool = True, *, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.normalized_shape = shape_of("LayerNorm", normalized_shape)
+        self.normalized_shape = shape_argument("LayerNorm", normalized_shape)
         self.eps = eps
         shape = self.normalized_shape
         self.weight = drawn_parameter(pf.ones, shape, dtype) if elementwise_affine else None
@@ -61,7 +61,7 @@ class RMSNorm(Module):
         self, normalized_shape: Shape, eps: float | None = None, elementwise_affine: bool = True,
         *, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.normalized_shape = shape_of("RMSNorm", normalized_shape)
+        self.normalized_shape = shape_argument("RMSNorm", normalized_shape)
         self.eps = eps
         shape = self.normalized_shape
         self.weight = drawn_parameter(pf.ones, shape, dtype) if elementwise_affine else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import integer, one_or_many
+from pullback.functions.arguments import integer, one_or_many_arguments
 from pullback.functions.composed import composed
 from pullback.graph.arguments import shown
 from pullback.lazy.operators import as_tensor
@@ -34,7 +34,7 @@ def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
         a = as_tensor(x)
         first = is_channels_first(layout)
         check_rank(name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"')
-        numbers = [integer(name, n, "padding") for n in one_or_many(padding)]
+        numbers = [integer(name, n, "padding") for n in one_or_many_arguments(padding)]
         numbers = numbers * 2 * rank if len(numbers) == 1 else numbers
         if len(numbers) != 2 * rank:
             message = f"padding must be a number, or {2 * rank} of them, got {shown(padding)}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
-from pullback.functions.arguments import placed, shape_of
+from pullback.functions.arguments import placed, shape_argument
 from pullback.graph.dtypes import DType, promote_dtypes, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
@@ -73,7 +73,7 @@ def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, 
     shapes = [p.type.shape for p in parameters]
     if shape is None:
         return placed(op, broadcast_shapes, (), *shapes)
-    wanted = shape_of(op, shape)
+    wanted = shape_argument(op, shape)
     for given in shapes:
         pairs = zip(reversed(given), reversed(wanted))
         if len(given) > len(wanted) or any(n not in (1, m) for n, m in pairs):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pullback.api.loops import scan
 from pullback.errors import DTypeError, ShapeError
-from pullback.functions.arguments import literal, shape_of
-from pullback.functions.arithmetic import reciprocal
+from pullback.functions.arguments import literal, shape_argument
+from pullback.functions.arithmetic import clip, reciprocal
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.reductions import max as maximum
 from pullback.functions.shape import flip, moveaxis, spread
-from pullback.functions.where_take import clip, where
+from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import at_one_line, cut, record
@@ -39,7 +39,7 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> T
     if wanted.kind not in "ifc":
         raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
     with at_one_line():
-        words = record(RandomBits(shape_of(op, shape), 8), (key_of(op, key),))
+        words = record(RandomBits(shape_argument(op, shape), 8), (key_of(op, key),))
         one = literal(1, wanted)
         return where(words < literal(128, words.dtype), one, -one)
 

@@ -7,8 +7,9 @@ import operator
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import literal, shape_of
-from pullback.functions.where_take import clip, where
+from pullback.functions.arguments import literal, shape_argument
+from pullback.functions.arithmetic import clip
+from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
@@ -32,7 +33,7 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = uint32) -> Tensor
     wanted = user_dtype(op, dtype)
     if wanted.kind != "u":
         raise DTypeError(f"dtype must be an unsigned integer, got {wanted}", op=op)
-    return record(RandomBits(shape_of(op, shape), wanted.bits), (key_of(op, key),))
+    return record(RandomBits(shape_argument(op, shape), wanted.bits), (key_of(op, key),))
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Tensor:

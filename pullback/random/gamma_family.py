@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import integer, literal, shape_of
+from pullback.functions.arguments import integer, literal, shape_argument
 from pullback.functions.arithmetic import reciprocal, sqrt
-from pullback.functions.joining import concat, stack
+from pullback.functions.joining import concat
 from pullback.functions.shape import spread
+from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType, bfloat16, float32, float64
@@ -96,7 +97,7 @@ def dirichlet(
         if not given.ndim:
             what = f"alpha must have rank 1 or more, got {given._node.type}"
             raise ShapeError(what, op=op)
-        whole = None if shape is None else (*shape_of(op, shape), given.shape[-1])
+        whole = None if shape is None else (*shape_argument(op, shape), given.shape[-1])
         shapes = spread(given, sample_shape(op, whole, given._node))
         logs = record(RandomLogGamma(), (node, node_of(shapes)))
         return rounded(record(ExactSoftmax(logs.ndim - 1), (logs._node,)), wanted)
@@ -214,7 +215,7 @@ def ball(
     require_parameter(op, lambda d: d >= 0, "d must not be negative", count)
     require_parameter(op, lambda p: p > 0, "p must be positive", p)
     node = key_of(op, key)
-    whole = (*shape_of(op, shape), count)
+    whole = (*shape_argument(op, shape), count)
     if p == math.inf:
         return uniform(key, whole, wanted, -1.0, 1.0)
     with at_one_line():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import integer, shape_of
-from pullback.functions.creation import from_array
-from pullback.functions.joining import stack
+from pullback.functions.arguments import integer, shape_argument
+from pullback.functions.creation import created_from_array
+from pullback.functions.stacking import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
@@ -30,7 +30,7 @@ def key(seed: int | Tensor) -> Tensor:
     """
     if not isinstance(seed, (Tensor, TracedNumber)):
         word = _key_data_modulo_64("random.key", seed, "seed")
-        return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
+        return created_from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
         given = as_tensor(seed)
         if given.shape:
@@ -48,7 +48,7 @@ def split(key: ArrayLike, num: Shape = 2) -> Tensor:
     >>> sub.shape, pb.random.split(key, 5).shape
     ((2,), (5, 2))
     """
-    shape = shape_of("random.split", num)
+    shape = shape_argument("random.split", num)
     return record(SplitKey(shape), (key_of("random.split", key),))
 
 

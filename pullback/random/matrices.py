@@ -9,7 +9,7 @@ from typing import Literal
 
 from pullback import linalg
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, shape_of
+from pullback.functions.arguments import integer, shape_argument
 from pullback.functions.arithmetic import abs, sqrt
 from pullback.functions.products import matmul
 from pullback.functions.shape import expand_dims, squeeze
@@ -51,7 +51,7 @@ def multivariate_normal(
             raise ShapeError(f"mean and cov must be [..., n] and [..., n, n], {given}", op=op)
         factor = _square_root(op, matrix, method)
         batch = (center[..., None] + matrix[..., :1]).shape[:-2]
-        outer = batch if shape is None else shape_of(op, shape)
+        outer = batch if shape is None else shape_argument(op, shape)
         unit = normal(key, (*outer, n, 1), wide)
         return (center + squeeze(matmul(factor, unit), -1)).astype(wanted)
 
@@ -91,7 +91,7 @@ def orthogonal(
     with at_one_line():
         tall, wide = max(rows, columns), min(rows, columns)
         computed = float32 if wanted.bits == 16 else wanted
-        gaussian = normal(key, (*shape_of(op, shape), tall, wide), computed)
+        gaussian = normal(key, (*shape_argument(op, shape), tall, wide), computed)
         q, r = linalg.qr(gaussian)
         diagonal = linalg.diagonal(r)
         size = abs(diagonal)

@@ -6,7 +6,7 @@ import math
 
 from pullback.errors import ShapeError
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import axis_of, float_node, literal, shape_of
+from pullback.functions.arguments import axis_of, float_node, literal, shape_argument
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import bitcast
 from pullback.functions.reductions import max as maximum
@@ -72,7 +72,7 @@ def choice(
     """
     op = "random.choice"
     node = key_of(op, key)
-    draws = shape_of(op, shape)
+    draws = shape_argument(op, shape)
     with at_one_line():
         n, elements, axis = _choice_population(op, a, axis)
         _check_population(op, n, draws, replace)
@@ -164,7 +164,7 @@ def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple
     """Return the leading part of a shape that ends with `batch`."""
     if shape is None:
         return ()
-    wanted = shape_of(op, shape)
+    wanted = shape_argument(op, shape)
     count = len(wanted) - len(batch)
     if count < 0 or wanted[count:] != batch:
         end = f"{list(batch)}, the shape of the logits without the axis"

@@ -6,7 +6,7 @@ import math
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import float_arguments, integer, literal, shape_of
+from pullback.functions.arguments import float_arguments, integer, literal, shape_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import bool_, int64
 from pullback.lazy.operators import as_tensor
@@ -264,7 +264,7 @@ def causal_mask(length: int, keys: int | None = None, offset: int | Tensor = 0) 
     >>> pb.nn.functional.causal_mask(2).tolist()
     [[True, False], [True, True]]
     """
-    queries, count = shape_of("", (length, length if keys is None else keys))
+    queries, count = shape_argument("", (length, length if keys is None else keys))
     return pf.arange(count) <= _query_positions(queries, offset)
 
 
@@ -288,7 +288,7 @@ def padding_mask(lengths: ArrayLike, size: int) -> Tensor:
     counts = as_tensor(lengths)
     if not counts.dtype.is_integer:
         raise DTypeError(f"lengths must be integers, got {counts._node.type}")
-    (count,) = shape_of("", size)
+    (count,) = shape_argument("", size)
     return pf.arange(count) < pf.reshape(counts.astype(int64), (*counts.shape, 1, 1, 1))
 
 

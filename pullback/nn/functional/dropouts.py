@@ -10,9 +10,9 @@ import math
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
+from pullback.functions.activations import SELU_ALPHA, SELU_SCALE
 from pullback.functions.arguments import literal
 from pullback.functions.composed import composed
-from pullback.functions.rectifiers import SELU_ALPHA, SELU_SCALE
 from pullback.graph.dtypes import uint32
 from pullback.lazy.operators import as_tensor, scalar_operand
 from pullback.lazy.tensor import Tensor, wrap

@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ShapeError
-from pullback.functions.arguments import float_arguments, literal, shape_of
+from pullback.functions.arguments import float_arguments, literal, shape_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor, wrap
@@ -146,7 +146,7 @@ def affine_grid(
     >>> pb.nn.functional.affine_grid(identity, (1, 1, 2, 3)).tolist()
     [[[[-0.5, 0.0], [0.5, 0.0]]]]
     """
-    t, sizes = float_tensor(theta), shape_of("affine_grid", size)
+    t, sizes = float_tensor(theta), shape_argument("affine_grid", size)
     rank = len(sizes) - 2
     if rank not in (2, 3) or t.shape != (sizes[0], rank, rank + 1):
         message = f"needs theta [N, 2, 3] or [N, 3, 4] and the size of a result, got {list(sizes)}"

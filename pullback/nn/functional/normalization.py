@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import along, integer, shape_of
+from pullback.functions.arguments import index_argument_along, integer, shape_argument
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
@@ -210,9 +210,9 @@ def local_response_norm(
         raise ArgumentError(f"size must be at least 1, got {count}")
     squares = pf.pad(pf.square(widened(a)), {axis: (count // 2, (count - 1) // 2)})
     n = a.shape[axis]
-    total = squares[along(axis, slice(0, n))]
+    total = squares[index_argument_along(axis, slice(0, n))]
     for i in range(1, count):
-        total = total + squares[along(axis, slice(i, i + n))]
+        total = total + squares[index_argument_along(axis, slice(i, i + n))]
     return narrowed(widened(a) / (total * (alpha / count) + k) ** beta, a.dtype)
 
 
@@ -258,7 +258,7 @@ def _per_channel(v: ArrayLike, x: Tensor, axis: int, what: str) -> Tensor:
 
 
 def _normalised_axes(x: Tensor, shape: Shape) -> tuple[int, ...]:
-    sizes = shape_of("", shape)
+    sizes = shape_argument("", shape)
     if not sizes or x.shape[-len(sizes) :] != sizes:
         last = f"the last dimensions of {x._node.type}"
         raise ShapeError(f"normalized_shape must be {last}, got {list(sizes)}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.functions.arguments import Tensor
 from pullback.functions.composed import composed
-from pullback.functions.creation import from_formula
+from pullback.functions.creation import created_from_formula
 from pullback.lazy.settings import current
 
 
@@ -65,7 +65,7 @@ def kaiser(M: int, beta: float) -> Tensor:
 def _window(op: str, formula: Callable[[int], np.ndarray], count: int) -> Tensor:
     """A window in the default dtype, computed in f64."""
     dtype, size = current().default_dtype, max(count, 0)
-    return from_formula(op, (size,), dtype, lambda: formula(size))
+    return created_from_formula(op, (size,), dtype, lambda: formula(size))
 
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]

@@ -29,13 +29,13 @@ from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike
 
 
-def selected(op: str, x: Node, where: ArrayLike, neutral: Any) -> Node:
+def masked_for_reduction(op: str, x: Node, where: ArrayLike, neutral: Any) -> Node:
     """The elements where the mask is true, and `neutral` elsewhere; these get no gradient."""
     dtype = x.type.dtype
-    return apply(Where, mask_argument(op, x, where), x, constant(neutral, dtype))._node
+    return apply(Where, reduction_mask(op, x, where), x, constant(neutral, dtype))._node
 
 
-def mask_argument(op: str, x: Node, where: ArrayLike) -> Node:
+def reduction_mask(op: str, x: Node, where: ArrayLike) -> Node:
     """The mask of a reduction, which must be of bools and broadcast to the operand's shape."""
     mask = node(where)
     if mask.type.dtype is not bool_:
@@ -51,12 +51,12 @@ def mask_argument(op: str, x: Node, where: ArrayLike) -> Node:
     return mask
 
 
-def with_initial(op: str, combine: type[Op], total: Tensor, initial: ArrayLike) -> Tensor:
+def reduction_with_initial(op: str, combine: type[Op], total: Tensor, initial: ArrayLike) -> Tensor:
     """Combine each result of a reduction with the value that it starts from."""
-    return apply(combine, initial_argument(op, initial, total), total._node)
+    return apply(combine, reduction_initial(op, initial, total), total._node)
 
 
-def initial_argument(op: str, initial: ArrayLike, total: Tensor) -> Node:
+def reduction_initial(op: str, initial: ArrayLike, total: Tensor) -> Node:
     """The number that a reduction starts from, in the dtype of its result."""
     value = number(initial)
     if type(value) in NUMBERS or isinstance(value, TracedNumber):
@@ -81,7 +81,7 @@ def initial_argument(op: str, initial: ArrayLike, total: Tensor) -> Node:
 _INITIAL_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
-def masked_extremum(
+def masked_extremum_reduction(
     name: str, op: Any, larger: bool, x: Node, initial: ArrayLike | None, where: ArrayLike | None
 ) -> Tensor:
     """A largest or smallest element, limited by `initial`, of those where a mask is true."""
@@ -90,9 +90,9 @@ def masked_extremum(
         raise ArgumentError("where needs an initial value", op=name, hint=hint)
     if where is not None:
         least, most = extrema_bounds(x.type.dtype)
-        x = selected(name, x, where, least if larger else most)
+        x = masked_for_reduction(name, x, where, least if larger else most)
     combine = Maximum if larger else Minimum
     if op.count(x.type.shape):
-        return with_initial(name, combine, record(op, (x,)), initial)
+        return reduction_with_initial(name, combine, record(op, (x,)), initial)
     shape = op.reduced(x.type.shape)
-    return spread(wrap(initial_argument(name, initial, wrap(x))), shape)
+    return spread(wrap(reduction_initial(name, initial, wrap(x))), shape)

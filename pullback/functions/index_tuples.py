@@ -9,18 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, OutOfMemory, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, node, shape_of
+from pullback.functions.arguments import Tensor, as_tensor, node, shape_argument
 from pullback.functions.composed import composed
-from pullback.functions.creation import arange, from_array, ones
+from pullback.functions.creation import arange, created_from_array, ones
 from pullback.functions.data_types import astype
-from pullback.functions.joining import stack
 from pullback.functions.known_values import known_values, tensor_sequence
+from pullback.functions.nonzero_elements import nonzero
 from pullback.functions.shape import shaped, spread
-from pullback.functions.sorting import nonzero
-from pullback.functions.take_modes import indices_within
+from pullback.functions.stacking import stack
+from pullback.functions.take_modes import take_indices_in_mode
 from pullback.graph.arguments import function, sequence, shown
 from pullback.graph.dtypes import int64
-from pullback.lazy.host_reads import read
 from pullback.lazy.record import record
 from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, DTypeLike, Shape
@@ -40,7 +39,7 @@ def indices(
     >>> pb.indices((2, 2)).tolist()
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    shape = shape_of("indices", dimensions)
+    shape = shape_argument("indices", dimensions)
     rank = len(shape)
     rows = [
         shaped(arange(n, dtype=dtype), (1,) * i + (n,) + (1,) * (rank - i - 1))
@@ -48,7 +47,11 @@ def indices(
     ]
     if sparse:
         return tuple(rows)
-    return stack([spread(r, shape) for r in rows]) if rows else from_array(np.zeros((0,), np.int64))
+    return (
+        stack([spread(r, shape) for r in rows])
+        if rows
+        else created_from_array(np.zeros((0,), np.int64))
+    )
 
 
 @composed
@@ -75,33 +78,13 @@ def ix_(*vectors: ArrayLike) -> tuple[Tensor, ...]:
 
 
 @composed
-def argwhere(x: ArrayLike) -> Tensor:
-    """Return the indices of nonzero elements, one row for each; `x` is evaluated.
-
-    >>> pb.argwhere([[0, 1], [2, 0]]).tolist()
-    [[0, 1], [1, 0]]
-    """
-    return from_array(np.argwhere(read(as_tensor(x))).astype(np.int64))
-
-
-@composed
-def flatnonzero(x: ArrayLike) -> Tensor:
-    """Return the indices of nonzero elements in the flattened tensor; `x` is evaluated.
-
-    >>> pb.flatnonzero([[0, 1], [2, 0]]).tolist()
-    [1, 2]
-    """
-    return from_array(np.flatnonzero(read(as_tensor(x))).astype(np.int64))
-
-
-@composed
 def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     """Return the indices of the main diagonal of a tensor with `ndim` dimensions of size `n`.
 
     >>> [i.tolist() for i in pb.diag_indices(2)]
     [[0, 1], [0, 1]]
     """
-    (size,) = shape_of("diag_indices", n)
+    (size,) = shape_argument("diag_indices", n)
     if not 0 <= ndim <= _MOST_DIMENSIONS:
         message = f"ndim must be from 0 to {_MOST_DIMENSIONS}, got {ndim}"
         raise ArgumentError(message, op="diag_indices")
@@ -129,7 +112,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tens
     >>> [i.tolist() for i in pb.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    return _triangle_indices("tril_indices", n, k, m, lambda row, column: row + k >= column)
+    return _triangle_index_tuple("tril_indices", n, k, m, lambda row, column: row + k >= column)
 
 
 @composed
@@ -139,13 +122,13 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tens
     >>> [i.tolist() for i in pb.triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    return _triangle_indices("triu_indices", n, k, m, lambda row, column: row + k <= column)
+    return _triangle_index_tuple("triu_indices", n, k, m, lambda row, column: row + k <= column)
 
 
-def _triangle_indices(
+def _triangle_index_tuple(
     op: str, n: int, k: int, m: int | None, inside: Callable[[Any, Any], np.ndarray]
 ) -> tuple[Tensor, Tensor]:
-    rows, columns = shape_of(op, (n, n if m is None else m))
+    rows, columns = shape_argument(op, (n, n if m is None else m))
     too_large = OutOfMemory(f"there is not enough memory for shape {[rows, columns]}", op=op)
     if rows * columns > _MOST_INDICES:
         raise too_large
@@ -153,7 +136,7 @@ def _triangle_indices(
         found = np.nonzero(inside(np.arange(rows)[:, None], np.arange(columns)))
     except MemoryError:
         raise too_large from None
-    return from_array(found[0]), from_array(found[1])
+    return created_from_array(found[0]), created_from_array(found[1])
 
 
 @composed
@@ -191,7 +174,7 @@ def mask_indices(n: int, mask_func: Callable[..., Tensor], k: int = 0) -> tuple[
     >>> [i.tolist() for i in pb.mask_indices(2, pb.triu)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    (size,) = shape_of("mask_indices", n)
+    (size,) = shape_argument("mask_indices", n)
     mask = function("mask_indices", mask_func, "mask_func")
     return nonzero(mask(ones((size, size), dtype=int64), k))
 
@@ -204,7 +187,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Tensor, ...]:
     >>> [i.tolist() for i in pb.unravel_index([5, 0], (2, 3))]
     [[1, 0], [2, 0]]
     """
-    sizes = shape_of("unravel_index", shape)
+    sizes = shape_argument("unravel_index", shape)
     flat = _checked_index("unravel_index", indices, math.prod(sizes))
     made = []
     for size in reversed(sizes):
@@ -224,7 +207,7 @@ def ravel_multi_index(
     >>> pb.ravel_multi_index(([1, 0], [2, 0]), (2, 3)).tolist()
     [5, 0]
     """
-    sizes = shape_of("ravel_multi_index", dims)
+    sizes = shape_argument("ravel_multi_index", dims)
     if isinstance(multi_index, (list, tuple)):  # known values are checked at once
         tensor_sequence("ravel_multi_index", multi_index, "multi_index")
         parts: list[Any] = list(multi_index)
@@ -248,10 +231,10 @@ def index_in_mode(op: str, index: ArrayLike, size: int, mode: str) -> Tensor:
         return _checked_index(op, index, size)
     if mode not in ("wrap", "clip"):
         raise ArgumentError(f'mode must be "raise", "wrap" or "clip", got {shown(mode)}', op=op)
-    return indices_within(_integers(op, index), size, mode)
+    return take_indices_in_mode(_index_integers(op, index), size, mode)
 
 
-def _integers(op: str, index: ArrayLike) -> Tensor:
+def _index_integers(op: str, index: ArrayLike) -> Tensor:
     found = as_tensor(index)
     if not found.size and not found.dtype.is_integer:
         found = astype(found, int64)
@@ -262,7 +245,7 @@ def _integers(op: str, index: ArrayLike) -> Tensor:
 
 def _checked_index(op: str, index: ArrayLike, size: int) -> Tensor:
     """Indices that must be at least 0 and less than `size`; known values are checked at once."""
-    found = _integers(op, index)
+    found = _index_integers(op, index)
     values = known_values(index)
     if values is not None:
         wrong = values[(values < 0) | (values >= size)]
@@ -273,7 +256,6 @@ def _checked_index(op: str, index: ArrayLike, size: int) -> Tensor:
 
 
 __all__ = [
-    "argwhere", "diag_indices", "diag_indices_from", "flatnonzero", "indices", "ix_",
-    "mask_indices", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
-    "triu_indices_from", "unravel_index",
+    "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "ravel_multi_index",
+    "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
 ]  # fmt: skip
