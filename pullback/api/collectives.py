@@ -128,7 +128,7 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
     [3.0, 4.0]
     """
-    return deliver_recorded(_varying_operand(x, bound_names("pvary", axis_name)))
+    return deliver_recorded(_varying_collective_operand(x, bound_names("pvary", axis_name)))
 
 
 @collective_per_leaf
@@ -144,7 +144,9 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     name = one_axis_name("all_gather", axis_name)
     tiled = flag("all_gather", tiled, "tiled")
     dim = _collective_dim("all_gather", axis, x, new=not tiled)
-    made = record(AllGather(name, named_axis_size(name), dim), (_varying_operand(x, (name,)),))
+    made = record(
+        AllGather(name, named_axis_size(name), dim), (_varying_collective_operand(x, (name,)),)
+    )
     return _folded_collective(made, dim) if tiled else made
 
 
@@ -162,7 +164,9 @@ def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     name = one_axis_name("reduce_scatter", axis_name)
     x = x.astype(counting_dtype_argument(x.dtype))
     dim = _collective_dim("reduce_scatter", axis, x)
-    rows = _varying_operand(_unfolded_collective("reduce_scatter", x, dim, name), (name,))
+    rows = _varying_collective_operand(
+        _unfolded_collective("reduce_scatter", x, dim, name), (name,)
+    )
     return record(ReduceScatter(name, named_axis_size(name), dim), (rows,))
 
 
@@ -183,7 +187,7 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
     name = one_axis_name("all_to_all", axis_name)
     split = _collective_dim("all_to_all", split_axis, x)
     concat = _collective_dim("all_to_all", concat_axis, x)
-    rows = _varying_operand(_unfolded_collective("all_to_all", x, split, name), (name,))
+    rows = _varying_collective_operand(_unfolded_collective("all_to_all", x, split, name), (name,))
     return _folded_collective(
         record(AllToAll(name, named_axis_size(name), split, concat), (rows,)), concat
     )
@@ -200,16 +204,16 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     [3.0, 1.0, 2.0]
     """
     name = one_axis_name("ppermute", axis_name)
-    pairs = tuple([_pair(pair) for pair in sequence("ppermute", perm, "perm")])
+    pairs = tuple([_collective_pair(pair) for pair in sequence("ppermute", perm, "perm")])
     size = named_axis_size(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
             must = f"sources and targets must be different numbers below {size}"
             raise ArgumentError(f"ppermute: {must}, got {list(pairs)}")
-    return record(PPermute(name, pairs), (_varying_operand(x, (name,)),))
+    return record(PPermute(name, pairs), (_varying_collective_operand(x, (name,)),))
 
 
-def _pair(value: Any) -> tuple[int, int]:
+def _collective_pair(value: Any) -> tuple[int, int]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ArgumentError(f"perm must consist of pairs, got {shown(value)}", op="ppermute")
     source, target = [integer("ppermute", v, "a number in perm") for v in value]
@@ -219,10 +223,10 @@ def _pair(value: Any) -> tuple[int, int]:
 def _reduce_collective(
     op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]
 ) -> Tensor:
-    return record(op(names), (_varying_operand(x, names),)) if names else x
+    return record(op(names), (_varying_collective_operand(x, names),)) if names else x
 
 
-def _varying_operand(x: Tensor, names: tuple[str, ...]) -> Node:
+def _varying_collective_operand(x: Tensor, names: tuple[str, ...]) -> Node:
     """The node of `x`, as one that varies over the named axes."""
     return vary_over(node_of(x), names)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_arguments import RuleArguments, expect_custom_result, line_of_rule
+from pullback.api.custom_arguments import CustomArguments, expect_custom_result, line_of_custom_rule
 from pullback.api.named_axes import bind, bound_axes, rebind_axes
-from pullback.api.placeholders import stage_types
+from pullback.api.placeholders import stage_placeholder_types
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
 from pullback.graph.ambient import on_placeholders, thread
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class UserRule(DerivativeRule):
+class CustomRule(DerivativeRule):
     """The rule of one call: the user's functions, and the call's static values.
 
     Rules with the same `key` are equal; the rest follows from it.
@@ -37,7 +37,7 @@ class UserRule(DerivativeRule):
 
     key: tuple
     custom: CustomFunction = field(compare=False)
-    call: RuleArguments = field(compare=False)
+    call: CustomArguments = field(compare=False)
     out_tree: Any = field(compare=False)
     axes: tuple = field(default_factory=bound_axes, compare=False)  # bound at the call
 
@@ -83,7 +83,9 @@ class UserRule(DerivativeRule):
             assert self.custom.jvp is not None
             message = f"{self.name}: the jvp must be linear in the tangents, or it has no transpose"
             hint = "Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well."
-            raise GradientVerification(message, where=line_of_rule(self.custom.jvp), hint=hint)
+            raise GradientVerification(
+                message, where=line_of_custom_rule(self.custom.jvp), hint=hint
+            )
         remaining = iter(found)
         return [None if t is None else next(remaining) for t in ts]
 
@@ -110,10 +112,10 @@ class UserRule(DerivativeRule):
     def _require_pair(self, made: Any, what: str, f: Callable) -> None:
         if not isinstance(made, tuple) or len(made) != 2:
             got = f"{self.name}: {what}, got {type(made).__name__}"
-            raise ArgumentError(got, where=line_of_rule(f))
+            raise ArgumentError(got, where=line_of_custom_rule(f))
 
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
-        return BatchedRule(self, axis, tuple(mapped))
+        return BatchedCustomRule(self, axis, tuple(mapped))
 
     @contextmanager
     def _running(self, xs: Sequence[Node], outs: Sequence[Node]) -> Iterator[None]:
@@ -136,7 +138,7 @@ def known_custom_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
 
 
 @dataclass(frozen=True)
-class BatchedRule(DerivativeRule):
+class BatchedCustomRule(DerivativeRule):
     """The rule of all examples, which batches the programs that the rule of one example records."""
 
     rule: DerivativeRule
@@ -165,7 +167,7 @@ class BatchedRule(DerivativeRule):
         ]
 
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
-        return BatchedRule(self, axis, tuple(mapped))
+        return BatchedCustomRule(self, axis, tuple(mapped))
 
     def _apply(self, rule: Callable, *parts_and_flags: Any) -> list[Node | None]:
         """Stage `rule` for one example of arguments, results and (co)tangents; run it batched."""
@@ -181,7 +183,7 @@ class BatchedRule(DerivativeRule):
             return [None if y is None else wrap(y) for y in made]
 
         with bind(self.axis):
-            staged = stage_types(self.name, run, types, frozen=False)
+            staged = stage_placeholder_types(self.name, run, types, frozen=False)
         wide, _ = batched_graph(staged.graph, self.axis, [*flags, *[False] * len(staged.captured)])
         made = wide(*nodes, *staged.captured)
         layout = tree.unflatten(staged.structure, range(len(made)))

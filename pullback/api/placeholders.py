@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.custom_arguments import is_array_argument
+from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Tree
 from pullback.graph.ambient import on_placeholders, thread
@@ -58,14 +58,16 @@ def stage(
         result = f(*args, **kwargs)
         ys, structure = recorded_outputs(name, result)
         writes.refuse(name, result)
-        made = _tied_to_prints([y._node for y in ys])
+        made = _placeholders_tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
     return Staged(graph, structure, captured)
 
 
-def stage_types(name: str, f: Callable, types: Sequence[Any], frozen: bool = True) -> Staged:
+def stage_placeholder_types(
+    name: str, f: Callable, types: Sequence[Any], frozen: bool = True
+) -> Staged:
     """`stage` for a function of positional arguments, with numbers captured."""
     return stage(name, f, types, tree.flatten((tuple(types), {}))[1], True, frozen)
 
@@ -73,11 +75,11 @@ def stage_types(name: str, f: Callable, types: Sequence[Any], frozen: bool = Tru
 def program_on_placeholders(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
     """The program that `f` would run on its arguments, which are tensors or types."""
     leaves, in_tree = tree.flatten((args, kwargs))
-    types = [asarray(x)._node.type if is_array_argument(x) else x for x in leaves]
+    types = [asarray(x)._node.type if is_custom_array_argument(x) else x for x in leaves]
     return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
 
 
-def _tied_to_prints(made: list[Node]) -> list[Node]:
+def _placeholders_tied_to_prints(made: list[Node]) -> list[Node]:
     """The results of a function that was traced; computing the first also prints."""
     if thread.prints is not None and made:
         # A number may get another dtype later, so a computed value is better

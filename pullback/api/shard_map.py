@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.custom_arguments import is_array_argument
-from pullback.api.named_axes import bind_mesh, bound_mesh
+from pullback.api.custom_arguments import is_custom_array_argument
+from pullback.api.named_axes import bind_named_mesh, mesh_of_named_axes
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver_recorded, prefix_entries, recorded_outputs
+from pullback.api.recording import deliver_recorded, recorded_outputs, recorded_prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import validated
@@ -63,7 +63,7 @@ def shard_map(
             what = f"arguments must be positional, as in_specs is, got {list(kwargs)}"
             raise ArgumentError(f"shard_map: {what}")
         call = _ShardMapCall(f, mesh, in_specs, out_specs, args)
-        inside = bound_mesh()
+        inside = mesh_of_named_axes()
         if inside is None:
             return call.recorded()
         if inside is not mesh:
@@ -83,7 +83,7 @@ class _ShardMapCall:
         self.f, self.mesh = f, mesh
         self.in_specs, self.out_specs = in_specs, out_specs
         leaves, self.in_tree = tree.flatten((args, {}))
-        self.leaves = [asarray(x) if is_array_argument(x) else x for x in leaves]
+        self.leaves = [asarray(x) if is_custom_array_argument(x) else x for x in leaves]
         specs = _shard_map_specs("in_specs", in_specs, args)
         self.nodes: list[Node] = []
         self.dims: list[Dims] = []  # of each of the nodes
@@ -92,7 +92,7 @@ class _ShardMapCall:
             self.given.append(self._enter(x, spec, f"argument{path}"))
 
     def _enter(self, x: Any, spec: P, place: str) -> Any:
-        if not is_array_argument(x):
+        if not is_custom_array_argument(x):
             if len(spec):
                 what = f"{place} is a {type(x).__name__} with the spec {spec}"
                 raise ArgumentError(f"shard_map: only tensors can be split, {what}")
@@ -109,7 +109,7 @@ class _ShardMapCall:
         return local.over(varying_union(node.type.varying, _shard_map_axes(dims)))
 
     def recorded(self) -> Any:
-        with bind_mesh(self.mesh):
+        with bind_named_mesh(self.mesh):
             staged = stage("shard_map", self.f, self.given, self.in_tree, True, frozen=False)
         operands = [*self.nodes, *staged.captured]
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
@@ -179,7 +179,7 @@ def _check_shard_map_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
 
 def _shard_map_specs(name: str, specs: Tree, like: Tree) -> list[P]:
     """The spec of each leaf of the arguments or results."""
-    found = prefix_entries("shard_map", name, "a pb.P", specs, like)
+    found = recorded_prefix_entries("shard_map", name, "a pb.P", specs, like)
     return [P() if spec is None else spec for spec in found]
 
 

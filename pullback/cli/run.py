@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.cli.diagnostics import CommandError, Source, plain, report_diagnostics, terminal_width
+from pullback.cli.diagnostics import (
+    CommandError,
+    DiagnosticSource,
+    diagnostic_width,
+    plain_diagnostic_value,
+    report_diagnostics,
+)
 from pullback.cli.options import (
     FILE,
     command_with_options,
@@ -29,7 +35,7 @@ from pullback.static.parser import parse
 from pullback.static.run import run
 
 
-def register(commands: Any) -> None:
+def register_run(commands: Any) -> None:
     parser = command_with_options(
         commands, "run", _run_command, "compute a module's outputs", file=FILE
     )
@@ -51,7 +57,7 @@ def register(commands: Any) -> None:
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         module = source.module
         inputs = _read_run_inputs(args.input, module.graph)
         if args.random is not None:
@@ -64,7 +70,7 @@ def _run_command(args: argparse.Namespace) -> int:
     rows = list(zip(module.outputs, types, found, strict=True))
     if args.json:
         return report_diagnostics(
-            outputs=[{"value": i, "type": t, "data": plain(y)} for i, t, y in rows]
+            outputs=[{"value": i, "type": t, "data": plain_diagnostic_value(y)} for i, t, y in rows]
         )
     for row in rows:
         print(run_output_text(*row))
@@ -74,7 +80,7 @@ def _run_command(args: argparse.Namespace) -> int:
 def run_output_text(i: int, type: str, array: np.ndarray) -> str:
     """One output; a matrix starts on its own line, a large one is shown by its corners."""
     head = f"%{i} : {type} ="
-    text = np.array2string(array, separator=", ", max_line_width=terminal_width(), threshold=1000)
+    text = np.array2string(array, separator=", ", max_line_width=diagnostic_width(), threshold=1000)
     return f"{head}\n{text}" if "\n" in text else f"{head} {text}"
 
 

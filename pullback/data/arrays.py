@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.data.dataset import Dataset, position
+from pullback.data.dataset import Dataset, dataset_position
 from pullback.data.npy_files import mapped_npy
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import shown
@@ -34,13 +34,13 @@ class ArrayDataset(Dataset):
             raise ArgumentError("at least one array is needed", op="ArrayDataset")
         given = arrays[0] if len(arrays) == 1 else arrays
         self.arrays = tree.map(_rows_array, given)
-        self._length = _common_length(type(self).__name__, self.arrays)
+        self._length = _common_array_length(type(self).__name__, self.arrays)
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, index: int) -> Any:
-        i = position(index, self._length)
+        i = dataset_position(index, self._length)
         return tree.map(lambda x: x[i], self.arrays)
 
     def take(self, indices: np.ndarray) -> Any:
@@ -59,7 +59,7 @@ def _rows_array(value: Any) -> np.ndarray:
     raise ArgumentError(message, op="ArrayDataset", hint=hint)
 
 
-def _common_length(op: str, arrays: Any) -> int:
+def _common_array_length(op: str, arrays: Any) -> int:
     """Return the length of all arrays of a tree; raise if they differ."""
     lengths: dict[str, int] = {}
     for path, x in zip(tree.paths(arrays), tree.leaves(arrays)):
@@ -91,15 +91,15 @@ class FileDataset(ArrayDataset):
 
     def __init__(self, *paths: Any) -> None:
         given = paths[0] if len(paths) == 1 else paths
-        self._paths = tree.map(_absolute_path, given)
+        self._paths = tree.map(_absolute_file_path, given)
         self._open()
 
     def _open(self) -> None:
         self.arrays = tree.map(mapped_npy, self._paths)
-        self._length = _common_length("FileDataset", self.arrays)
+        self._length = _common_array_length("FileDataset", self.arrays)
 
     def __getitem__(self, index: int) -> Any:
-        i = position(index, self._length)
+        i = dataset_position(index, self._length)
         return tree.map(lambda x: np.array(x[i]), self.arrays)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class FileDataset(ArrayDataset):
         self._open()
 
 
-def _absolute_path(path: Any) -> str:
+def _absolute_file_path(path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
         message = f"needs a path or a tree of paths, got {shown(path)}"
         raise ArgumentError(message, op="FileDataset")

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset, host_vector
+from pullback.data.dataset import Dataset, dataset_vector
 from pullback.data.iterables import IterableDataset
-from pullback.data.making import EndOfStream, IndexedBatches, Maker, StreamBatches
-from pullback.data.order import BatchPlan, Key
+from pullback.data.making import EndOfStream, IndexedBatchMaker, Maker, StreamBatchMaker
+from pullback.data.order import BatchOrder, Key
 from pullback.data.worker import WorkerJob, WorkerTask
 from pullback.data.worker_pool import WorkerPool
 from pullback.errors import ArgumentError
@@ -78,16 +78,16 @@ class BatchSource(ABC):
             raise
 
 
-class IndexedSource(BatchSource):
+class IndexedBatchSource(BatchSource):
     """Batches of a dataset with a length and an index."""
 
     def __init__(
-        self, dataset: Dataset, plan: BatchPlan, collate: Collate | None, single: bool,
+        self, dataset: Dataset, plan: BatchOrder, collate: Collate | None, single: bool,
         workers: int,
     ) -> None:  # fmt: skip
         super().__init__(workers)
         self._plan = plan
-        self.maker = IndexedBatches(dataset, collate, single)
+        self.maker = IndexedBatchMaker(dataset, collate, single)
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -111,15 +111,15 @@ class IndexedSource(BatchSource):
 
     def load(self, state: Mapping[str, Any]) -> None:
         plan = self._plan
-        _compare_state(state, batch_size=plan.size, length=plan.length)
+        _compare_batch_state(state, batch_size=plan.size, length=plan.length)
         saved = state.get("key")
         if (saved is None) != (plan.key is None):
-            raise _other_state("shuffle", saved is not None, plan.key is not None)
+            raise _other_batch_state("shuffle", saved is not None, plan.key is not None)
         if saved is not None:
-            self._plan = replace(plan, key=_saved_key(saved))
+            self._plan = replace(plan, key=_saved_batch_key(saved))
 
 
-class StreamSource(BatchSource):
+class StreamBatchSource(BatchSource):
     """Batches of a dataset that is read in order."""
 
     def __init__(
@@ -134,7 +134,7 @@ class StreamSource(BatchSource):
             )
             raise ArgumentError(message, op="DataLoader")
         self._shard, self._size = shard, size
-        self.maker = StreamBatches(dataset, collate, size and size // shard[1], drop_last)
+        self.maker = StreamBatchMaker(dataset, collate, size and size // shard[1], drop_last)
 
     def __len__(self) -> int:
         message = "the dataset is read in order, so the number of its batches is not known"
@@ -156,28 +156,28 @@ class StreamSource(BatchSource):
         return {"batch_size": self._size or 0, "workers": self._count}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        _compare_state(state, batch_size=self._size or 0, workers=self._count)
+        _compare_batch_state(state, batch_size=self._size or 0, workers=self._count)
 
 
 def _is_batch(made: Any) -> bool:
     return not isinstance(made, EndOfStream)
 
 
-def _compare_state(state: Mapping[str, Any], **here: int) -> None:
+def _compare_batch_state(state: Mapping[str, Any], **here: int) -> None:
     """Raise unless the numbers of a state are those of this loader."""
     for name, number in here.items():
         if name in state and (saved := integer(_LOAD, state[name], name)) != number:
-            raise _other_state(name, saved, number)
+            raise _other_batch_state(name, saved, number)
 
 
-def _saved_key(saved: Any) -> Key:
-    words = host_vector(_LOAD, saved, "key")
+def _saved_batch_key(saved: Any) -> Key:
+    words = dataset_vector(_LOAD, saved, "key")
     if len(words) != 2 or words.dtype.kind not in "iu" or not (words >= 0).all():
         raise ArgumentError(f"key must be two integers, got {shown(saved)}", op=_LOAD)
     return words.astype(np.uint32)
 
 
-def _other_state(name: str, saved: Any, here: Any) -> ArgumentError:
+def _other_batch_state(name: str, saved: Any, here: Any) -> ArgumentError:
     message = (
         f"the state was saved with {name}={saved}, and this loader has {name}={here}: positions "
         "would mean other examples"

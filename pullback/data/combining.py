@@ -16,7 +16,7 @@ from pullback.data.dataset import (
     ZippedDataset,
 )
 from pullback.data.iterables import IterableChain, IterableDataset, IterableZip
-from pullback.data.order import key_argument, permuted_order
+from pullback.data.order import order_key, permuted_order
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import integer, sequence, shown
 from pullback.lazy.tensor import Tensor
@@ -67,7 +67,7 @@ def concat(datasets: Any) -> Any:
     >>> list(pb.data.concat([[1, 2], [3]]))
     [1, 2, 3]
     """
-    parts, indexed = _parts("data.concat", datasets)
+    parts, indexed = _combined_parts("data.concat", datasets)
     return ConcatDataset(parts) if indexed else IterableChain(parts)
 
 
@@ -77,11 +77,11 @@ def zip(*datasets: Any) -> Any:
     >>> list(pb.data.zip([1, 2], ["a", "b"]))
     [(1, 'a'), (2, 'b')]
     """
-    parts, indexed = _parts("data.zip", list(datasets))
+    parts, indexed = _combined_parts("data.zip", list(datasets))
     return ZippedDataset(parts) if indexed else IterableZip(parts)
 
 
-def _parts(op: str, datasets: Any) -> tuple[Any, bool]:
+def _combined_parts(op: str, datasets: Any) -> tuple[Any, bool]:
     """Return datasets of one kind, and whether they have a length and an index."""
     if isinstance(datasets, (np.ndarray, Tensor)):
         raise ArgumentError(f"datasets must be a list, got {shown(datasets)}", op=op)
@@ -110,7 +110,7 @@ def random_split(
     op = "data.random_split"
     whole = indexed_dataset(op, dataset)
     sizes = _split_sizes(op, lengths, len(whole))
-    order = permuted_order(key_argument(op, key), len(whole))
+    order = permuted_order(order_key(op, key), len(whole))
     parts = np.split(order, np.cumsum(sizes)[:-1])
     return tuple(SubsetDataset(whole, part) for part in parts)
 

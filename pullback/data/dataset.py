@@ -66,14 +66,14 @@ class Dataset(ABC):
 
     def subset(self, indices: Indices) -> Dataset:
         """Return the examples at `indices`: a slice, a sequence of integers, or a mask."""
-        return SubsetDataset(self, subset_positions(indices, len(self)))
+        return SubsetDataset(self, dataset_subset_positions(indices, len(self)))
 
     def batch(self, size: int, drop_last: bool = False) -> Dataset:
         """Return the dataset of batches of consecutive examples."""
-        return BatchedDataset(self, batch_size_argument("Dataset.batch", size), drop_last)
+        return BatchedDataset(self, dataset_batch_size("Dataset.batch", size), drop_last)
 
 
-def position(index: Any, length: int) -> int:
+def dataset_position(index: Any, length: int) -> int:
     """Return an index counted from the front; raise if there is no such example."""
     found = integer("dataset", index, "an index")
     if not -length <= found < length:
@@ -82,11 +82,11 @@ def position(index: Any, length: int) -> int:
     return found % length
 
 
-def subset_positions(indices: Indices, length: int) -> np.ndarray:
+def dataset_subset_positions(indices: Indices, length: int) -> np.ndarray:
     """Return the positions that a slice, integers or a mask select."""
     if isinstance(indices, slice):
         return np.arange(length)[indices]
-    found = host_vector("Dataset.subset", indices, "indices")
+    found = dataset_vector("Dataset.subset", indices, "indices")
     if found.size == 0 and found.dtype.kind == "f":
         return np.arange(0)  # an empty list
     if found.dtype.kind not in "biu":
@@ -103,7 +103,7 @@ def subset_positions(indices: Indices, length: int) -> np.ndarray:
     return found.astype(np.int64) % max(length, 1)
 
 
-def host_vector(op: str, values: Any, what: str) -> np.ndarray:
+def dataset_vector(op: str, values: Any, what: str) -> np.ndarray:
     """Return a sequence, an array or a tensor of rank 1 as an array."""
     try:
         found = np.asarray(values.numpy() if isinstance(values, Tensor) else values)
@@ -114,7 +114,7 @@ def host_vector(op: str, values: Any, what: str) -> np.ndarray:
     return found
 
 
-def batch_size_argument(op: str, size: int, what: str = "size") -> int:
+def dataset_batch_size(op: str, size: int, what: str = "size") -> int:
     """Return a number of examples, at least 1."""
     found = integer(op, size, what)
     if found < 1:
@@ -133,7 +133,7 @@ class SequenceDataset(Dataset):
         return len(self._items)
 
     def __getitem__(self, index: int) -> Any:
-        return self._items[position(index, len(self))]
+        return self._items[dataset_position(index, len(self))]
 
 
 @public_methods
@@ -165,7 +165,7 @@ class SubsetDataset(Dataset):
         return len(self._positions)
 
     def __getitem__(self, index: int) -> Any:
-        return self._base[int(self._positions[position(index, len(self))])]
+        return self._base[int(self._positions[dataset_position(index, len(self))])]
 
     def take(self, indices: np.ndarray) -> Any:
         return self._base.take(self._positions[indices])
@@ -206,7 +206,7 @@ class BatchedDataset(Dataset):
         return full + (rest > 0 and not self._drop_last)
 
     def __getitem__(self, index: int) -> Any:
-        start = position(index, len(self)) * self._size
+        start = dataset_position(index, len(self)) * self._size
         return self._base.take(np.arange(start, min(start + self._size, len(self._base))))
 
 
@@ -222,7 +222,7 @@ class ConcatDataset(Dataset):
         return self._ends[-1]
 
     def __getitem__(self, index: int) -> Any:
-        found = position(index, len(self))
+        found = dataset_position(index, len(self))
         part = bisect.bisect_right(self._ends, found)
         return self._parts[part][found - (self._ends[part - 1] if part else 0)]
 

@@ -15,7 +15,7 @@ class EndOfStream:
     """What `StreamBatches` makes after the last batch."""
 
 
-class IndexedBatches:
+class IndexedBatchMaker:
     """Makes batches of a dataset from indices. `index` is the example that is being read."""
 
     def __init__(self, dataset: Dataset, collated: Callable[[list], Any] | None, single: bool):
@@ -48,7 +48,7 @@ class IndexedBatches:
         return f"the batch of examples {shown}"
 
 
-class StreamBatches:
+class StreamBatchMaker:
     """Makes batches of a dataset that is read in order, until they end."""
 
     def __init__(
@@ -80,4 +80,4 @@ class StreamBatches:
         return f"the dataset, after {self._read} examples,"
 
 
-Maker = IndexedBatches | StreamBatches
+Maker = IndexedBatchMaker | StreamBatchMaker

@@ -23,11 +23,11 @@ MOST_CUTS, MOST_STEPS = 8, 12  # that a report lists for an argument, and of a p
 MOST_RUNS = 4  # of a loop's body that are examined
 # Cuts worth telling beside a gradient that flows: comparisons and integers are as they should be
 BESIDE = ("detached", "dead")
-Found = tuple[Node, "Cut"]  # a cut, and the operand of its op on the path
+Found = tuple[Node, "FlowCut"]  # a cut, and the operand of its op on the path
 
 
 @dataclass(frozen=True)
-class Cut:
+class FlowCut:
     """A place where no derivative passes.
 
     `kind` is "read" (the host read the value), "detached", "discrete" (the op's result has no
@@ -49,11 +49,11 @@ class Cut:
         return f"{head}\n  path: {' -> '.join(_flow_step(*step) for step in self.path)}"
 
     @classmethod
-    def read(cls, where: Location) -> Cut:
+    def read(cls, where: Location) -> FlowCut:
         return cls("read", "host read", where, "what is computed from the number is a constant")
 
     @classmethod
-    def cancelled(cls, x: Node) -> Cut:
+    def cancelled(cls, x: Node) -> FlowCut:
         return cls("cancelled", "argument", None, "derivatives arrive, but add up to 0")
 
 
@@ -85,7 +85,7 @@ class Flow:
         self.gradients = dict(zip(targets, found, strict=True))
         wanted = self._values_needed()
         graph, arrays = closed(wanted)
-        with _InputWatch() as watch, np.errstate(all="ignore"):
+        with _FlowInputWatch() as watch, np.errstate(all="ignore"):
             self.values = dict(zip(wanted, interpret(graph, arrays), strict=True))
         # The runs of the graphs that an op holds, found through one of its results
         pairs = zip(wanted, graph.outputs, strict=True)
@@ -110,29 +110,31 @@ class Flow:
     def is_zero(self, g: Node | None) -> bool:
         return g is None or not np.any(self.values[g] != 0)
 
-    def cuts(self, x: Node) -> list[Cut]:
+    def cuts(self, x: Node) -> list[FlowCut]:
         """The places between results and an argument where no derivative passes.
 
         The walk goes on below a dead op, but only for cuts that do not depend on values.
         """
         below = self._descendants(x)
         alive = {y: True for y in self.outputs if y in below and y.type.inexact}
-        made: dict[Cut, None] = {}
+        made: dict[FlowCut, None] = {}
         for node in reversed(self._nodes):
             if node not in alive or node is x:
                 continue
             if alive[node] and self._cancels(node):
                 alive[node] = False
-                made[_with_path((_first_below(node, below), _flow_cancelled(node)), x, below)] = (
-                    None
-                )
+                made[
+                    _flow_cut_with_path(
+                        (_first_flow_below(node, below), _flow_cancelled(node)), x, below
+                    )
+                ] = None
             for k, operand in enumerate(node.inputs):
                 if operand not in below:
                     continue
                 found = self._edge(node, k, operand, below)
                 dead = found is not None and any(c.kind == "dead" for _, c in found)
                 kept = [c for c in found or () if alive[node] or c[1].kind != "dead"]
-                made.update(dict.fromkeys([_with_path(c, x, below) for c in kept]))
+                made.update(dict.fromkeys([_flow_cut_with_path(c, x, below) for c in kept]))
                 if found is None or dead:
                     flows = alive[node] and not dead
                     alive[operand] = alive.get(operand, False) or flows
@@ -160,8 +162,8 @@ class Flow:
         if isinstance(node.op, Detached):
             return [(x, self._detached(node))]
         if not carries_derivative(x.type):
-            maker = _discretised(x, below)
-            return [(_first_below(maker, below), _flow_discrete(maker))]
+            maker = _flow_discretised(x, below)
+            return [(_first_flow_below(maker, below), _flow_discrete(maker))]
         pulled = self._pulled.get(node, ())
         if isinstance(node.op, RunsAs) and any(pulled) and pulled[k] is None:
             return []  # a user's rule takes the place of this path
@@ -170,12 +172,12 @@ class Flow:
         g = pulled[k]
         if is_result(node) or not self.is_zero(g):
             return None
-        inner = _cuts_in_all(self._runs.get(node, ()))
+        inner = _flow_cuts_in_all(self._runs.get(node, ()))
         if inner:
             return [(x, c) for c in inner]
         return [(x, _flow_constant(node) if g is None else self._dead(node))]
 
-    def _dead(self, node: Node) -> Cut:
+    def _dead(self, node: Node) -> FlowCut:
         """The rule gave a cotangent, but all of its elements are 0 for these operands."""
         shown = []
         for x in node.inputs:
@@ -184,18 +186,20 @@ class Flow:
                 shown.append(spread.partition(": ")[2])
         operands = f"operand{'s' if len(shown) > 1 else ''} {'; '.join(shown)}"
         reason = f"its derivative is 0 here, {operands}"
-        return Cut("dead", title_of(node), node.where, reason)
+        return FlowCut("dead", title_of(node), node.where, reason)
 
-    def _detached(self, node: Node) -> Cut:
+    def _detached(self, node: Node) -> FlowCut:
         """What the user detached; `no_grad` does so where the value is used."""
         if node.where != node.inputs[0].where:
-            return Cut("detached", title_of(node), node.where, "its result counts as a constant")
+            return FlowCut(
+                "detached", title_of(node), node.where, "its result counts as a constant"
+            )
         user, _ = self._users.get(node, [(node, 0)])[0]
         reason = f"{title_of(user)} is inside the block, and its result counts as a constant"
-        return Cut("detached", "no_grad", user.where, reason)
+        return FlowCut("detached", "no_grad", user.where, reason)
 
 
-class _InputWatch(MeshWatch):
+class _FlowInputWatch(MeshWatch):
     """Keeps the inputs of the first runs of each graph that an op holds."""
 
     def __init__(self) -> None:
@@ -209,16 +213,16 @@ def _flow_input_value(node: Node, xs: Sequence[Any], made: Any) -> Any:
     return np.asarray(made) if isinstance(node.op, InputSource) else None
 
 
-def _cuts_in_all(runs: Sequence[GraphRun]) -> list[Cut]:
+def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[FlowCut]:
     """The cuts inside a graph that an op holds which are there in each of its runs."""
-    found = [cuts for run in runs if (cuts := _cuts_within(run)) is not None]
+    found = [cuts for run in runs if (cuts := _flow_cuts_within(run)) is not None]
     if not found:
         return []
     places = [{(c.kind, c.op, c.where) for c in cuts} for cuts in found]
     return [c for c in found[0] if all((c.kind, c.op, c.where) in others for others in places)]
 
 
-def _cuts_within(run: GraphRun) -> dict[Cut, None] | None:
+def _flow_cuts_within(run: GraphRun) -> dict[FlowCut, None] | None:
     """The cuts between the results of a run and its inputs; None if the graph has no derivative,
     as the condition of a loop. Which results matter to the loop is not known here, so cuts beside
     a derivative that flows are included."""
@@ -237,7 +241,7 @@ def _cuts_within(run: GraphRun) -> dict[Cut, None] | None:
     ])  # fmt: skip
 
 
-def _with_path(found: Found, x: Node, below: set[Node]) -> Cut:
+def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> FlowCut:
     """The cut with the ops that lead to it from the argument."""
     node, cut = found
     steps: list[tuple[str, Location]] = [*reversed(cut.path)] or [(cut.op, cut.where)]
@@ -245,27 +249,27 @@ def _with_path(found: Found, x: Node, below: set[Node]) -> Cut:
         if not isinstance(node.op, Transparent) and not isinstance(node.type, tuple):
             op = node.inputs[0] if is_result(node) else node
             steps.append((title_of(op), op.where))
-        node = _first_below(node, below)
+        node = _first_flow_below(node, below)
     if len(steps) > MOST_STEPS:
         steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = [("...", None)]
-    return Cut(cut.kind, cut.op, cut.where, cut.reason, tuple(reversed(steps)))
+    return FlowCut(cut.kind, cut.op, cut.where, cut.reason, tuple(reversed(steps)))
 
 
-def _first_below(node: Node, below: set[Node]) -> Node:
+def _first_flow_below(node: Node, below: set[Node]) -> Node:
     """An operand on the way to the argument, if possible one that carries a derivative."""
     operands = [x for x in node.inputs if x in below]
     return next((x for x in operands if carries_derivative(x.type)), operands[0])
 
 
-def _discretised(x: Node, below: set[Node]) -> Node:
+def _flow_discretised(x: Node, below: set[Node]) -> Node:
     """The node at which a value became an integer or bool, on the way to `x`."""
-    while not carries_derivative(_first_below(x, below).type):
-        x = _first_below(x, below)
+    while not carries_derivative(_first_flow_below(x, below).type):
+        x = _first_flow_below(x, below)
     return x
 
 
-def _flow_cancelled(node: Node) -> Cut:
-    return Cut("cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0")
+def _flow_cancelled(node: Node) -> FlowCut:
+    return FlowCut("cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0")
 
 
 def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -274,11 +278,11 @@ def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return g.sum(axis=tuple([i for i, n in enumerate(shape) if n == 1]), keepdims=True)
 
 
-def _flow_discrete(node: Node) -> Cut:
+def _flow_discrete(node: Node) -> FlowCut:
     types = f"{node.type[0]}, ..." if isinstance(node.type, tuple) else str(node.type)
     reason = f"its result is {types}, and only floats have derivatives"
-    return Cut("discrete", title_of(node), node.where, reason)
+    return FlowCut("discrete", title_of(node), node.where, reason)
 
 
-def _flow_constant(node: Node) -> Cut:
-    return Cut("constant", title_of(node), node.where, "its derivative is 0 everywhere")
+def _flow_constant(node: Node) -> FlowCut:
+    return FlowCut("constant", title_of(node), node.where, "its derivative is 0 everywhere")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import host_values
+from pullback.debug.recorded import debugged_host_values
 from pullback.errors import ArgumentError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32
@@ -49,14 +49,14 @@ def print(*values: Any, **named: Any) -> None:
         before = thread.prints or constant(0, int32)
         thread.prints = record_node(DebugPrint(template), before, *nodes)
     else:
-        sys.stdout.write(written(template, host_values(nodes)) + "\n")
+        sys.stdout.write(written(template, debugged_host_values(nodes)) + "\n")
 
 
 def _print_template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """The text with a numbered field for each tensor, and the tensors; other values are written."""
     tensors: list[Any] = []
     first, rest = (values[0], values[1:]) if values else ("", ())
-    if not isinstance(first, str) or not (rest or named) or not _has_fields(first):
+    if not isinstance(first, str) or not (rest or named) or not _print_has_fields(first):
         if named:
             what = f"there is no replacement field for {min(named)!r}"
             raise ArgumentError(
@@ -75,7 +75,7 @@ def _print_template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[st
     return "".join(parts), tensors
 
 
-def _has_fields(text: str) -> bool:
+def _print_has_fields(text: str) -> bool:
     try:
         return any(name is not None for _, name, _, _ in string.Formatter().parse(text))
     except ValueError:  # a single brace: it is only text

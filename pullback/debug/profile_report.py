@@ -118,7 +118,7 @@ class TimeProfile:
         calls = f"{self.averaged} of {self.repeat} call{'s' * (self.repeat != 1)}"
         if self.warmup_seconds:
             calls += f", after {self.warmup_seconds:.2f} s of warm-up"
-        time = f"{_milliseconds(self.seconds)} ms a call"
+        time = f"{_profile_milliseconds(self.seconds)} ms a call"
         return f"{self.name}: {time}, {inside:.0%} of it in ops, on {self.platform} ({calls})"
 
     def __str__(self) -> str:
@@ -151,7 +151,9 @@ class TimeProfile:
         rest = self.rows[most:]
         if rest:
             seconds, share = sum(r.seconds for r in rest), sum(r.share for r in rest)
-            made.append((_milliseconds(seconds), f"{share:.1%}", "", f"{len(rest)} more", "", ""))
+            made.append(
+                (_profile_milliseconds(seconds), f"{share:.1%}", "", f"{len(rest)} more", "", "")
+            )
         return made
 
     def _repr_html_(self) -> str:
@@ -172,9 +174,9 @@ def profile_cells(row: ProfileRow) -> tuple[str, ...]:
     """Return the cells of a row."""
     calls = f"{row.calls:g}" if row.kernels else ""
     source = row.source if len(row.source) <= _SOURCE else f"{row.source[: _SOURCE - 3]}..."
-    time = _milliseconds(row.seconds)
+    time = _profile_milliseconds(row.seconds)
     return time, f"{row.share:.1%}", calls, row.title, row.line, source
 
 
-def _milliseconds(seconds: float) -> str:
+def _profile_milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.3f}"

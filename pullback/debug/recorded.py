@@ -10,8 +10,13 @@ import numpy as np
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Transform, alias_argument, as_recorded_value, recorded_outputs
-from pullback.api.trace import argument_names
+from pullback.api.recording import (
+    RecordingTransform,
+    as_recorded_value,
+    recorded_argument_alias,
+    recorded_outputs,
+)
+from pullback.api.trace import trace_argument_names
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -36,11 +41,11 @@ class DebuggedFunction:
     def __init__(self, name: str, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         leaves, in_tree = tree.flatten(list(args))
         self.tensors = [as_recorded_value(name, x, i, list(args)) for i, x in enumerate(leaves)]
-        self.names = argument_names(f, args)
+        self.names = trace_argument_names(f, args)
         self._derivatives = [Derivative(traces=True) for _ in self.tensors]
-        with Transform(args, kwargs), exact_lines():
+        with RecordingTransform(args, kwargs), exact_debugged_lines():
             pairs = zip(self.tensors, self._derivatives, strict=True)
-            self.inputs = [alias_argument(node_of(t), (d.token,)) for t, d in pairs]
+            self.inputs = [recorded_argument_alias(node_of(t), (d.token,)) for t, d in pairs]
             given = tree.unflatten(in_tree, [wrap(x) for x in self.inputs])
             made, self.structure = recorded_outputs(name, f(*given, **kwargs))
             for d in self._derivatives:
@@ -60,14 +65,14 @@ class DebuggedFunction:
     def gradients(self, watch: Watcher | None = None) -> list[Node | None]:
         """The gradients of the sum of all results, for the differentiable arguments."""
         seeds = [ones(y.type) if y.type.inexact else None for y in self.outputs]
-        with Transform(), exact_lines():
+        with RecordingTransform(), exact_debugged_lines():
             reached = reach(self.outputs, self.differentiable)
             return derive(reached, self.outputs, seeds, self.differentiable, watch)[0]
 
     def closed(self, nodes: Sequence[Node]) -> tuple[Graph, list[np.ndarray]]:
         """The program of some nodes, and the arrays to run it on; output `i` is node `i`."""
         graph, captured = self._close(nodes)
-        return graph, host_values([*self.inputs, *captured])
+        return graph, debugged_host_values([*self.inputs, *captured])
 
     def _close(self, nodes: Sequence[Node]) -> tuple[Graph, list[Node]]:
         own = {d.token for d in self._derivatives}
@@ -88,7 +93,7 @@ class DebuggedFunction:
 
 
 @contextmanager
-def exact_lines() -> Iterator[None]:
+def exact_debugged_lines() -> Iterator[None]:
     """Tell loops apart that differ only in their lines, which reports are about to name."""
     before, thread.lines_matter = thread.lines_matter, True
     try:
@@ -97,7 +102,7 @@ def exact_lines() -> Iterator[None]:
         thread.lines_matter = before
 
 
-def host_values(nodes: Sequence[Node]) -> list[np.ndarray]:
+def debugged_host_values(nodes: Sequence[Node]) -> list[np.ndarray]:
     """The values of nodes as arrays of the host."""
     compute_pending([n for n in nodes if n.value is None])
     return [np.asarray(to_host(checked_value(n))) for n in nodes]

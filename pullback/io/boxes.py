@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.distributed.membership import devices
+from pullback.distributed.process_devices import devices
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding

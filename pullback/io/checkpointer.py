@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from pullback.distributed.membership import exchange
+from pullback.distributed.barriers import exchange
 from pullback.engines.processes import current_processes
 from pullback.errors import ArgumentError, FileError, MissingFile, PullbackError
 from pullback.graph.arguments import integer, real, shown, validated

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from threading import Event, main_thread
 from typing import Any
 
-from pullback.distributed.membership import compare_members, exchange
+from pullback.distributed.barriers import compare_at_barrier, exchange
 from pullback.engines.processes import current_processes, show
 from pullback.errors import FileError, PullbackError
 from pullback.io.atomic import replacing
@@ -47,7 +47,7 @@ class SharedSave:
         described = [name, snapshot.tree, snapshot.leaves, snapshot.shards, info]
         fingerprint = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
         said = exchange("save", f"{name} {fingerprint} {secrets.token_hex(4)}")
-        compare_members("what is saved", {k: w.rsplit(" ", 1)[0] for k, w in enumerate(said)})
+        compare_at_barrier("what is saved", {k: w.rsplit(" ", 1)[0] for k, w in enumerate(said)})
         return SharedSave(path, snapshot, info, said[0].rsplit(" ", 1)[1], Event())
 
     def part(self, process: int) -> str:

@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pullback.distributed.membership import exchange, process_count, process_index
+from pullback.distributed.barriers import exchange
+from pullback.distributed.process_devices import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.arguments import integer
 from pullback.graph.boundary import boundary

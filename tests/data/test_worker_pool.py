@@ -22,7 +22,7 @@ from worker_datasets import ENGINE, ERROR, KILL, Absent, BadRows, Rows, doubled,
 
 import pullback as pb
 from pullback.data import worker, worker_pool
-from pullback.data.making import IndexedBatches
+from pullback.data.making import IndexedBatchMaker
 from pullback.errors import ArgumentError, EngineError, ForkError, WorkerError, WorkerLost
 
 KEY = pb.random.key(3)
@@ -111,13 +111,13 @@ def test_streams_are_divided_among_workers():
 def answers_of(dataset, count) -> list[worker.WorkerAnswer]:
     """What a worker answers to three tasks, in this process."""
     mine, theirs = multiprocessing.Pipe()
-    mine.send_bytes(pickle.dumps(worker.WorkerJob(IndexedBatches(dataset, None, False), "f32")))
+    mine.send_bytes(pickle.dumps(worker.WorkerJob(IndexedBatchMaker(dataset, None, False), "f32")))
     for indices in ([0, 1], [2, 3], [4]):
         mine.send(worker.WorkerTask(7, np.array(indices)))
     found = []
 
     def read() -> None:
-        found.extend(worker.receive_answer(mine) for _ in range(count))
+        found.extend(worker.receive_worker_answer(mine) for _ in range(count))
         mine.close()
 
     (reader := threading.Thread(target=read)).start()
@@ -183,14 +183,14 @@ def test_messages_keep_arrays(count):
     with_others = {"a": arrays, "b": np.arange(10)[::2], "c": "text"}
     mine, theirs = multiprocessing.Pipe()
     thread = threading.Thread(
-        target=worker.send_answer, args=(theirs, worker.WorkerAnswer(1, with_others))
+        target=worker.send_worker_answer, args=(theirs, worker.WorkerAnswer(1, with_others))
     )
     thread.start()
-    answer = worker.receive_answer(mine)
+    answer = worker.receive_worker_answer(mine)
     thread.join()
     assert answer.batch["c"] == "text" and answer.batch["b"].tolist() == [0, 2, 4, 6, 8]
     assert all(np.array_equal(x, y) for x, y in zip(answer.batch["a"], arrays, strict=True))
     theirs.close()
     with pytest.raises(EOFError):
-        worker.receive_answer(mine)
+        worker.receive_worker_answer(mine)
     mine.close()

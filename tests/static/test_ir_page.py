@@ -14,7 +14,7 @@ from command import pullback
 from paths import ROOT
 
 import pullback as pb
-from pullback.cli.conformance import judge_case
+from pullback.cli.conformance import judge_conformance_case
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import ALL
 from pullback.graph.table import TABLE
@@ -84,7 +84,7 @@ def test_the_grammar_lists_every_dtype_and_profile() -> None:
 
 def test_the_case_of_the_page_passes() -> None:
     (case,) = blocks("yaml")
-    assert judge_case(yaml.safe_load(case), "reference").outcome == "pass"
+    assert judge_conformance_case(yaml.safe_load(case), "reference").outcome == "pass"
 
 
 def test_the_parser_accepts_every_sentence_of_the_grammar() -> None:
