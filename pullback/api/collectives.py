@@ -18,7 +18,7 @@ from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype_argument
 from pullback.graph.arguments import flag, integer, sequence, shown
 from pullback.graph.boundary import boundary
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
@@ -228,7 +228,7 @@ def _reduce_collective(
 
 def _varying_collective_operand(x: Tensor, names: tuple[str, ...]) -> Node:
     """The node of `x`, as one that varies over the named axes."""
-    return vary_over(node_of(x), names)
+    return node_varying_over(node_of(x), names)
 
 
 def _collective_dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:

@@ -16,7 +16,7 @@ from pullback.api.carry import (
 from pullback.api.placeholders import Staged, stage
 from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import function, sequence, validated
+from pullback.graph.arguments import function_argument, sequence, validated
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit_node
@@ -70,7 +70,7 @@ def switch(
     9.0
     """
     given = sequence("switch", branches, "branches")
-    functions = tuple([function("switch", f, "each of the branches") for f in given])
+    functions = tuple([function_argument("switch", f, "each of the branches") for f in given])
     if not functions:
         raise ArgumentError("switch: branches must contain at least one function")
     at = number(index)

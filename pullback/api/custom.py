@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pullback import tree
-from pullback.api.custom_arguments import CustomArguments, line_of_custom_rule
-from pullback.api.custom_rules import CustomRule, known_custom_result
+from pullback.api.custom_arguments import CustomArguments
+from pullback.api.custom_results import known_custom_result, line_of_custom_rule
+from pullback.api.custom_rules import CustomRule
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.errors import ArgumentError, GradientVerification
+from pullback.api.custom_results import fitting_custom_result, line_of_custom_rule
+from pullback.errors import ArgumentError
 from pullback.graph.interned import exact_key
 from pullback.graph.node import Node
-from pullback.graph.types import Type
-from pullback.graph.where import SourceLine, user_line
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -121,36 +119,3 @@ def comparable_custom_argument(value: Any) -> Any:
     except TypeError:
         return ("object", id(value))  # the rule keeps it alive, so the id stays unique
     return key
-
-
-def expect_custom_result(
-    name: str, what: str, f: Callable, given: Any, structure: Any, like: Sequence[Node]
-) -> list[Node | None]:
-    """The leaves of `given` as nodes; they must have the tree and the types of `like`."""
-    leaves, got = tree.flatten(given)
-    if got != structure:
-        trees = f"{tree.show(structure)}, got {tree.show(got)}"
-        message = f"{name}: {what} must be a tree like the function's result, {trees}"
-        raise ArgumentError(message, where=line_of_custom_rule(f), hint="* stands for a leaf.")
-    return [
-        fitting_custom_result(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)
-    ]
-
-
-def fitting_custom_result(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | None:
-    """A leaf that a rule returned, as a node of the given type; `None` if that carries none."""
-    if not type.inexact:
-        return None
-    made = asarray(x) if isinstance(x, Tensor) else asarray(x, dtype=type.dtype)
-    if made.shape != type.shape or made.dtype is not type.dtype:
-        message = f"{name}: {what} must be {type}, got {made._node.type}"
-        raise GradientVerification(message, where=line_of_custom_rule(f))
-    return node_of(made)
-
-
-def line_of_custom_rule(f: Callable) -> SourceLine | None:
-    """The line of a function's definition; for other callables the line that is running."""
-    while hasattr(f, "func") or hasattr(f, "__wrapped__"):
-        f = getattr(f, "func", None) or f.__wrapped__  # type: ignore[attr-defined]
-    code = getattr(f, "__code__", None)
-    return user_line() if code is None else SourceLine(code, 0)

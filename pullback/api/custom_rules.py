@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_arguments import CustomArguments, expect_custom_result, line_of_custom_rule
+from pullback.api.custom_arguments import CustomArguments
+from pullback.api.custom_results import (
+    adopt_custom_result,
+    expect_custom_result,
+    line_of_custom_rule,
+)
 from pullback.api.named_axes import bind, bound_axes, rebind_axes
 from pullback.api.placeholders import stage_placeholder_types
-from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
-from pullback.graph.ambient import on_placeholders, thread
-from pullback.graph.graph import ancestors
+from pullback.graph.ambient import ambient_on_placeholders, thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor, wrap
@@ -74,7 +77,7 @@ class CustomRule(DerivativeRule):
     ) -> list[Node | None]:
         """The transpose of the jvp: reverse mode at any tangents, since it is linear in them."""
         ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
-        with on_placeholders(next_number(), frozen=False):
+        with ambient_on_placeholders(next_number(), frozen=False):
             pushed = self.push(xs, outs, ts)
         chosen = [t for t in ts if t is not None]
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
@@ -127,14 +130,6 @@ class CustomRule(DerivativeRule):
                 yield
         finally:
             thread.custom_calls.pop()
-
-
-def known_custom_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
-    """The result of a call whose rule is running, if this is the same call."""
-    for rule, nodes, outs in reversed(thread.custom_calls):
-        if rule.key == key and len(nodes) == len(xs) and all(a is b for a, b in zip(nodes, xs)):
-            return tree.unflatten(rule.out_tree, [wrap(y) for y in outs])
-    return None
 
 
 @dataclass(frozen=True)
@@ -193,14 +188,3 @@ class BatchedCustomRule(DerivativeRule):
         axes = type.varying if self.axis.name is None else (*type.varying, self.axis.name)
         shape = type.shape[1:] if has_axis else type.shape
         return Type(shape, type.dtype, None, tuple(sorted(axes)))
-
-
-def adopt_custom_result(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
-    """Mark the nodes that a rule recorded, from number `first` on, as nodes of a backward pass;
-    drop the tokens of leaves while `backward()` runs."""
-    for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
-        if node.number >= first:
-            node.forward_op = thread.forward_op
-            if not thread.leaf_tokens:
-                node.tokens = tuple([t for t in node.tokens if not t.leaf])
-    return found

@@ -18,7 +18,7 @@ from pullback.api.vjp_jvp import matching_vjp_derivatives
 from pullback.errors import ArgumentError, NonDifferentiableInput, TraceError, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.tape import consumed_by, leaves_gone, requires_gradient
+from pullback.graph.tape import consumed_by, requires_gradient, tape_leaves_gone
 from pullback.lazy.backward import already_consumed, paths_to_leaves
 from pullback.lazy.host_reads import is_unknown
 from pullback.lazy.operators import node_of
@@ -153,7 +153,7 @@ class _GradientTargets:
     def _dropped(self, node: Node, i: int) -> Exception:
         if consumed_by(node) is not None:
             return already_consumed(node)
-        if leaves_gone(node.tokens):
+        if tape_leaves_gone(node.tokens):
             hint = "Keep a reference to them: `w = pb.tensor(data, requires_grad=True)`."
             what = "the tensors with requires_grad=True that it was computed from no longer exist"
             return ArgumentError(f"gradients: {self._path(i)} has no history: {what}", hint=hint)

@@ -29,7 +29,7 @@ from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import int64
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
@@ -227,7 +227,7 @@ class _JacobianMap:
 
     def _apply(self, group: Sequence[int], vectors: Sequence[Node]) -> list[Tensor]:
         axes = [self.domain[i]._node.type.varying for i in group]
-        vectors = [vary_over(v, a) for v, a in zip(vectors, axes, strict=True)]
+        vectors = [node_varying_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
         return [
             deliver_recorded(zeros_like(like._node.type) if y is None else y) for y, like in found

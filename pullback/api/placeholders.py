@@ -9,16 +9,13 @@ from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.recording import recorded_outputs
-from pullback.api.signatures import Tree
-from pullback.graph.ambient import on_placeholders, thread
-from pullback.graph.arguments import validated
+from pullback.graph.ambient import ambient_on_placeholders, thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import record_node
-from pullback.lazy.state_writes import collect_state_writes
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
@@ -52,7 +49,7 @@ def stage(
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
-    with on_placeholders(first, frozen):
+    with ambient_on_placeholders(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
         writes = LostWrites((args, kwargs))
         result = f(*args, **kwargs)
@@ -86,23 +83,3 @@ def _placeholders_tied_to_prints(made: list[Node]) -> list[Node]:
         place = next((i for i, y in enumerate(made) if y.inputs), 0)
         made[place] = record_node(Tied(), made[place], thread.prints)
     return made
-
-
-@validated
-def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
-    """Return the types of what `f` would return, without computing anything.
-
-    Arguments are tensors, or types made with `pb.Type(shape, dtype)`.
-
-    >>> pb.eval_shape(lambda x: x @ x, pb.Type((4, 4), pb.float32))
-    f32[4,4]
-    """
-    leaves, in_tree = tree.flatten((args, kwargs))
-    types = [x if isinstance(x, Type) else asarray(x)._node.type for x in leaves]
-
-    def run(*args: Tree, **kwargs: Tree) -> Tree:
-        with collect_state_writes():  # nothing is computed, so nothing is written
-            return f(*args, **kwargs)
-
-    staged = stage("eval_shape", run, types, in_tree)
-    return tree.unflatten(staged.structure, [y.type for y in staged.graph.outputs])

@@ -13,7 +13,7 @@ from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.functions.data_types import astype
 from pullback.functions.shape import broadcast_shapes, shaped, spread
-from pullback.graph.arguments import function, shown, validated
+from pullback.graph.arguments import function_argument, shown, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.typing import DTypeLike
@@ -53,7 +53,7 @@ def vectorize(
         return functools.partial(
             vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature
         )
-    f = function("vectorize", pyfunc, "pyfunc")
+    f = function_argument("vectorize", pyfunc, "pyfunc")
     core = None if signature is None else _parse_vectorize_signature(signature)
     left_out = _vectorize_excluded(excluded)
 

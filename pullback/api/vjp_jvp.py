@@ -10,7 +10,7 @@ from pullback.api.grad import grad, split_grad_aux
 from pullback.api.recording import Recording, RecordingTransform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, function, validated
+from pullback.graph.arguments import flag, function_argument, validated
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
@@ -41,7 +41,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     [2.0, 40.0]
     """
     has_aux = flag("vjp", has_aux, "has_aux")
-    function("vjp", f, "f")
+    function_argument("vjp", f, "f")
     with RecordingTransform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_grad_aux("vjp", recording.result, has_aux)

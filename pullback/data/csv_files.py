@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.data.npy_files import refused_npy_file
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
-from pullback.graph.arguments import flag, path_text, shown, text
+from pullback.graph.arguments import flag, path_argument, shown, text
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.typing import DTypeLike
 
@@ -47,7 +47,7 @@ def read_csv(
     >>> table["age"], table["size"].dtype, table["name"].tolist()
     (array([36., nan]), dtype('float32'), ['Ada', 'Alan'])
     """
-    path_text(_OP, path, "path")
+    path_argument(_OP, path, "path")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             return parse_csv(

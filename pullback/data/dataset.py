@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsIndex, TypeAlias
@@ -12,7 +10,7 @@ import numpy as np
 
 from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.arguments import flag, function, integer, shown
+from pullback.graph.arguments import flag, function_argument, integer, shown
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 
@@ -58,11 +56,11 @@ class Dataset(ABC):
 
     def map(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the dataset of `f(example)`, computed when an example is read."""
-        return MappedDataset(self, function("Dataset.map", f, "f"))
+        return MappedDataset(self, function_argument("Dataset.map", f, "f"))
 
     def filter(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the examples for which `f` is true; all are read once, when one is needed."""
-        return FilteredDataset(self, function("Dataset.filter", f, "f"))
+        return FilteredDataset(self, function_argument("Dataset.filter", f, "f"))
 
     def subset(self, indices: Indices) -> Dataset:
         """Return the examples at `indices`: a slice, a sequence of integers, or a mask."""
@@ -208,44 +206,3 @@ class BatchedDataset(Dataset):
     def __getitem__(self, index: int) -> Any:
         start = dataset_position(index, len(self)) * self._size
         return self._base.take(np.arange(start, min(start + self._size, len(self._base))))
-
-
-@public_methods
-class ConcatDataset(Dataset):
-    """The examples of several datasets, one after the other."""
-
-    def __init__(self, parts: Sequence[Dataset]) -> None:
-        self._parts = list(parts)
-        self._ends = list(itertools.accumulate(map(len, self._parts)))
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __getitem__(self, index: int) -> Any:
-        found = dataset_position(index, len(self))
-        part = bisect.bisect_right(self._ends, found)
-        return self._parts[part][found - (self._ends[part - 1] if part else 0)]
-
-
-@public_methods
-class ZippedDataset(Dataset):
-    """Tuples of the examples of several datasets at the same index."""
-
-    def __init__(self, parts: Sequence[Dataset]) -> None:
-        self._parts = list(parts)
-        lengths = [len(part) for part in self._parts]
-        if len(set(lengths)) > 1:
-            raise ArgumentError(f"datasets must have equal lengths, got {lengths}", op="data.zip")
-
-    def __len__(self) -> int:
-        return len(self._parts[0])
-
-    def __getitem__(self, index: int) -> Any:
-        return tuple(part[index] for part in self._parts)
-
-    def take(self, indices: np.ndarray) -> Any:
-        return tuple(part.take(indices) for part in self._parts)
-
-    @property
-    def takes_batches(self) -> bool:
-        return all(part.takes_batches for part in self._parts)

@@ -12,7 +12,7 @@ from pullback.data.dataset import Dataset, dataset_position
 from pullback.data.npy_files import refused_npy_file
 from pullback.errors import ArgumentError, DamagedFile, MissingFile
 from pullback.functions.arguments import argument_per_dimension
-from pullback.graph.arguments import path_text, text
+from pullback.graph.arguments import path_argument, text
 from pullback.graph.boundary import public_methods
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_image(path: StrPath, mode: str = "RGB", size: tuple[int, int] | None = 
 
 
 def _decoded_image(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) -> np.ndarray:
-    path_text(op, path, "path")
+    path_argument(op, path, "path")
     if text(op, mode, "mode") not in _MODES:
         raise ArgumentError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}", op=op)
     pillow = _image_library(op)
@@ -91,7 +91,7 @@ class ImageFolder(Dataset):
         self, folder: StrPath, mode: str = "RGB", size: tuple[int, int] | None = None
     ) -> None:
         op = "ImageFolder"
-        path_text(op, folder, "folder")
+        path_argument(op, folder, "folder")
         root = os.path.abspath(folder)
         if not os.path.isdir(root):
             raise MissingFile(f"there is no folder {os.fspath(folder)}", op=op)

@@ -12,7 +12,7 @@ from pullback.data.collating import collate
 from pullback.data.dataset import dataset_batch_size
 from pullback.data.order import Key, folded_order_key, order_key, random_order_words
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, function, shown
+from pullback.graph.arguments import flag, function_argument, shown
 from pullback.graph.boundary import public_methods
 from pullback.typing import ArrayLike
 
@@ -53,12 +53,12 @@ class IterableDataset:
 
     def map(self, f: Callable[[Any], Any]) -> IterableDataset:
         """Return the dataset of `f(example)`."""
-        function("IterableDataset.map", f, "f")
+        function_argument("IterableDataset.map", f, "f")
         return IterableStage(self, MapStage(f))
 
     def filter(self, f: Callable[[Any], Any]) -> IterableDataset:
         """Return the examples for which `f` is true."""
-        function("IterableDataset.filter", f, "f")
+        function_argument("IterableDataset.filter", f, "f")
         return IterableStage(self, FilterStage(f))
 
     def batch(self, size: int, drop_last: bool = False) -> IterableDataset:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.batches import BatchSource, IndexedBatchSource, StreamBatchSource
-from pullback.data.combining import dataset_argument
+from pullback.data.as_dataset import dataset_argument
+from pullback.data.batch_sources import BatchSource, IndexedBatchSource, StreamBatchSource
 from pullback.data.dataset import Dataset, dataset_batch_size
 from pullback.data.order import BatchOrder, order_key, order_shard
 from pullback.data.placement import BatchPlacement
 from pullback.data.prefetch import Prefetcher
 from pullback.distributed.process_devices import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
-from pullback.graph.arguments import flag, function, integer
+from pullback.graph.arguments import flag, function_argument, integer
 from pullback.graph.boundary import boundary, handles_errors, leave, public_methods
 from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
@@ -69,7 +69,7 @@ class DataLoader:
         words = _loader_shuffle_key(shuffle, key)
         drop_last = flag(_OP, drop_last, "drop_last")
         if collate is not None:
-            function(_OP, collate, "collate")
+            function_argument(_OP, collate, "collate")
         self._workers, self._prefetch = (
             _loader_count(workers, "workers"),
             _loader_count(prefetch, "prefetch"),

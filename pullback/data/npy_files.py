@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import DamagedFile, FileError, MissingFile, PullbackError
-from pullback.graph.arguments import path_text, validated
+from pullback.graph.arguments import path_argument, validated
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -28,7 +28,7 @@ def read_npy(path: str | os.PathLike[str], mmap: bool = False) -> np.ndarray:
     >>> pb.data.read_npy(path)
     array([0, 1, 2])
     """
-    path_text("data.read_npy", path, "path")  # also if it is a tensor
+    path_argument("data.read_npy", path, "path")  # also if it is a tensor
     if mmap:
         return mapped_npy(path, "data.read_npy")
     return _load_npy("data.read_npy", path, None)
@@ -46,7 +46,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     {'x': array([0, 1, 2]), 'y': array([ True, False])}
     """
     op = "data.read_npz"
-    path_text(op, path, "path")
+    path_argument(op, path, "path")
     try:
         with open(path, "rb") as file:
             found = np.load(file, allow_pickle=False)
@@ -67,7 +67,7 @@ def _npz_member(op: str, path: StrPath, archive: Any, name: str) -> np.ndarray:
 
 def mapped_npy(path: StrPath, op: str = "FileDataset") -> np.ndarray:
     """Return the array in an NPY file, mapped into memory."""
-    path_text(op, path, "path")
+    path_argument(op, path, "path")
     return _load_npy(op, path, "r")
 
 

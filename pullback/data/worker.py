@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.data.making import Maker
+from pullback.data.batch_makers import Maker
 from pullback.graph.boundary import leave
 from pullback.lazy.settings import default_dtype
 

@@ -14,7 +14,7 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from pullback.data.making import EndOfStream
+from pullback.data.batch_makers import EndOfStream
 from pullback.data.worker import (
     NO_PASS,
     WorkerAnswer,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pullback.api.recording import RecordingTransform
+from pullback.debug.debugged_function import DebuggedFunction, exact_debugged_lines
 from pullback.debug.gradient_flow import BESIDE, Flow, FlowCut
-from pullback.debug.recorded import DebuggedFunction, exact_debugged_lines
 from pullback.errors import NonDifferentiableInput
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import debugged_host_values
+from pullback.debug.debugged_function import debugged_host_values
 from pullback.errors import ArgumentError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32

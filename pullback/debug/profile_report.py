@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import Location
 from pullback.graph.boundary import public_methods
-from pullback.graph.html import escape
+from pullback.graph.html import escape_html
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -158,13 +158,13 @@ class TimeProfile:
 
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
-        return f"<div><b>{escape(self.headline)}</b>{self.html_rows(MOST_ROWS)}</div>"
+        return f"<div><b>{escape_html(self.headline)}</b>{self.html_rows(MOST_ROWS)}</div>"
 
     def html_rows(self, most: int) -> str:
         """Return the longest `most` rows as a table of HTML."""
-        head = "".join([f"<th>{escape(name)}</th>" for name in _COLUMNS])
+        head = "".join([f"<th>{escape_html(name)}</th>" for name in _COLUMNS])
         body = [
-            f"<tr>{''.join([f'<td>{escape(cell)}</td>' for cell in row])}</tr>"
+            f"<tr>{''.join([f'<td>{escape_html(cell)}</td>' for cell in row])}</tr>"
             for row in self._shown(most)
         ]
         return f"<table><tr>{head}</tr>{''.join(body)}</table>"

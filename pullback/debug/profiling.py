@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
+from pullback.debug.debugged_function import exact_debugged_lines
 from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileRow, TimeProfile
-from pullback.debug.recorded import exact_debugged_lines
 from pullback.engines.registry import created_engines, engine, engine_for, mesh_of
 from pullback.errors import ArgumentError, EngineError, Location, PullbackError
 from pullback.graph.ambient import thread

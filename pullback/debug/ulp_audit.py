@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import DebuggedFunction
+from pullback.debug.debugged_function import DebuggedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location

@@ -30,13 +30,13 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import copy_flag, flag, number_like, shown, validated
+from pullback.graph.arguments import copy_flag, flag, number_argument, shown, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.interop.dlpack import imported
+from pullback.interop.dlpack import imported_dlpack
 from pullback.lazy.devices import placement
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
@@ -302,7 +302,7 @@ def linspace(
     if count < 0:
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     ends = {"start": start, "stop": stop}
-    first, last = [number(number_like("linspace", v, name)) for name, v in ends.items()]
+    first, last = [number(number_argument("linspace", v, name)) for name, v in ends.items()]
     if isinstance(first, Tensor) or isinstance(last, Tensor):
         result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
@@ -395,7 +395,7 @@ def from_dlpack(
     if not hasattr(x, "__dlpack_device__"):
         message = f"needs an object with __dlpack__, got {type(x).__name__}"
         raise ArgumentError(message, op="from_dlpack")
-    return imported(x, device, copy_flag("from_dlpack", copy))
+    return imported_dlpack(x, device, copy_flag("from_dlpack", copy))
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:

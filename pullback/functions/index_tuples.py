@@ -18,7 +18,7 @@ from pullback.functions.nonzero_elements import nonzero
 from pullback.functions.shape import shaped, spread
 from pullback.functions.stacking import stack
 from pullback.functions.take_modes import take_indices_in_mode
-from pullback.graph.arguments import function, sequence, shown
+from pullback.graph.arguments import function_argument, sequence, shown
 from pullback.graph.dtypes import int64
 from pullback.lazy.record import record
 from pullback.ops.index.checked_index import CheckedIndex
@@ -175,7 +175,7 @@ def mask_indices(n: int, mask_func: Callable[..., Tensor], k: int = 0) -> tuple[
     [[0, 0, 1], [0, 1, 1]]
     """
     (size,) = shape_argument("mask_indices", n)
-    mask = function("mask_indices", mask_func, "mask_func")
+    mask = function_argument("mask_indices", mask_func, "mask_func")
     return nonzero(mask(ones((size, size), dtype=int64), k))
 
 

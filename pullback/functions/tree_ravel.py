@@ -15,7 +15,7 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.functions.complex_parts import real
 from pullback.functions.creation import zeros
 from pullback.functions.joining import concat
-from pullback.graph.boundary import publish_function
+from pullback.graph.boundary import publish_at_boundary
 from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS
@@ -84,4 +84,4 @@ def _ravelled_leaf_dtype(x: Tensor, dtype: DType) -> Tensor:
 
 
 tree.ravel = ravel
-publish_function(vars(tree), "ravel")
+publish_at_boundary(vars(tree), "ravel")

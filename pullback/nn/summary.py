@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback import tree
-from pullback.api.placeholders import eval_shape
+from pullback.api.eval_shape import eval_shape
 from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
 from pullback.graph.node import next_number

@@ -31,7 +31,7 @@ from pullback.optim.lbfgs import LBFGSResult, LBFGSRule
 from pullback.optim.lbfgs_forms import LBFGS, lbfgs
 from pullback.optim.lion_lamb import LAMB, LAMBRule, Lion, LionRule, lamb, lion
 from pullback.optim.muon import Muon, MuonRule, muon
-from pullback.optim.object_form import Optimizer
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_groups import ParameterGroup
 from pullback.optim.partition import PartitionRule, partition
 from pullback.optim.sgd import SGD, SGDRule, sgd

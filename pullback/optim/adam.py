@@ -16,7 +16,7 @@ from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
 from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.schedules import LearningRate
 

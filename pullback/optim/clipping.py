@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 from pullback import tree
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import function, shown, validated
+from pullback.graph.arguments import function_argument, shown, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import Tensor
@@ -76,7 +76,9 @@ def chain(*steps: Any) -> ChainRule:
     [2.0]
     """
     require_rule("chain", steps[-1] if steps else None)
-    functions = tuple([function("chain", f, "each argument but the last") for f in steps[:-1]])
+    functions = tuple(
+        [function_argument("chain", f, "each argument but the last") for f in steps[:-1]]
+    )
     return ChainRule(functions, steps[-1])
 
 

@@ -12,7 +12,7 @@ from pullback import tree
 from pullback.api.grad import value_and_grad
 from pullback.errors import ArgumentError
 from pullback.functions.sharding import reshard
-from pullback.graph.arguments import function, integer, shown
+from pullback.graph.arguments import function_argument, integer, shown
 from pullback.graph.boundary import public_methods
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.host_data import asarray
@@ -82,7 +82,7 @@ class LBFGSRule(OptimizerRule):
 
     def update(self, f: object, state: CurvatureState, params: Any) -> tuple[Any, Any]:
         """Take one step for a function of the parameters; return them and the new state."""
-        found, state = self._minimized(function("update", f, "f"), state, params, 1, None)
+        found, state = self._minimized(function_argument("update", f, "f"), state, params, 1, None)
         return found.params, state
 
     def minimize(
@@ -95,7 +95,7 @@ class LBFGSRule(OptimizerRule):
         >>> found.converged, found.params.numpy().round(6).tolist()
         (True, [1.0, 1.0])
         """
-        function("minimize", f, "f")
+        function_argument("minimize", f, "f")
         return self._minimized(f, self.init(params), params, max_iter, max_eval)[0]
 
     def _minimized(

@@ -11,7 +11,7 @@ from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import rate_of
 from pullback.optim.lbfgs import Descent, LBFGSRule
-from pullback.optim.object_form import Optimizer
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import cast_leaf, optimizer_dtype
 from pullback.optim.schedules import LearningRate
 

@@ -13,7 +13,7 @@ from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_means, bias_corrections, check_betas
 from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask, slot_like
 from pullback.optim.schedules import LearningRate
 

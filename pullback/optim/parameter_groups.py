@@ -16,7 +16,7 @@ from pullback.optim.partition import PartitionRule
 from pullback.optim.schedules import LearningRate
 
 if TYPE_CHECKING:
-    from pullback.optim.object_form import Optimizer
+    from pullback.optim.optimizer import Optimizer
 
 
 class ParameterGroup:

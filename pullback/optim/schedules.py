@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import function, integer, real, shown, validated
+from pullback.graph.arguments import function_argument, integer, real, shown, validated
 from pullback.graph.boundary import publish
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
@@ -223,7 +223,7 @@ def join(schedules: Sequence[Callable], boundaries: Sequence[int]) -> Schedule:
     >>> rate(5), rate(10), rate(55)
     (0.5, 1.0, 0.5)
     """
-    parts = tuple([function("join", s, "each of schedules") for s in schedules])
+    parts = tuple([function_argument("join", s, "each of schedules") for s in schedules])
     return Schedule("join", _joined_rate, (parts, _boundaries("join", boundaries, len(parts))))
 
 

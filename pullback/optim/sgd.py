@@ -9,7 +9,7 @@ from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.schedules import LearningRate
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
 from pullback.functions.arguments import placed, shape_argument
-from pullback.graph.dtypes import DType, promote_dtypes, uint32
+from pullback.functions.shape import spread
+from pullback.graph.dtypes import DType, float64, promote_dtypes, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.settings import current, user_dtype
-from pullback.lazy.tensor import Tensor
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import broadcast_shapes
 from pullback.typing import ArrayLike, DTypeLike, Shape
@@ -114,3 +115,15 @@ def require_parameter(op: str, test: Callable[..., Any], message: str, *values: 
     if not holds:
         got = f", got {' and '.join(map(str, values))}" if values else ""
         raise ArgumentError(message + got, op=op)
+
+
+def require_positive(op: str, **parameters: ArrayLike) -> None:
+    for name, value in parameters.items():
+        require_parameter(op, lambda x: x > 0, f"{name} must be positive", value)
+
+
+def spread_parameters(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
+    """Return parameters in f64, broadcast to the shape of the samples."""
+    given = [random_parameter(op, v, float64) for v in values]
+    wanted = sample_shape(op, shape, *given)
+    return [spread(wrap(g), wanted) for g in given]

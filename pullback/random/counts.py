@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback.api.loops import scan
 from pullback.errors import DTypeError, ShapeError
-from pullback.functions.arguments import literal, shape_argument
+from pullback.functions.arguments import literal
 from pullback.functions.arithmetic import clip, reciprocal
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.reductions import max as maximum
@@ -15,7 +15,6 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.counts import RandomBinomial, RandomPoisson
 from pullback.ops.random.discrete import Arrival
 from pullback.ops.random.exact import FailureEnergy
@@ -26,22 +25,6 @@ from pullback.random.keys import split
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 MOST = 2.0**62
-
-
-def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> Tensor:
-    """Return 1 or -1, each with probability 1/2, in a signed dtype.
-
-    >>> pb.random.rademacher(pb.random.key(0), (4,)).tolist()
-    [-1, -1, 1, 1]
-    """
-    op = "random.rademacher"
-    wanted = user_dtype(op, dtype)
-    if wanted.kind not in "ifc":
-        raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
-    with at_one_line():
-        words = record(RandomBits(shape_argument(op, shape), 8), (key_of(op, key),))
-        one = literal(1, wanted)
-        return where(words < literal(128, words.dtype), one, -one)
 
 
 def poisson(

@@ -122,3 +122,19 @@ def _randint_clamped(bound: Tensor, dtype: DType, minus: int) -> Node:
         ends = max(own.min, limits.min), min(own.max, limits.max)
         bound = clip(bound, *[literal(int(v), bound.dtype) for v in ends])
     return cast_node(node_of(bound), dtype)
+
+
+def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> Tensor:
+    """Return 1 or -1, each with probability 1/2, in a signed dtype.
+
+    >>> pb.random.rademacher(pb.random.key(0), (4,)).tolist()
+    [-1, -1, 1, 1]
+    """
+    op = "random.rademacher"
+    wanted = user_dtype(op, dtype)
+    if wanted.kind not in "ifc":
+        raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
+    with at_one_line():
+        words = record(RandomBits(shape_argument(op, shape), 8), (key_of(op, key),))
+        one = literal(1, wanted)
+        return where(words < literal(128, words.dtype), one, -one)

@@ -16,12 +16,11 @@ from pullback.functions.shape import spread
 from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
-from pullback.graph.dtypes import DType, bfloat16, float32, float64
+from pullback.graph.dtypes import float64
 from pullback.graph.node import Node
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.exact import ExactExp, ExactLog, ExactSoftmax
 from pullback.ops.random.gamma import RandomGamma, RandomLogGamma
@@ -31,10 +30,13 @@ from pullback.random.arguments import (
     key_of,
     random_parameter,
     require_parameter,
+    require_positive,
     sample_shape,
+    spread_parameters,
 )
-from pullback.random.continuous import as_dtype, uniform
+from pullback.random.continuous import uniform
 from pullback.random.keys import split
+from pullback.random.sample_dtypes import exact_number, rounded
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -230,34 +232,31 @@ def ball(
         return rounded(_with_random_sign(keys[1]._node, size), wanted)
 
 
-def require_positive(op: str, **parameters: ArrayLike) -> None:
-    for name, value in parameters.items():
-        require_parameter(op, lambda x: x > 0, f"{name} must be positive", value)
-
-
-def spread_parameters(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
-    """Return parameters in f64, broadcast to the shape of the samples."""
-    given = [random_parameter(op, v, float64) for v in values]
-    wanted = sample_shape(op, shape, *given)
-    return [spread(wrap(g), wanted) for g in given]
-
-
 def _gamma(key: Node, shapes: Tensor) -> Tensor:
     return record(RandomGamma(), (key, node_of(shapes)))
-
-
-def rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Round to a dtype; what is smaller than its least normal number becomes 0, as XLA has it."""
-    if dtype in (float32, bfloat16):
-        least = exact_number(LEAST[dtype])
-        x = where((x < least) & (x > -least), exact_number(0.0), x)
-    return as_dtype(x, dtype)
-
-
-def exact_number(value: float) -> Tensor:
-    return literal(value, float64)
 
 
 def _with_random_sign(key: Node, x: Tensor) -> Tensor:
     bits = record(RandomBits(x.shape, 8), (key,))
     return where(bits < literal(128, bits.dtype), x, -x)
+
+
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None
+) -> Tensor:
+    """Return samples of the gamma distribution with shape `a` and scale 1, differentiable in `a`.
+
+    Samples are never 0: smaller ones become the least normal number of the dtype. The derivative is
+    that of a quantile (implicit reparameterization), so gradients of expectations are correct.
+
+    >>> pb.random.gamma(pb.random.key(0), [0.5, 3.0, 100.0]).tolist()
+    [1.881826639175415, 0.8390815258026123, 86.04927825927734]
+    """
+    op = "random.gamma"
+    wanted = float_dtype_argument(op, dtype, a)
+    node = key_of(op, key)
+    require_parameter(op, lambda a: a > 0, "a must be positive", a)
+    with at_one_line():
+        shapes = wrap(random_parameter(op, a, wanted))
+        shapes = spread(shapes, sample_shape(op, shape, shapes._node))
+        return record(RandomGamma(), (node, node_of(shapes)))

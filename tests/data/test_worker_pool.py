@@ -22,7 +22,7 @@ from worker_datasets import ENGINE, ERROR, KILL, Absent, BadRows, Rows, doubled,
 
 import pullback as pb
 from pullback.data import worker, worker_pool
-from pullback.data.making import IndexedBatchMaker
+from pullback.data.batch_makers import IndexedBatchMaker
 from pullback.errors import ArgumentError, EngineError, ForkError, WorkerError, WorkerLost
 
 KEY = pb.random.key(3)

@@ -36,8 +36,7 @@ from pullback.functions.composed import composed
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import Layout, channel_axis, float_tensor, one_of
 from pullback.nn.keys import next_key
-from pullback.random.continuous import uniform
-from pullback.random.location_scale import gumbel
+from pullback.random.continuous import gumbel, uniform
 from pullback.typing import ArrayLike
 
 logsigmoid = log_sigmoid

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.collective.reduce import (
     Exchange,
     collective_total,
@@ -96,7 +96,9 @@ class PSlice(Rows):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         if self.axis not in xs[0].type.varying:
-            return [AllGather(self.axis, self.size, self.dim)(vary_over(g, out.type.varying))]
+            return [
+                AllGather(self.axis, self.size, self.dim)(node_varying_over(g, out.type.varying))
+            ]
         # Each example has its own operand, and uses one entry of it.
         shape = [1] * xs[0].type.rank
         shape[self.dim] = self.size
@@ -137,8 +139,8 @@ class ReduceScatter(Rows):
         return type_without_rows(x, self.dim, self.size)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        whole = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
-        return [vary_over(whole, xs[0].type.varying)]
+        whole = AllGather(self.axis, self.size, self.dim)(node_varying_over(g, (self.axis,)))
+        return [node_varying_over(whole, xs[0].type.varying)]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         row = b.reduce_scatter(x, self.groups(b), self.dim, "add")
@@ -162,7 +164,7 @@ class AllToAll(AlongAxis):
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        g = vary_over(g, (self.axis,))
+        g = node_varying_over(g, (self.axis,))
         return [AllToAll(self.axis, self.size, self.concat, self.split)(g)]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:

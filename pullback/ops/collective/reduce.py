@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.op import op_results_over_axes
@@ -59,7 +59,7 @@ class Exchange(Collective, abstract=True):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if not self.linear:
             return super().jvp(out, xs, ts)
-        return None if ts[0] is None else self(vary_over(ts[0], xs[0].type.varying))
+        return None if ts[0] is None else self(node_varying_over(ts[0], xs[0].type.varying))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if axis.name not in self.named_axes():
@@ -98,7 +98,7 @@ class PVary(Exchange):
         return [collective_total(g, without_reduced(self.axes, *xs[0].type.varying))]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return vary_over(x, without_reduced(self.axes, axis.name))
+        return node_varying_over(x, without_reduced(self.axes, axis.name))
 
 
 class OverAxes(Collective, abstract=True):
@@ -154,7 +154,7 @@ class PSum(Sharing):
         return x * axis.size
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [vary_over(collective_total(g, self.axes), xs[0].type.varying)]
+        return [node_varying_over(collective_total(g, self.axes), xs[0].type.varying)]
 
 
 class AllReduce(OverAxes):
@@ -172,7 +172,7 @@ class AllReduce(OverAxes):
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [
-            vary_over(collective_total(c, self.axes), x.type.varying)
+            node_varying_over(collective_total(c, self.axes), x.type.varying)
             for c, x in zip(g, xs, strict=True)
         ]
 

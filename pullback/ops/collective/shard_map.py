@@ -9,7 +9,7 @@ from typing import Any
 from pullback.errors import ArgumentError, EngineError, ShapeError
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerDevice
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.holder import (
     Holder,
@@ -47,7 +47,9 @@ class ShardMap(Holder, PerDevice):
     @classmethod
     def on(cls, mesh: DeviceMesh, inputs: WithSpecs, outputs: WithSpecs) -> ShardMap:
         """Return the op whose body computes `outputs` from `inputs`, each with its spec."""
-        ys = [vary_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs]
+        ys = [
+            node_varying_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs
+        ]
         body = hold([x for x, _ in inputs], ys)
         specs = [tuple([dims for _, dims in side]) for side in (inputs, outputs)]
         return cls(body, *mesh.parameters(), *specs)
@@ -104,7 +106,7 @@ class ShardMap(Holder, PerDevice):
             raise EngineError(f"runs on {self.mesh}, but the enclosing program on {to.mesh}")
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
         inputs = zip(parts, self.body.inputs, strict=True)
-        made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
+        made = to.inline(self.body, [node_varying_over(x, i.type.varying) for x, i in inputs])
         return to.local_values(made, type, self.out_specs)
 
     def numpy(self, *xs: Any) -> Any:
@@ -229,7 +231,7 @@ def join_parts(y: Node, dims: Dims, mesh: DeviceMesh) -> Node:
     """Return, in a per-device program, the whole value from the shards of all devices."""
     for dim, axes in enumerate(dims):
         for a in reversed(axes):
-            y = TABLE["AllGather"](a, mesh.sizes[a], dim)(vary_over(y, (a,)))
+            y = TABLE["AllGather"](a, mesh.sizes[a], dim)(node_varying_over(y, (a,)))
             shape = y.type.shape
             y = TABLE["Reshape"]((*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))(y)
     return y

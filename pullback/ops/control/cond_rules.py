@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph, ancestors
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.control import holder
 from pullback.ops.control.dependence import (
     bits,
@@ -110,7 +110,7 @@ def _plan_cond(
     forward, backward = [], []
     for b in branches:
         if slots:
-            kept = _fill_cond_slots(slots, b.kept, lambda t: vary_over(zeros(t), t.varying))
+            kept = _fill_cond_slots(slots, b.kept, lambda t: node_varying_over(zeros(t), t.varying))
             forward.append(hold([*b.branch.inputs, *extra], [*b.branch.outputs, *kept]))
         kept = _fill_cond_slots(slots, b.kept, lambda t: placeholder("kept", t))
         inputs = [*b.seeds, *kept, *[b.branch.inputs[i] for i in used], *extra]

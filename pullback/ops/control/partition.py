@@ -15,7 +15,7 @@ from operator import add
 from typing import Any
 
 from pullback.graph.graph import Graph
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
@@ -79,7 +79,7 @@ def partitioned_body(
             axes = tuple(sorted(y.axes))
             before = placeholder(f"x{i}", y.node.type.over(axes))
             inputs[i] = replace(inputs[i], node=before)
-            y = replace(y, node=before + vary_over(y.node, axes), remake=None, origin=None)
+            y = replace(y, node=before + node_varying_over(y.node, axes), remake=None, origin=None)
         else:
             y = to.ask(y, state[i] if i < len(state) else y.dims)
         outputs.append(y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.ops.sources import placeholder
 
 Axes = tuple[str, ...]
@@ -33,7 +33,7 @@ def graph_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
 
 def outputs_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
     """Return the graph with its first outputs varying along the given axes."""
-    first = [vary_over(y, a) for y, a in zip(graph.outputs, axes, strict=False)]
+    first = [node_varying_over(y, a) for y, a in zip(graph.outputs, axes, strict=False)]
     return Graph(graph.inputs, [*first, *graph.outputs[len(first) :]])
 
 

@@ -13,7 +13,7 @@ from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import holder, partition
@@ -119,7 +119,7 @@ class While(Holder):
         if not any(op_communicates(node.op) for node in answer.nodes):
             return to.local_values(to.results(loop, operands), type, layouts[:n])
         # Devices cannot communicate in a condition: its next value becomes part of the state.
-        given = [vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
+        given = [node_varying_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
         (first,) = to.inline(answer, given)
         loop = loop._with_condition_in_state()
         found = to.results(loop, [*operands[:n], first, *operands[n:]])

@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
-from pullback.graph.node import vary_alike
+from pullback.graph.node import nodes_varying_alike
 from pullback.ops.factor_rules import factor_rule, fixed_factor_rule, named_factors
 from pullback.ops.instructions import stacked_instruction
 from pullback.ops.parts import Begin
@@ -209,7 +209,9 @@ def beginning_of_bits(key: Node, out: Type, begin: Begin) -> Node:
     """Return the start of the dimensions that are made for each key: i64[..., rank]."""
     outer = key.type.rank - 1
     starts = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]
-    start = starts[0] if len(starts) == 1 else TABLE["Concat"](0)(*vary_alike(tuple(starts)))
+    start = (
+        starts[0] if len(starts) == 1 else TABLE["Concat"](0)(*nodes_varying_alike(tuple(starts)))
+    )
     return TABLE["Broadcast"]((*key.type.shape[:-1], len(starts)))(start)
 
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.ambient import on_placeholders, thread
+from pullback.graph.ambient import ambient_on_placeholders, thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
-from pullback.graph.node import emit_node, next_number, results, vary_over
+from pullback.graph.node import emit_node, next_number, node_varying_over, results
 from pullback.ops.control.holder import held_captured_values
 from pullback.ops.elementwise.base import is_singular_elementwise
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
@@ -144,7 +144,7 @@ class Checkpoint(Call, HigherOrder):
         """Return the outputs, recomputed from the inputs and the saved values."""
         graph = self.graph
         pairs = zip(graph.inputs, inputs, strict=True)
-        new = {i: vary_over(x, i.type.varying) for i, x in pairs}
+        new = {i: node_varying_over(x, i.type.varying) for i, x in pairs}
         where = thread.where
         for node in graph.nodes[len(graph.inputs) :]:
             thread.where = node.where
@@ -164,7 +164,7 @@ class Checkpoint(Call, HigherOrder):
         """The tangents are a checkpoint too, so that their reverse mode does not save more."""
         inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(xs)]
         given = [t if t is None else placeholder(f"t{i}", t.type) for i, t in enumerate(ts)]
-        with on_placeholders(next_number(), frozen=False):
+        with ambient_on_placeholders(next_number(), frozen=False):
             pushed = tangents(self.graph(*inputs), inputs, given)
         known, found = [*inputs, *filter(None, given)], list(filter(None, pushed))
         if not found:

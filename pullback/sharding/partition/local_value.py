@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.graph.dtypes import DType, int64
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.ops.collective.move import AllGather, AllToAll, PSlice, ReduceScatter
 from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
 from pullback.ops.elementwise.functions import equal, less, where
@@ -143,7 +143,7 @@ class LocalValueSteps:
         rows = _local_value_as_rows(p.node, found.before)
         x = self.note(found.op(rows), p, f"the layout {on_mesh(self.mesh, dims).spec}")
         local = self.local(p.whole, dims)
-        x = vary_over(_local_value_from_rows(x, found.after, local.shape), local.varying)
+        x = node_varying_over(_local_value_from_rows(x, found.after, local.shape), local.varying)
         return replace(p, node=x, dims=dims, remake=None, origin=None)
 
     def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:

@@ -15,7 +15,7 @@ from pullback.errors import EngineError
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import SumOfProducts
-from pullback.graph.node import Node, emit_node, results, vary_over
+from pullback.graph.node import Node, emit_node, node_varying_over, results
 from pullback.ops.composite import Expandable
 from pullback.ops.parts import local_op
 from pullback.ops.prelude import Op, Type
@@ -116,7 +116,7 @@ class Partitioner(Explained):
         if rest:  # computed from different shards
             op = p.node.op.title
             raise EngineError(f"a result must be whole along {', '.join(rest)}, but varies", op=op)
-        return vary_over(p.node, tuple(sorted(p.axes)))
+        return node_varying_over(p.node, tuple(sorted(p.axes)))
 
     def local_values(
         self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims],

@@ -6,15 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from pullback.fft.arguments import (
-    complex_operand,
-    length_of,
-    lengths_and_axes,
-    norm_of,
-    real_operand,
-    resized,
-    scaled,
-)
+from pullback.fft.lengths import fft_length, fft_lengths_and_axes, resized_to_fft_length
+from pullback.fft.norms import fft_norm, scaled_by_fft_norm
+from pullback.fft.operands import complex_fft_operand, real_fft_operand
 from pullback.functions.arguments import axis_of, record_as
 from pullback.lazy.tensor import Tensor
 from pullback.ops.fft.fourier import Irfft, Rfft
@@ -31,7 +25,7 @@ def rfft(
     >>> pb.fft.rfft([1.0, 2.0, 1.0, 0.0]).tolist()
     [(4+0j), -2j, 0j]
     """
-    return half_spectrum("fft.rfft", x, n, axis, norm)
+    return real_transform("fft.rfft", x, n, axis, norm)
 
 
 def irfft(
@@ -44,7 +38,7 @@ def irfft(
     >>> pb.fft.irfft([4.0, -2j, 0.0]).tolist()
     [1.0, 2.0, 1.0, 0.0]
     """
-    return from_half_spectrum("fft.irfft", x, n, axis, norm)
+    return inverse_real_transform("fft.irfft", x, n, axis, norm)
 
 
 def rfftn(
@@ -58,7 +52,7 @@ def rfftn(
     >>> pb.fft.rfftn([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return half_spectrum_over("fft.rfftn", x, s, axes, norm)
+    return real_transform_over("fft.rfftn", x, s, axes, norm)
 
 
 def irfftn(
@@ -70,7 +64,7 @@ def irfftn(
     >>> pb.fft.irfftn([[10.0, -2.0], [-4.0, 0.0]]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return from_half_spectrum_over("fft.irfftn", x, s, axes, norm)
+    return inverse_real_transform_over("fft.irfftn", x, s, axes, norm)
 
 
 def rfft2(
@@ -82,7 +76,7 @@ def rfft2(
     >>> pb.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return half_spectrum_over("fft.rfft2", x, s, axes, norm)
+    return real_transform_over("fft.rfft2", x, s, axes, norm)
 
 
 def irfft2(
@@ -94,48 +88,50 @@ def irfft2(
     >>> pb.fft.irfft2([[10.0, -2.0], [-4.0, 0.0]]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return from_half_spectrum_over("fft.irfft2", x, s, axes, norm)
+    return inverse_real_transform_over("fft.irfft2", x, s, axes, norm)
 
 
-def half_spectrum(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
+def real_transform(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
     """Transform real numbers along one axis, for the function `op`."""
-    a = real_operand(op, x)
+    a = real_fft_operand(op, x)
     place = axis_of(op, axis, a.ndim)
-    sizes = None if n is None else (length_of(op, n),)
-    return half_spectrum_over(op, a, sizes, (place,), norm)
+    sizes = None if n is None else (fft_length(op, n),)
+    return real_transform_over(op, a, sizes, (place,), norm)
 
 
-def half_spectrum_over(
+def real_transform_over(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
 ) -> Tensor:
     """Transform real numbers over several axes, for the function `op`."""
-    a, kind = real_operand(op, x), norm_of(op, norm)
-    sizes, places = lengths_and_axes(op, a, s, axes)
+    a, kind = real_fft_operand(op, x), fft_norm(op, norm)
+    sizes, places = fft_lengths_and_axes(op, a, s, axes)
     for n, axis in zip(sizes, places, strict=True):
-        a = resized(a, axis, n)
-    return scaled(record_as(op, Rfft(places), a._node), kind, math.prod(sizes))
+        a = resized_to_fft_length(a, axis, n)
+    return scaled_by_fft_norm(record_as(op, Rfft(places), a._node), kind, math.prod(sizes))
 
 
-def from_half_spectrum(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
+def inverse_real_transform(
+    op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None
+) -> Tensor:
     """Transform half a spectrum along one axis to real numbers, for `op`."""
-    z = complex_operand(x)
+    z = complex_fft_operand(x)
     place = axis_of(op, axis, z.ndim)
-    sizes = None if n is None else (length_of(op, n),)
-    return from_half_spectrum_over(op, z, sizes, (place,), norm)
+    sizes = None if n is None else (fft_length(op, n),)
+    return inverse_real_transform_over(op, z, sizes, (place,), norm)
 
 
-def from_half_spectrum_over(
+def inverse_real_transform_over(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
 ) -> Tensor:
     """Transform half a spectrum over several axes to real numbers, for `op`."""
-    z, kind = complex_operand(x), norm_of(op, norm)
-    sizes, places = lengths_and_axes(op, z, s, axes)
+    z, kind = complex_fft_operand(x), fft_norm(op, norm)
+    sizes, places = fft_lengths_and_axes(op, z, s, axes)
     if s is None:
-        sizes[-1] = length_of(op, 2 * (sizes[-1] - 1), "the length of the result, 2 (m - 1),")
+        sizes[-1] = fft_length(op, 2 * (sizes[-1] - 1), "the length of the result, 2 (m - 1),")
     for n, axis in zip(sizes, places, strict=True):
-        z = resized(z, axis, n // 2 + 1 if axis == places[-1] else n)
+        z = resized_to_fft_length(z, axis, n // 2 + 1 if axis == places[-1] else n)
     result = record_as(op, Irfft(places, sizes[-1]), z._node)
-    return scaled(result, kind, math.prod(sizes), inverse=True)
+    return scaled_by_fft_norm(result, kind, math.prod(sizes), inverse=True)
 
 
 __all__ = ["irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"]

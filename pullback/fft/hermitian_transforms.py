@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from pullback.fft.arguments import complex_operand, norm_of, opposite_norm
-from pullback.fft.half_spectra import (
-    from_half_spectrum,
-    from_half_spectrum_over,
-    half_spectrum,
-    half_spectrum_over,
+from pullback.fft.norms import fft_norm, opposite_fft_norm
+from pullback.fft.operands import complex_fft_operand
+from pullback.fft.real_transforms import (
+    inverse_real_transform,
+    inverse_real_transform_over,
+    real_transform,
+    real_transform_over,
 )
 from pullback.functions.complex_parts import conj
 from pullback.lazy.tensor import Tensor
@@ -32,8 +33,8 @@ def hfft(
     >>> pb.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
-    kind = opposite_norm(norm_of("fft.hfft", norm))
-    return from_half_spectrum("fft.hfft", conj(complex_operand(x)), n, axis, kind)
+    kind = opposite_fft_norm(fft_norm("fft.hfft", norm))
+    return inverse_real_transform("fft.hfft", conj(complex_fft_operand(x)), n, axis, kind)
 
 
 def ihfft(
@@ -44,8 +45,8 @@ def ihfft(
     >>> pb.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
     [1.0, 2.0, 1.0]
     """
-    kind = opposite_norm(norm_of("fft.ihfft", norm))
-    return conj(half_spectrum("fft.ihfft", x, n, axis, kind))
+    kind = opposite_fft_norm(fft_norm("fft.ihfft", norm))
+    return conj(real_transform("fft.ihfft", x, n, axis, kind))
 
 
 def hfftn(
@@ -57,7 +58,7 @@ def hfftn(
     >>> pb.fft.hfftn([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
     """
-    return _hermitian("fft.hfftn", x, s, axes, norm)
+    return _hermitian_transform("fft.hfftn", x, s, axes, norm)
 
 
 def ihfftn(
@@ -69,7 +70,7 @@ def ihfftn(
     >>> pb.fft.ihfftn([[10.0, -2.0], [-4.0, 0.0]]).real.tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _inverse_hermitian("fft.ihfftn", x, s, axes, norm)
+    return _inverse_hermitian_transform("fft.ihfftn", x, s, axes, norm)
 
 
 def hfft2(
@@ -81,7 +82,7 @@ def hfft2(
     >>> pb.fft.hfft2([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
     """
-    return _hermitian("fft.hfft2", x, s, axes, norm)
+    return _hermitian_transform("fft.hfft2", x, s, axes, norm)
 
 
 def ihfft2(
@@ -93,20 +94,20 @@ def ihfft2(
     >>> pb.fft.ihfft2([[10.0, -2.0], [-4.0, 0.0]]).real.tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _inverse_hermitian("fft.ihfft2", x, s, axes, norm)
+    return _inverse_hermitian_transform("fft.ihfft2", x, s, axes, norm)
 
 
-def _hermitian(
+def _hermitian_transform(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
 ) -> Tensor:
-    kind = opposite_norm(norm_of(op, norm))
-    return from_half_spectrum_over(op, conj(complex_operand(x)), s, axes, kind)
+    kind = opposite_fft_norm(fft_norm(op, norm))
+    return inverse_real_transform_over(op, conj(complex_fft_operand(x)), s, axes, kind)
 
 
-def _inverse_hermitian(
+def _inverse_hermitian_transform(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None, norm: str | None
 ) -> Tensor:
-    return conj(half_spectrum_over(op, x, s, axes, opposite_norm(norm_of(op, norm))))
+    return conj(real_transform_over(op, x, s, axes, opposite_fft_norm(fft_norm(op, norm))))
 
 
 __all__ = ["hfft", "hfft2", "hfftn", "ihfft", "ihfft2", "ihfftn"]

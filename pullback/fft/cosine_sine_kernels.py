@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pullback.fft.half_spectra import irfft, rfft
-from pullback.fft.transforms import fft
+from pullback.fft.complex_transforms import fft
+from pullback.fft.real_transforms import irfft, rfft
 from pullback.functions.arguments import literal
 from pullback.functions.barriers import optimization_barrier
 from pullback.functions.complex_parts import complex as complex_of
@@ -24,15 +24,15 @@ from pullback.ops.shape.iota import Iota
 ROOT = math.sqrt(2)
 
 
-def cosine_1(x: Tensor, orthogonal: bool) -> Tensor:
+def cosine_kernel_1(x: Tensor, orthogonal: bool) -> Tensor:
     """x[0] + (-1)^k x[n-1] + 2 sum x[j] cos(pi j k / (n-1)): the spectrum of an even signal."""
     ends = ROOT if orthogonal else 1.0
-    a = _ends_scaled(x, ends, ends)
+    a = _cosine_kernel_ends(x, ends, ends)
     spectrum = real(rfft(concat([a, flip(a[..., 1:-1], axis=-1)], axis=-1)))
-    return _ends_scaled(spectrum, 1 / ends, 1 / ends)
+    return _cosine_kernel_ends(spectrum, 1 / ends, 1 / ends)
 
 
-def cosine_2(x: Tensor, orthogonal: bool) -> Tensor:
+def cosine_kernel_2(x: Tensor, orthogonal: bool) -> Tensor:
     """2 sum x[j] cos(pi (2j+1) k / (2n)).
 
     With the even elements followed by the odd ones, reversed, it is a Fourier transform of the
@@ -41,79 +41,89 @@ def cosine_2(x: Tensor, orthogonal: bool) -> Tensor:
     """
     n = x.shape[-1]
     spectrum = rfft(concat([x[..., ::2], flip(x[..., 1::2], axis=-1)], axis=-1))
-    half = (spectrum + spectrum) * _rotation(n // 2 + 1, x.dtype, -math.pi / (2 * n))
+    half = (spectrum + spectrum) * _cosine_kernel_rotation(n // 2 + 1, x.dtype, -math.pi / (2 * n))
     upper = flip(imag(half[..., 1 : (n + 1) // 2]), axis=-1)
     result = concat([real(half), -upper], axis=-1)
-    return _ends_scaled(result, 1 / ROOT, 1.0) if orthogonal else result
+    return _cosine_kernel_ends(result, 1 / ROOT, 1.0) if orthogonal else result
 
 
-def cosine_3(x: Tensor, orthogonal: bool) -> Tensor:
-    """x[0] + 2 sum x[j] cos(pi j (2k+1) / (2n)): `cosine_2` backwards, times 2n."""
+def cosine_kernel_3(x: Tensor, orthogonal: bool) -> Tensor:
+    """x[0] + 2 sum x[j] cos(pi j (2k+1) / (2n)): `cosine_kernel_2` backwards, times 2n."""
     n = x.shape[-1]
-    a = _ends_scaled(x, ROOT, 1.0) if orthogonal else x
+    a = _cosine_kernel_ends(x, ROOT, 1.0) if orthogonal else x
     lower = a[..., : n // 2 + 1]
     mirrored = concat([zeros_like(a[..., :1]), flip(a[..., (n + 1) // 2 :], axis=-1)], axis=-1)
     half = complex_of(lower, -mirrored[..., : n // 2 + 1])
-    signal = irfft(half * _rotation(n // 2 + 1, x.dtype, math.pi / (2 * n)), n, norm="forward")
+    signal = irfft(
+        half * _cosine_kernel_rotation(n // 2 + 1, x.dtype, math.pi / (2 * n)), n, norm="forward"
+    )
     even, odd = signal[..., : (n + 1) // 2], flip(signal[..., (n + 1) // 2 :], axis=-1)
     pairs = stack([even[..., : n // 2], odd], axis=-1).reshape((*x.shape[:-1], n - n % 2))
     return concat([pairs, even[..., n // 2 :]], axis=-1) if n % 2 else pairs
 
 
-def cosine_4(x: Tensor, orthogonal: bool) -> Tensor:
+def cosine_kernel_4(x: Tensor, orthogonal: bool) -> Tensor:
     """2 sum x[j] cos(pi (2j+1) (2k+1) / (4n)), by a Fourier transform of length 2n."""
     n = x.shape[-1]
-    turned = x.astype(_rotation(1, x.dtype, 0.0).dtype) * _rotation(n, x.dtype, -math.pi / (2 * n))
+    turned = x.astype(_cosine_kernel_rotation(1, x.dtype, 0.0).dtype) * _cosine_kernel_rotation(
+        n, x.dtype, -math.pi / (2 * n)
+    )
     spectrum = fft(turned + turned, 2 * n)[..., :n]
-    return real(spectrum * _rotation(n, x.dtype, -math.pi / (2 * n), -math.pi / (4 * n)))
+    return real(
+        spectrum * _cosine_kernel_rotation(n, x.dtype, -math.pi / (2 * n), -math.pi / (4 * n))
+    )
 
 
-def sine_1(x: Tensor, orthogonal: bool) -> Tensor:
+def sine_kernel_1(x: Tensor, orthogonal: bool) -> Tensor:
     """2 sum x[j] sin(pi (j+1) (k+1) / (n+1)): the spectrum of an odd signal."""
     zero = zeros_like(x[..., :1])
     spectrum = rfft(concat([zero, x, zero, -flip(x, axis=-1)], axis=-1))
     return -imag(spectrum[..., 1:-1])
 
 
-def sine_2(x: Tensor, orthogonal: bool) -> Tensor:
+def sine_kernel_2(x: Tensor, orthogonal: bool) -> Tensor:
     """2 sum x[j] sin(pi (2j+1) (k+1) / (2n))."""
-    return flip(cosine_2(_alternating(x), orthogonal), axis=-1)
+    return flip(cosine_kernel_2(_sine_kernel_signs(x), orthogonal), axis=-1)
 
 
-def sine_3(x: Tensor, orthogonal: bool) -> Tensor:
+def sine_kernel_3(x: Tensor, orthogonal: bool) -> Tensor:
     """(-1)^k x[n-1] + 2 sum x[j] sin(pi (j+1) (2k+1) / (2n))."""
-    return _alternating(cosine_3(flip(x, axis=-1), orthogonal))
+    return _sine_kernel_signs(cosine_kernel_3(flip(x, axis=-1), orthogonal))
 
 
-def sine_4(x: Tensor, orthogonal: bool) -> Tensor:
+def sine_kernel_4(x: Tensor, orthogonal: bool) -> Tensor:
     """2 sum x[j] sin(pi (2j+1) (2k+1) / (4n))."""
-    return _alternating(cosine_4(flip(x, axis=-1), orthogonal))
+    return _sine_kernel_signs(cosine_kernel_4(flip(x, axis=-1), orthogonal))
 
 
-COSINE = {1: cosine_1, 2: cosine_2, 3: cosine_3, 4: cosine_4}
-SINE = {1: sine_1, 2: sine_2, 3: sine_3, 4: sine_4}
+COSINE = {1: cosine_kernel_1, 2: cosine_kernel_2, 3: cosine_kernel_3, 4: cosine_kernel_4}
+SINE = {1: sine_kernel_1, 2: sine_kernel_2, 3: sine_kernel_3, 4: sine_kernel_4}
 
 
-def _positions(n: int) -> Tensor:
+def _cosine_kernel_positions(n: int) -> Tensor:
     return record(Iota((n,), 0, int64), ())
 
 
-def _rotation(n: int, dtype: DType, step: float, start: float = 0.0) -> Tensor:
+def _cosine_kernel_rotation(n: int, dtype: DType, step: float, start: float = 0.0) -> Tensor:
     """The numbers exp(i (start + k step)) for k from 0 to n - 1."""
-    angles = _positions(n).astype(dtype) * literal(step, dtype) + literal(start, dtype)
+    angles = _cosine_kernel_positions(n).astype(dtype) * literal(step, dtype) + literal(
+        start, dtype
+    )
     # once for all examples: fused with a product, it would be computed for each of them
     return optimization_barrier(complex_of(cos(angles), sin(angles)))
 
 
-def _ends_scaled(x: Tensor, first: float, last: float) -> Tensor:
+def _cosine_kernel_ends(x: Tensor, first: float, last: float) -> Tensor:
     """Scale the first and the last element."""
-    k = _positions(x.shape[-1])
+    k = _cosine_kernel_positions(x.shape[-1])
     for place, scale in ((0, first), (x.shape[-1] - 1, last)):
         if scale != 1.0:
             x = where(k == literal(place, int64), x * literal(scale, x.dtype), x)
     return x
 
 
-def _alternating(x: Tensor) -> Tensor:
+def _sine_kernel_signs(x: Tensor) -> Tensor:
     """Negate every second element, beginning with the one at 1."""
-    return where(_positions(x.shape[-1]) % literal(2, int64) == literal(0, int64), x, -x)
+    return where(
+        _cosine_kernel_positions(x.shape[-1]) % literal(2, int64) == literal(0, int64), x, -x
+    )

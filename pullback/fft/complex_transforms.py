@@ -6,14 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from pullback.fft.arguments import (
-    complex_operand,
-    length_of,
-    lengths_and_axes,
-    norm_of,
-    resized,
-    scaled,
-)
+from pullback.fft.lengths import fft_length, fft_lengths_and_axes, resized_to_fft_length
+from pullback.fft.norms import fft_norm, scaled_by_fft_norm
+from pullback.fft.operands import complex_fft_operand
 from pullback.functions.arguments import axis_of, record_as
 from pullback.lazy.tensor import Tensor
 from pullback.ops.fft.fourier import Fft
@@ -31,7 +26,7 @@ def fft(
     >>> pb.fft.fft([1.0, 2.0, 1.0, 0.0]).tolist()
     [(4+0j), -2j, 0j, 2j]
     """
-    return _transformed("fft.fft", x, n, axis, norm, False)
+    return _complex_transform("fft.fft", x, n, axis, norm, False)
 
 
 def ifft(
@@ -42,7 +37,7 @@ def ifft(
     >>> pb.fft.ifft([4.0, 0.0, 0.0, 0.0]).tolist()
     [(1+0j), (1+0j), (1+0j), (1+0j)]
     """
-    return _transformed("fft.ifft", x, n, axis, norm, True)
+    return _complex_transform("fft.ifft", x, n, axis, norm, True)
 
 
 def fftn(
@@ -56,7 +51,7 @@ def fftn(
     >>> pb.fft.fftn([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return _transformed_over("fft.fftn", x, s, axes, norm, False)
+    return _complex_transform_over("fft.fftn", x, s, axes, norm, False)
 
 
 def ifftn(
@@ -68,7 +63,7 @@ def ifftn(
     >>> pb.fft.ifftn([[10.0, -2.0], [-4.0, 0.0]]).tolist()
     [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
     """
-    return _transformed_over("fft.ifftn", x, s, axes, norm, True)
+    return _complex_transform_over("fft.ifftn", x, s, axes, norm, True)
 
 
 def fft2(
@@ -80,7 +75,7 @@ def fft2(
     >>> pb.fft.fft2([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return _transformed_over("fft.fft2", x, s, axes, norm, False)
+    return _complex_transform_over("fft.fft2", x, s, axes, norm, False)
 
 
 def ifft2(
@@ -92,28 +87,28 @@ def ifft2(
     >>> pb.fft.ifft2([[10.0, -2.0], [-4.0, 0.0]]).tolist()
     [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
     """
-    return _transformed_over("fft.ifft2", x, s, axes, norm, True)
+    return _complex_transform_over("fft.ifft2", x, s, axes, norm, True)
 
 
-def _transformed(
+def _complex_transform(
     op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None, inverse: bool
 ) -> Tensor:
-    z = complex_operand(x)
+    z = complex_fft_operand(x)
     place = axis_of(op, axis, z.ndim)
-    sizes = None if n is None else (length_of(op, n),)
-    return _transformed_over(op, z, sizes, (place,), norm, inverse)
+    sizes = None if n is None else (fft_length(op, n),)
+    return _complex_transform_over(op, z, sizes, (place,), norm, inverse)
 
 
-def _transformed_over(
+def _complex_transform_over(
     op: str, x: ArrayLike, s: Shape | None, axes: Sequence[SupportsIndex] | None,
     norm: str | None, inverse: bool,
 ) -> Tensor:  # fmt: skip
-    z, kind = complex_operand(x), norm_of(op, norm)
-    sizes, places = lengths_and_axes(op, z, s, axes)
+    z, kind = complex_fft_operand(x), fft_norm(op, norm)
+    sizes, places = fft_lengths_and_axes(op, z, s, axes)
     for n, axis in zip(sizes, places, strict=True):
-        z = resized(z, axis, n)
+        z = resized_to_fft_length(z, axis, n)
     result = record_as(op, Fft(places, inverse), z._node)
-    return scaled(result, kind, math.prod(sizes), inverse)
+    return scaled_by_fft_norm(result, kind, math.prod(sizes), inverse)
 
 
 __all__ = ["fft", "fft2", "fftn", "ifft", "ifft2", "ifftn"]

@@ -9,14 +9,11 @@ from typing import Any
 from pullback.api.vmap import vmap
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, one_or_many_arguments
-from pullback.functions.index_tuples import indices
 from pullback.functions.shape import expand_dims, moveaxis, shaped
-from pullback.functions.stacking import unstack
-from pullback.graph.arguments import function, validated
+from pullback.graph.arguments import validated
 from pullback.lazy.host_data import asarray
-from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
-from pullback.typing import ArrayLike, Axis, DTypeLike, Shape
+from pullback.typing import ArrayLike, Axis
 
 
 @validated
@@ -58,16 +55,3 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> Tenso
             message = f"the function must return rank {rank} or {rank - 1}, got {made._node.type}"
             raise ShapeError(message, op="apply_over_axes")
     return x
-
-
-def fromfunction(
-    f: Callable[..., Any], shape: Shape, *, dtype: DTypeLike | None = None, **kwargs: Any
-) -> Any:
-    """Return `f` of the indices of all elements of a shape: one tensor for each axis.
-
-    >>> pb.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=pb.int64).tolist()
-    [[0, 10, 20], [1, 11, 21]]
-    """
-    f = function("fromfunction", f, "f")
-    grid = indices(shape, current().default_dtype if dtype is None else dtype)
-    return f(*unstack(asarray(grid)), **kwargs)

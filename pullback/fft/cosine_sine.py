@@ -7,15 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import SupportsIndex
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.fft.arguments import (
-    length_of,
-    lengths_and_axes,
-    norm_of,
-    opposite_norm,
-    resized,
-    transform_operand,
-)
-from pullback.fft.cosine_kernels import COSINE, SINE
+from pullback.fft.cosine_sine_kernels import COSINE, SINE
+from pullback.fft.lengths import fft_length, fft_lengths_and_axes, resized_to_fft_length
+from pullback.fft.norms import fft_norm, opposite_fft_norm
+from pullback.fft.operands import fft_operand
 from pullback.functions.arguments import axis_of, literal
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
@@ -40,7 +35,7 @@ def dct(
     >>> pb.fft.dct([1.0, 2.0, 4.0], norm="ortho").numpy().round(3).tolist()
     [4.04..., -2.12..., 0.40...]
     """
-    return _transformed("fft.dct", COSINE, x, type, n, axis, norm, orthogonalize, False)
+    return _cosine_sine_transform("fft.dct", COSINE, x, type, n, axis, norm, orthogonalize, False)
 
 
 def idct(
@@ -52,7 +47,7 @@ def idct(
     >>> pb.fft.idct(pb.fft.dct([1.0, 2.0, 3.0])).numpy().round(4).tolist()
     [1.0, 2.0, 3.0]
     """
-    return _transformed("fft.idct", COSINE, x, type, n, axis, norm, orthogonalize, True)
+    return _cosine_sine_transform("fft.idct", COSINE, x, type, n, axis, norm, orthogonalize, True)
 
 
 def dst(
@@ -64,7 +59,7 @@ def dst(
     >>> pb.fft.dst([1.0, 2.0, 4.0]).numpy().round(3).tolist()
     [9.0, -5.19..., 6.0]
     """
-    return _transformed("fft.dst", SINE, x, type, n, axis, norm, orthogonalize, False)
+    return _cosine_sine_transform("fft.dst", SINE, x, type, n, axis, norm, orthogonalize, False)
 
 
 def idst(
@@ -76,7 +71,7 @@ def idst(
     >>> pb.fft.idst(pb.fft.dst([1.0, 2.0, 1.0])).numpy().round(4).tolist()
     [1.0, 2.0, 1.0]
     """
-    return _transformed("fft.idst", SINE, x, type, n, axis, norm, orthogonalize, True)
+    return _cosine_sine_transform("fft.idst", SINE, x, type, n, axis, norm, orthogonalize, True)
 
 
 def dctn(
@@ -89,7 +84,9 @@ def dctn(
     >>> pb.fft.dctn([[1.0, 2.0], [3.0, 4.0]]).numpy().round(3)[0, 0].item()
     40.0
     """
-    return _transformed_over("fft.dctn", COSINE, x, type, s, axes, norm, orthogonalize, False)
+    return _cosine_sine_transform_over(
+        "fft.dctn", COSINE, x, type, s, axes, norm, orthogonalize, False
+    )
 
 
 def idctn(
@@ -102,7 +99,9 @@ def idctn(
     >>> pb.fft.idctn(pb.fft.dctn([[1.0, 2.0], [3.0, 4.0]])).numpy().round(4).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _transformed_over("fft.idctn", COSINE, x, type, s, axes, norm, orthogonalize, True)
+    return _cosine_sine_transform_over(
+        "fft.idctn", COSINE, x, type, s, axes, norm, orthogonalize, True
+    )
 
 
 def dstn(
@@ -115,7 +114,9 @@ def dstn(
     >>> pb.fft.dstn([[1.0, 2.0], [2.0, 1.0]]).numpy().round(3)[0, 0].item()
     12.0
     """
-    return _transformed_over("fft.dstn", SINE, x, type, s, axes, norm, orthogonalize, False)
+    return _cosine_sine_transform_over(
+        "fft.dstn", SINE, x, type, s, axes, norm, orthogonalize, False
+    )
 
 
 def idstn(
@@ -128,46 +129,52 @@ def idstn(
     >>> pb.fft.idstn(pb.fft.dstn([[1.0, 2.0], [3.0, 4.0]])).numpy().round(4).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    return _transformed_over("fft.idstn", SINE, x, type, s, axes, norm, orthogonalize, True)
+    return _cosine_sine_transform_over(
+        "fft.idstn", SINE, x, type, s, axes, norm, orthogonalize, True
+    )
 
 
-def _transformed(
+def _cosine_sine_transform(
     op: str, family: Family, x: ArrayLike, type: int, n: int | None, axis: int, norm: str | None,
     orthogonalize: bool | None, inverse: bool,
 ) -> Tensor:  # fmt: skip
-    a = transform_operand(x)
+    a = fft_operand(x)
     place = axis_of(op, axis, a.ndim)
-    sizes = None if n is None else (length_of(op, n),)
-    return _transformed_over(op, family, a, type, sizes, (place,), norm, orthogonalize, inverse)
+    sizes = None if n is None else (fft_length(op, n),)
+    return _cosine_sine_transform_over(
+        op, family, a, type, sizes, (place,), norm, orthogonalize, inverse
+    )
 
 
-def _transformed_over(
+def _cosine_sine_transform_over(
     op: str, family: Family, x: ArrayLike, type: int, s: Shape | None,
     axes: Sequence[SupportsIndex] | None, norm: str | None, orthogonalize: bool | None,
     inverse: bool,
 ) -> Tensor:  # fmt: skip
-    a, kind = transform_operand(x), norm_of(op, norm)
+    a, kind = fft_operand(x), fft_norm(op, norm)
     if not isinstance(type, int) or type not in INVERSE_TYPE:
         raise ArgumentError(f"type must be 1, 2, 3 or 4, got {shown(type)}", op=op)
     orthogonal = kind == "ortho"
     if orthogonalize is not None:
         orthogonal = flag(op, orthogonalize, "orthogonalize")
     if inverse:
-        type, kind = INVERSE_TYPE[type], opposite_norm(kind)
-    sizes, places = lengths_and_axes(op, a, s, axes)
+        type, kind = INVERSE_TYPE[type], opposite_fft_norm(kind)
+    sizes, places = fft_lengths_and_axes(op, a, s, axes)
     for n, axis in zip(sizes, places, strict=True):
         if type == 1 and family is COSINE and n < 2:
             raise ShapeError("type 1 needs at least 2 elements along each axis, got 1", op=op)
-        a = _transform_axis(family, resized(a, axis, n), type, axis, kind, orthogonal)
+        a = _cosine_sine_axis(
+            family, resized_to_fft_length(a, axis, n), type, axis, kind, orthogonal
+        )
     return a
 
 
-def _transform_axis(
+def _cosine_sine_axis(
     family: Family, x: Tensor, type: int, axis: int, norm: str, orthogonal: bool
 ) -> Tensor:
     if x.dtype.is_complex:
         parts = (
-            _transform_axis(family, p, type, axis, norm, orthogonal) for p in (real(x), imag(x))
+            _cosine_sine_axis(family, p, type, axis, norm, orthogonal) for p in (real(x), imag(x))
         )
         return complex_of(*parts)
     result = family[type](moveaxis(x, axis, -1), orthogonal)

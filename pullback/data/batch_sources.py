@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.data.batch_makers import EndOfStream, IndexedBatchMaker, Maker, StreamBatchMaker
 from pullback.data.dataset import Dataset, dataset_vector
 from pullback.data.iterables import IterableDataset
-from pullback.data.making import EndOfStream, IndexedBatchMaker, Maker, StreamBatchMaker
 from pullback.data.order import BatchOrder, Key
 from pullback.data.worker import WorkerJob, WorkerTask
 from pullback.data.worker_pool import WorkerPool
