@@ -18,7 +18,7 @@ from pullback.tree_nodes import (
     LEAF_TYPES,
     NAMESPACE,
     fields_of,
-    has_attributes,
+    node_has_attributes,
     register_dataclass,
     register_dataclasses,
     register_node,
@@ -205,7 +205,7 @@ def _written(part: optree.PyTreeEntry) -> str:
     """One step of a path: an attribute of a dataclass or module, or an item."""
     if part.type is Constant:
         return ""
-    return f".{part.entry}" if has_attributes(part.type) else f"[{part.entry!r}]"
+    return f".{part.entry}" if node_has_attributes(part.type) else f"[{part.entry!r}]"
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:

@@ -23,7 +23,7 @@ from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.varying import axes_of, varying_union
 from pullback.ops.prelude import Op
 from pullback.ops.sources import SCALAR, placeholder
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import register_node_hint
 
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
@@ -154,7 +154,7 @@ def carry_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
     if not is_recorded_value(x):
         message = f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
-        raise ArgumentError(message, hint=register_hint(x))
+        raise ArgumentError(message, hint=register_node_hint(x))
     return asarray(x)
 
 

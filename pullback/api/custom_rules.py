@@ -25,7 +25,7 @@ from pullback.ops.prelude import Axis, spread, sum_to, zeros
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.custom import DerivativeRule
 from pullback.transforms.batch import batched_graph
-from pullback.transforms.reverse import gradients, on_path
+from pullback.transforms.reverse import gradients, reverse_path
 
 if TYPE_CHECKING:
     from pullback.api.custom import CustomFunction
@@ -82,7 +82,7 @@ class CustomRule(DerivativeRule):
         chosen = [t for t in ts if t is not None]
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
         found = gradients([y for y, _ in pairs], [g for _, g in pairs], chosen)
-        if on_path([c for c in found if c is not None], chosen):
+        if reverse_path([c for c in found if c is not None], chosen):
             assert self.custom.jvp is not None
             message = f"{self.name}: the jvp must be linear in the tangents, or it has no transpose"
             hint = "Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well."

@@ -25,7 +25,7 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.transforms.call_rules import start_log
-from pullback.transforms.reverse import accumulate, on_path
+from pullback.transforms.reverse import accumulate, reverse_path
 from pullback.transforms.reverse import gradients as derive_gradients
 
 Targets = TypeVar("Targets")  # a tensor, or a tree of tensors
@@ -182,7 +182,7 @@ def _hangs_on_gradient_leaves(node: Node) -> bool:
 def _refuse_gradients_outside(outputs: Sequence[Node], targets: Sequence[Node]) -> None:
     """Raise if a rule would use inner values of a computation outside of the traced function:
     they would be frozen in its program."""
-    path = on_path(outputs, targets)
+    path = reverse_path(outputs, targets)
     for node in path:
         if node.number < thread.tracing_from and not path.keys().isdisjoint(node.inputs):
             what = "a target was used outside of the function that is being traced"

@@ -24,7 +24,7 @@ from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
 from pullback.tree_constants import constant_leaves
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import register_node_hint
 from pullback.tree_writes import LostWrites, refuse_shared
 
 _ALIAS = Alias()
@@ -201,7 +201,7 @@ def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     if not is_recorded_value(x):
         got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"
         what = f"{name}: arguments must be tensors, arrays or numbers, got {got}"
-        raise ArgumentError(what, hint=register_hint(x))
+        raise ArgumentError(what, hint=register_node_hint(x))
     return asarray(x)
 
 

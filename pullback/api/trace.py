@@ -21,7 +21,7 @@ from pullback.graph.tape import Token
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
-from pullback.transforms.reverse import Contribution, accumulate, gradients, on_path
+from pullback.transforms.reverse import Contribution, accumulate, gradients, reverse_path
 
 
 @validated
@@ -172,7 +172,7 @@ def refuse_cut_trace(name: str, token: Token, inputs: Sequence[Node]) -> None:
     """Raise if the function of a trace read, as an array, a value that depends on inputs: what it
     computed from that has no derivative."""
     for line, node in token.cuts:
-        if node in on_path([node], inputs):
+        if node in reverse_path([node], inputs):
             why = f"the function read {node.type}, and what it computed from that is a constant"
             hint = "Write x.detach() before the read if that is meant, or x.item()."
             raise GradientCut(f"{name}: {why}", where=line, hint=hint)

@@ -26,7 +26,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
 from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving_rules
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import register_node_hint
 
 
 @validated
@@ -107,7 +107,7 @@ class _VmapExamples:
         hint = "Use None in in_axes for an argument that all examples share."
         if not is_recorded_value(x):
             what = f"only tensors and arrays can be mapped, got {type(x).__name__}"
-            more = register_hint(x)
+            more = register_node_hint(x)
             hint = f"{hint}\n{more}" if more else hint
             raise ArgumentError(f"vmap: {what} at {self._path(i)}", hint=hint)
         made = self.leaves[i] = asarray(x)

@@ -19,8 +19,8 @@ from pullback.cli.options import FILE, FILES, command_with_options, profile_opti
 from pullback.errors import PullbackError
 from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
 from pullback.static.autodiff import GradientOptions, autodiff
-from pullback.static.descriptions import instruction_entries
-from pullback.static.literals import type_text
+from pullback.static.descriptions import described_instructions
+from pullback.static.literals import type_literal
 from pullback.static.module import IRModule, canonicalise, fingerprint, verify
 from pullback.static.profiles import EXTENDED
 
@@ -129,8 +129,8 @@ def _summary_command(module: IRModule) -> dict[str, Any]:
     pairs = zip(graph.names, graph.inputs, strict=True)
     return {
         "instructions": len(module.instructions),
-        "inputs": [{"name": name, "type": type_text(x.type)} for name, x in pairs],
-        "outputs": [type_text(y.type) for y in graph.outputs],
+        "inputs": [{"name": name, "type": type_literal(x.type)} for name, x in pairs],
+        "outputs": [type_literal(y.type) for y in graph.outputs],
     }
 
 
@@ -189,7 +189,7 @@ def _command_target(text: str) -> int | str:
 
 
 def _ops_command(args: argparse.Namespace) -> int:
-    found = instruction_entries(args.name or None, args.profile or EXTENDED)
+    found = described_instructions(args.name or None, args.profile or EXTENDED)
     unknown = sorted(set(args.name) - {e.name for e in found})
     if unknown:
         within = f" in the profile {args.profile}" if args.profile else ""

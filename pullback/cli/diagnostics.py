@@ -16,7 +16,7 @@ import numpy as np
 from pullback.errors import PullbackError, TextPosition
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
-from pullback.static.literals import type_text
+from pullback.static.literals import type_literal
 from pullback.static.module import IRModule
 from pullback.static.parser import parse
 
@@ -166,7 +166,7 @@ def plain_diagnostic_value(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.floating):
         return plain_diagnostic_value(value.tolist())
     if isinstance(value, Type):
-        return type_text(value)
+        return type_literal(value)
     if isinstance(value, complex):
         return [plain_diagnostic_value(value.real), plain_diagnostic_value(value.imag)]
     if isinstance(value, (float, np.floating)):

@@ -30,7 +30,7 @@ from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import bfloat16
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.static.literals import type_text
+from pullback.static.literals import type_literal
 from pullback.static.parser import parse
 from pullback.static.run import run
 
@@ -66,7 +66,7 @@ def _run_command(args: argparse.Namespace) -> int:
         found = run(module, inputs, args.engine, checks, args.timeout)
     if args.out:
         _save_run_output(args.out, found)
-    types = [type_text(module.values[i].type) for i in module.outputs]
+    types = [type_literal(module.values[i].type) for i in module.outputs]
     rows = list(zip(module.outputs, types, found, strict=True))
     if args.json:
         return report_diagnostics(
@@ -147,7 +147,7 @@ def _typed_run_input(array: np.ndarray, type: Type) -> np.ndarray:
 
 def _literal_run_input(name: str, value: str, type: Type) -> np.ndarray:
     """Parse a literal of the IR with the declared type of an input."""
-    line = f"profile: extended\n%0 = ConstTensor({value}) : {type_text(type)}\noutputs: %0"
+    line = f"profile: extended\n%0 = ConstTensor({value}) : {type_literal(type)}\noutputs: %0"
     reason = f"not a number or list of numbers: {value}"
     try:
         module = parse(line)

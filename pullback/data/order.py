@@ -14,7 +14,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.arguments import integer, shown
 from pullback.lazy.tensor import wrap
 from pullback.ops.random.bits import FoldIn, RandomBits
-from pullback.random.arguments import key_of
+from pullback.random.arguments import random_key_argument
 from pullback.typing import ArrayLike
 
 Key = np.ndarray  # u32[2]
@@ -22,7 +22,7 @@ Key = np.ndarray  # u32[2]
 
 def order_key(op: str, key: ArrayLike) -> Key:
     """Return the words of a key that a user gave."""
-    return np.array(wrap(key_of(op, key)).numpy())
+    return np.array(wrap(random_key_argument(op, key)).numpy())
 
 
 def folded_order_key(key: Key, number: int) -> Key:

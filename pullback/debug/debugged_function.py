@@ -29,7 +29,7 @@ from pullback.lazy.values import checked_value, to_host
 from pullback.ops.prelude import ones
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
-from pullback.transforms.reverse import Watcher, derive, reach
+from pullback.transforms.reverse import Watcher, derive_in_reverse, reverse_reach
 
 
 class DebuggedFunction:
@@ -66,8 +66,8 @@ class DebuggedFunction:
         """The gradients of the sum of all results, for the differentiable arguments."""
         seeds = [ones(y.type) if y.type.inexact else None for y in self.outputs]
         with RecordingTransform(), exact_debugged_lines():
-            reached = reach(self.outputs, self.differentiable)
-            return derive(reached, self.outputs, seeds, self.differentiable, watch)[0]
+            reached = reverse_reach(self.outputs, self.differentiable)
+            return derive_in_reverse(reached, self.outputs, seeds, self.differentiable, watch)[0]
 
     def closed(self, nodes: Sequence[Node]) -> tuple[Graph, list[np.ndarray]]:
         """The program of some nodes, and the arrays to run it on; output `i` is node `i`."""

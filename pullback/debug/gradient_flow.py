@@ -16,8 +16,8 @@ from pullback.lazy.mesh_watch import MeshWatch
 from pullback.lazy.value_reports import operand_range, title_of
 from pullback.ops.prelude import interpret, ones
 from pullback.ops.watch import GraphRun
-from pullback.transforms.call_rules import carries_derivative, is_result
-from pullback.transforms.reverse import between, derive, reach
+from pullback.transforms.call_rules import rule_carries_derivative, rule_of_result
+from pullback.transforms.reverse import derive_in_reverse, reverse_between, reverse_reach
 
 MOST_CUTS, MOST_STEPS = 8, 12  # that a report lists for an argument, and of a path
 MOST_RUNS = 4  # of a loop's body that are examined
@@ -77,11 +77,11 @@ class Flow:
         for node in self._nodes:
             for k, x in enumerate(node.inputs):
                 self._users.setdefault(x, []).append((node, k))
-        reached = reach(outputs, targets)
-        self._active = between(reached, targets)
+        reached = reverse_reach(outputs, targets)
+        self._active = reverse_between(reached, targets)
         self._pulled: dict[Node, Sequence[Node | None]] = {}
         seeds = [ones(y.type) if y.type.inexact else None for y in outputs]
-        found, _ = derive(reached, outputs, seeds, targets, self._watch)
+        found, _ = derive_in_reverse(reached, outputs, seeds, targets, self._watch)
         self.gradients = dict(zip(targets, found, strict=True))
         wanted = self._values_needed()
         graph, arrays = closed(wanted)
@@ -90,7 +90,9 @@ class Flow:
         # The runs of the graphs that an op holds, found through one of its results
         pairs = zip(wanted, graph.outputs, strict=True)
         self._runs: dict[Node, list[GraphRun]] = {
-            n.inputs[0]: watch.root.inner.get(y.inputs[0], []) for n, y in pairs if is_result(n)
+            n.inputs[0]: watch.root.inner.get(y.inputs[0], [])
+            for n, y in pairs
+            if rule_of_result(n)
         }
 
     def _watch(self, node: Node, cotangents: Sequence[Node | None]) -> None:
@@ -161,7 +163,7 @@ class Flow:
         """Why no derivative passes from a node to operand `k`; None if it does."""
         if isinstance(node.op, Detached):
             return [(x, self._detached(node))]
-        if not carries_derivative(x.type):
+        if not rule_carries_derivative(x.type):
             maker = _flow_discretised(x, below)
             return [(_first_flow_below(maker, below), _flow_discrete(maker))]
         pulled = self._pulled.get(node, ())
@@ -170,7 +172,7 @@ class Flow:
         if not pulled or x not in self._active:
             return None  # the derivative ends further down
         g = pulled[k]
-        if is_result(node) or not self.is_zero(g):
+        if rule_of_result(node) or not self.is_zero(g):
             return None
         inner = _flow_cuts_in_all(self._runs.get(node, ()))
         if inner:
@@ -181,7 +183,7 @@ class Flow:
         """The rule gave a cotangent, but all of its elements are 0 for these operands."""
         shown = []
         for x in node.inputs:
-            if carries_derivative(x.type) and x in self.values:
+            if rule_carries_derivative(x.type) and x in self.values:
                 spread = str(operand_range(np.asarray(self.values[x]), x.type))
                 shown.append(spread.partition(": ")[2])
         operands = f"operand{'s' if len(shown) > 1 else ''} {'; '.join(shown)}"
@@ -247,7 +249,7 @@ def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> FlowCut:
     steps: list[tuple[str, Location]] = [*reversed(cut.path)] or [(cut.op, cut.where)]
     while node is not x:
         if not isinstance(node.op, Transparent) and not isinstance(node.type, tuple):
-            op = node.inputs[0] if is_result(node) else node
+            op = node.inputs[0] if rule_of_result(node) else node
             steps.append((title_of(op), op.where))
         node = _first_flow_below(node, below)
     if len(steps) > MOST_STEPS:
@@ -258,12 +260,12 @@ def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> FlowCut:
 def _first_flow_below(node: Node, below: set[Node]) -> Node:
     """An operand on the way to the argument, if possible one that carries a derivative."""
     operands = [x for x in node.inputs if x in below]
-    return next((x for x in operands if carries_derivative(x.type)), operands[0])
+    return next((x for x in operands if rule_carries_derivative(x.type)), operands[0])
 
 
 def _flow_discretised(x: Node, below: set[Node]) -> Node:
     """The node at which a value became an integer or bool, on the way to `x`."""
-    while not carries_derivative(_first_flow_below(x, below).type):
+    while not rule_carries_derivative(_first_flow_below(x, below).type):
         x = _first_flow_below(x, below)
     return x
 

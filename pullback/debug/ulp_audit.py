@@ -28,7 +28,7 @@ from pullback.lazy.value_reports import Loop, title_of
 from pullback.lazy.values import to_host
 from pullback.ops.prelude import Op, interpret
 from pullback.ops.watch import GraphRun
-from pullback.transforms.call_rules import is_result
+from pullback.transforms.call_rules import rule_of_result
 
 MOST_RUNS = 3  # of a loop's body that are compared
 MOST_ROWS = 20  # of a printed report
@@ -142,7 +142,7 @@ def _audit_compare(
         interpret(graph, arrays)
     made = []
     for node in inner:
-        if not node.inputs or is_result(node):
+        if not node.inputs or rule_of_result(node):
             continue
         results = (
             [n for n in nodes if n.inputs[0] is node] if isinstance(node.type, tuple) else [node]

@@ -142,9 +142,9 @@ def refused_at_boundary(
     """The error for arguments that do not fit the parameters of `f`, if that is what happened."""
     if type(error) is not TypeError:
         return None
-    from pullback.suggestions.calls import refuse_arguments
+    from pullback.suggestions.calls import refused_call_arguments
 
-    return refuse_arguments(f, args, kwargs)
+    return refused_call_arguments(f, args, kwargs)
 
 
 def public_methods(cls: C) -> C:

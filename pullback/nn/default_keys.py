@@ -35,25 +35,25 @@ def seed(value: int) -> None:
     True
     """
     with _lock:
-        write_state(_stream(), key(value))
+        write_state(_default_key_stream(), key(value))
 
 
 def default_key() -> Tensor:
     """Return the next key of the default stream."""
     with _lock:  # two threads must not get the same key
-        state = _stream()
-        following, drawn = split(state) if thread.tracing_from else _split_by_numpy(state)
+        state = _default_key_stream()
+        following, drawn = split(state) if thread.tracing_from else _split_default_key(state)
         write_state(state, following)
     return drawn
 
 
-def _split_by_numpy(state: Tensor) -> tuple[Tensor, Tensor]:
+def _split_default_key(state: Tensor) -> tuple[Tensor, Tensor]:
     """Split a key on the host, so that no history of keys is pending."""
     following, drawn = SplitKey((2,)).numpy(np.asarray(state.detach()))
     return created_from_array(following), created_from_array(drawn)
 
 
-def _stream() -> Tensor:
+def _default_key_stream() -> Tensor:
     """The tensor with the key; it is from outside of every function, whenever it is made."""
     if not _state:
         made = created_from_array(np.zeros(2, np.uint32))

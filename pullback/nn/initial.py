@@ -25,7 +25,7 @@ def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
     return list(split(next_key() if key is None else key, count))
 
 
-def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+def initial_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """Return `draw(*args, **kwargs)`, computed at once.
 
     NumPy computes small parameters, so that a model with many shapes does not compile a program

@@ -9,7 +9,7 @@ from pullback.graph.ambient import thread
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.default_keys import default_key
-from pullback.random.arguments import key_of
+from pullback.random.arguments import random_key_argument
 from pullback.random.keys import fold_in
 from pullback.typing import ArrayLike
 
@@ -32,7 +32,7 @@ class rng:  # a class that users call like a function, as contextlib's are
     """
 
     def __init__(self, key: ArrayLike) -> None:
-        self._key = wrap(key_of("nn.rng", key))
+        self._key = wrap(random_key_argument("nn.rng", key))
         self._entered: list[Token[_Stream | None]] = []
 
     def __enter__(self) -> rng:

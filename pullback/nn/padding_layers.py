@@ -18,7 +18,7 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.function_layers import FunctionLayer, function_layer
 from pullback.nn.functional.arguments import Layout, is_channels_first
-from pullback.nn.layer_arguments import check_rank
+from pullback.nn.layer_arguments import check_layer_rank
 from pullback.typing import ArrayLike, Shape
 
 _ABOUT = (
@@ -33,7 +33,9 @@ def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
     def pad(x: ArrayLike, padding: Shape, value: float = 0.0, *, layout: Layout = "NHWC") -> Tensor:
         a = as_tensor(x)
         first = is_channels_first(layout)
-        check_rank(name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"')
+        check_layer_rank(
+            name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"'
+        )
         numbers = [integer(name, n, "padding") for n in one_or_many_arguments(padding)]
         numbers = numbers * 2 * rank if len(numbers) == 1 else numbers
         if len(numbers) != 2 * rank:

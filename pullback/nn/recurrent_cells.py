@@ -12,8 +12,8 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.functional.arguments import float_tensor, one_of
-from pullback.nn.initial import drawn_parameter, layer_keys
-from pullback.nn.layer_arguments import positive
+from pullback.nn.initial import initial_parameter, layer_keys
+from pullback.nn.layer_arguments import positive_layer_argument
 from pullback.nn.module import Module
 from pullback.nn.recurrent_steps import KINDS, StepWeights
 from pullback.random.continuous import uniform
@@ -33,14 +33,14 @@ class RecurrentCell(Module):
         dtype: DTypeLike | None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
-        self.input_size = positive(name, sizes[0], "input_size")
-        self.hidden_size = n = positive(name, sizes[1], "hidden_size")
+        self.input_size = positive_layer_argument(name, sizes[0], "input_size")
+        self.hidden_size = n = positive_layer_argument(name, sizes[1], "hidden_size")
         rows, bound = KINDS[kind].gates * n, n**-0.5
         names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
         shapes = [(rows, self.input_size), (rows, n), *([(rows,), (rows,)] if bias else [])]
         self.bias_ih = self.bias_hh = None
         for own, shape, one in zip(names, shapes, layer_keys(key, 4)):
-            setattr(self, own, drawn_parameter(uniform, one, shape, dtype, -bound, bound))
+            setattr(self, own, initial_parameter(uniform, one, shape, dtype, -bound, bound))
 
     def _step(
         self, kind: str, x: ArrayLike, state: tuple[ArrayLike, ...] | None

@@ -9,10 +9,10 @@ from pullback.functions.arithmetic import maximum
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
-from pullback.optim.adam import squared
-from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
+from pullback.optim.adam import adam_squared
+from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
 from pullback.optim.optimizer import Optimizer
-from pullback.optim.parameter_trees import Mask, slot_like
+from pullback.optim.parameter_trees import Mask, parameter_slot_like
 from pullback.optim.schedules import LearningRate
 
 
@@ -39,7 +39,7 @@ class AdagradRule(UpdateRule):
         return {"total": True}
 
     def initial_slots(self, p: Tensor) -> Slots:
-        return {"total": slot_like(p, True, self.initial)}
+        return {"total": parameter_slot_like(p, True, self.initial)}
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return the learning rate, which falls with the number of steps."""
@@ -49,7 +49,7 @@ class AdagradRule(UpdateRule):
         return rate / ((count - 1).astype(dtype) * self.decay + 1.0)
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, at: StepValues) -> tuple[Tensor, Slots]:
-        total = slots["total"] + squared(g)
+        total = slots["total"] + adam_squared(g)
         return p - g * at.factors / (total.sqrt() + self.eps), {"total": total}
 
 
@@ -75,11 +75,13 @@ class RMSPropRule(UpdateRule):
         return {"square": True, **more, **({"velocity": False} if self.momentum else {})}
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, at: StepValues) -> tuple[Tensor, Slots]:
-        new = {"square": slots["square"] * self.alpha + squared(g) * (1.0 - self.alpha)}
+        new = {"square": slots["square"] * self.alpha + adam_squared(g) * (1.0 - self.alpha)}
         variance = new["square"]
         if self.centered:
             new["mean"] = slots["mean"] * self.alpha + g * (1.0 - self.alpha)
-            variance = maximum(variance - squared(new["mean"]), 0.0)  # rounding may make it less
+            variance = maximum(
+                variance - adam_squared(new["mean"]), 0.0
+            )  # rounding may make it less
         direction = g / (variance.sqrt() + self.eps)
         if self.momentum:
             direction = new["velocity"] = slots["velocity"] * self.momentum + direction
@@ -105,9 +107,9 @@ class AdadeltaRule(UpdateRule):
         return {"square": True, "moved": True}
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, at: StepValues) -> tuple[Tensor, Slots]:
-        square = slots["square"] * self.rho + squared(g) * (1.0 - self.rho)
+        square = slots["square"] * self.rho + adam_squared(g) * (1.0 - self.rho)
         d = g * ((slots["moved"] + self.eps).sqrt() / (square + self.eps).sqrt())
-        moved = slots["moved"] * self.rho + squared(d) * (1.0 - self.rho)
+        moved = slots["moved"] * self.rho + adam_squared(d) * (1.0 - self.rho)
         return p - d * at.rate, {"square": square, "moved": moved}
 
 
@@ -130,7 +132,7 @@ def adagrad(
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [3.5, -7.5]
     """
-    rate = rate_of("adagrad", learning_rate, lr, 1e-2)
+    rate = base_learning_rate("adagrad", learning_rate, lr, 1e-2)
     return AdagradRule(rate, eps, initial, decay, weight_decay=weight_decay, mask=mask)
 
 
@@ -155,7 +157,7 @@ def rmsprop(
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [3.5, -7.5]
     """
-    rate = rate_of("rmsprop", learning_rate, lr, 1e-2)
+    rate = base_learning_rate("rmsprop", learning_rate, lr, 1e-2)
     options = {"weight_decay": weight_decay, "mask": mask}
     return RMSPropRule(rate, alpha, eps, momentum, centered, **options)  # type: ignore[arg-type]
 
@@ -179,7 +181,7 @@ def adadelta(
     >>> round(opt.update(w, opt.init(w), w)[0].item(), 4)
     2.0513
     """
-    rate = rate_of("adadelta", learning_rate, lr, 1.0)
+    rate = base_learning_rate("adadelta", learning_rate, lr, 1.0)
     return AdadeltaRule(rate, rho, eps, weight_decay=weight_decay, mask=mask)
 
 

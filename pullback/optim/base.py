@@ -19,18 +19,18 @@ from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.optim.parameter_trees import (
     Mask,
-    cast_leaf,
-    count_for,
-    decayed_leaves,
-    gradients_like,
-    leaf_types,
-    optimizer_dtype,
-    parameters_of,
-    parts_like,
-    renewed_leaf,
+    cast_parameter_leaf,
+    decayed_tree_parameters,
+    parameter_leaf_types,
+    parameter_slot_like,
+    parameter_step_dtype,
+    parameter_tree_count,
+    parameter_tree_gradients,
+    parameter_tree_parts,
+    parameter_tree_requires_leaves,
+    renewed_parameter_leaf,
     require_parameters,
-    requires_leaves,
-    slot_like,
+    which_tree_parameters,
 )
 from pullback.optim.schedules import LearningRate
 
@@ -54,7 +54,10 @@ class OptimizerState(NamedTuple):
 
     def _rows(self) -> list[tuple[str, Any]]:
         step = "none" if self.step is None else str(self.step)
-        return [("step", step), *[(name, leaf_types(x)) for name, x in self.slots.items()]]
+        return [
+            ("step", step),
+            *[(name, parameter_leaf_types(x)) for name, x in self.slots.items()],
+        ]
 
 
 class TrackedState(NamedTuple):
@@ -92,12 +95,14 @@ class OptimizerRule:
         is a leaf that requires a gradient comes back as such a leaf, without history.
         """
         leaves, structure = tree.flatten(params)
-        if not requires_leaves(leaves):
+        if not parameter_tree_requires_leaves(leaves):
             with at_one_line():
                 return self.advance(grads, state, params)
         with no_grad(), at_one_line():
             new, state = self.advance(grads, state, params)
-        renewed = map(renewed_leaf, leaves, parts_like(structure, new, "params"))
+        renewed = map(
+            renewed_parameter_leaf, leaves, parameter_tree_parts(structure, new, "params")
+        )
         return tree.unflatten(structure, renewed), state
 
     def start(self, params: object) -> Any:
@@ -156,7 +161,7 @@ class UpdateRule(OptimizerRule):
 
     def initial_slots(self, p: Tensor) -> Slots:
         """Return the slots of a parameter before the first step: zeros, sharded like it."""
-        return {name: slot_like(p, is_real) for name, is_real in self.slots.items()}
+        return {name: parameter_slot_like(p, is_real) for name, is_real in self.slots.items()}
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return values that depend on the step number only, shared by all parameters."""
@@ -173,10 +178,10 @@ class UpdateRule(OptimizerRule):
     def start(self, params: object) -> OptimizerState:
         leaves, structure = tree.flatten(params)
         empty = dict.fromkeys(self.slots)
-        changed = zip(leaves, parameters_of(params), strict=True)
+        changed = zip(leaves, which_tree_parameters(params), strict=True)
         rows = [self.initial_slots(p) if wanted else empty for p, wanted in changed]
-        count = count_for(leaves) if self._needs_count else None
-        return OptimizerState(count, _slot_trees(structure, self.slots, rows))
+        count = parameter_tree_count(leaves) if self._needs_count else None
+        return OptimizerState(count, _base_slot_trees(structure, self.slots, rows))
 
     @property
     def _needs_count(self) -> bool:
@@ -187,40 +192,48 @@ class UpdateRule(OptimizerRule):
         self, grads: object, state: OptimizerState | TrackedState, params: Any
     ) -> tuple[Any, Any]:
         leaves, structure = tree.flatten(params)
-        gradients = gradients_like(structure, grads, leaves)
-        columns = [parts_like(structure, s, "state") for s in state.slots.values()]
+        gradients = parameter_tree_gradients(structure, grads, leaves)
+        columns = [parameter_tree_parts(structure, s, "state") for s in state.slots.values()]
         rows = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
         count = state.step
         if count is None and self._needs_count:
-            count = count_for(leaves)
+            count = parameter_tree_count(leaves)
         before, count = count, None if count is None else count + 1
         missed = dict(state.missed) if isinstance(state, TrackedState) else None
-        values = _ValuesOfStep(self, before, count)
-        decays = decayed_leaves(self.mask if self.weight_decay else None, params, len(leaves))
+        values = _BaseStepValues(self, before, count)
+        decays = decayed_tree_parameters(
+            self.mask if self.weight_decay else None, params, len(leaves)
+        )
         for i, (p, g) in enumerate(zip(leaves, gradients, strict=True)):
             if g is not None:
                 late = missed.get(i, 0) if missed else 0
                 leaves[i], rows[i] = self._changed(p, g, rows[i], values, late, decays[i])
             elif missed is not None:
                 missed[i] = missed.get(i, 0) + 1
-        slots = _slot_trees(structure, state.slots, rows)
+        slots = _base_slot_trees(structure, state.slots, rows)
         new = OptimizerState(count, slots) if missed is None else TrackedState(count, slots, missed)
         return tree.unflatten(structure, leaves), new
 
     def _changed(
-        self, param: Tensor, g: Tensor, slots: Slots, values: _ValuesOfStep, late: int, decays: bool
+        self,
+        param: Tensor,
+        g: Tensor,
+        slots: Slots,
+        values: _BaseStepValues,
+        late: int,
+        decays: bool,
     ) -> tuple[Tensor, Slots]:
         """Take one step of one parameter, in the dtype of the computation."""
-        dtype = optimizer_dtype(param.dtype)
-        p, g = cast_leaf(param, dtype), cast_leaf(g, dtype)
+        dtype = parameter_step_dtype(param.dtype)
+        p, g = cast_parameter_leaf(param, dtype), cast_parameter_leaf(g, dtype)
         at = values.of(dtype.real, late, self.weight_decay if decays else 0.0)
         if at.weight_decay:
             p, g = self.decayed(p, g, at)
         p, slots = self.change(p, g, slots, at)
-        return cast_leaf(p, param.dtype), slots
+        return cast_parameter_leaf(p, param.dtype), slots
 
 
-class _ValuesOfStep:
+class _BaseStepValues:
     """The values of one step, computed once for all parameters of a dtype."""
 
     def __init__(self, rule: UpdateRule, before: Tensor | None, count: Tensor | None) -> None:
@@ -243,10 +256,10 @@ class _ValuesOfStep:
         if not isinstance(rate, Tensor) and callable(rate):
             assert self.before is not None
             rate = rate(self.before.astype(dtype))
-        return cast_leaf(rate, dtype) if isinstance(rate, Tensor) else rate
+        return cast_parameter_leaf(rate, dtype) if isinstance(rate, Tensor) else rate
 
 
-def _slot_trees(structure: Any, names: Any, rows: list[Slots]) -> dict[str, Any]:
+def _base_slot_trees(structure: Any, names: Any, rows: list[Slots]) -> dict[str, Any]:
     return {name: tree.unflatten(structure, [row[name] for row in rows]) for name in names}
 
 
@@ -255,7 +268,7 @@ def with_learning_rate(rule: OptimizerRule, rate: LearningRate) -> OptimizerRule
     return rule.rebuilt(lambda base: replace(base, learning_rate=rate))
 
 
-def rate_of(
+def base_learning_rate(
     op: str, learning_rate: LearningRate, lr: LearningRate | None, default: float
 ) -> LearningRate:
     """Return the learning rate of an optimizer, which `lr` is another name for."""
@@ -272,7 +285,7 @@ def rate_of(
     return lr
 
 
-def require_rule(op: str, value: object) -> None:
+def require_optimizer_rule(op: str, value: object) -> None:
     """Raise unless the value is an optimizer in functional form."""
     if not isinstance(value, OptimizerRule):
         hint = "Write for example pb.optim.adam(1e-3)."

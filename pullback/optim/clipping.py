@@ -13,9 +13,9 @@ from pullback.graph.arguments import function_argument, shown, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import Tensor
-from pullback.optim.adam import squared
-from pullback.optim.base import OptimizerRule, require_rule
-from pullback.optim.parameter_trees import cast_leaf, optimizer_dtype
+from pullback.optim.adam import adam_squared
+from pullback.optim.base import OptimizerRule, require_optimizer_rule
+from pullback.optim.parameter_trees import cast_parameter_leaf, parameter_step_dtype
 from pullback.optim.schedules import LearningRate
 
 Grads = TypeVar("Grads")
@@ -75,7 +75,7 @@ def chain(*steps: Any) -> ChainRule:
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [2.0]
     """
-    require_rule("chain", steps[-1] if steps else None)
+    require_optimizer_rule("chain", steps[-1] if steps else None)
     functions = tuple(
         [function_argument("chain", f, "each argument but the last") for f in steps[:-1]]
     )
@@ -97,7 +97,7 @@ def global_norm(grads: object) -> Tensor:
         return asarray(0.0)
     total: Any = 0.0
     for g in parts:
-        total = squared(cast_leaf(g, optimizer_dtype(g.dtype))).sum() + total
+        total = adam_squared(cast_parameter_leaf(g, parameter_step_dtype(g.dtype))).sum() + total
     return total.sqrt()
 
 
@@ -119,13 +119,16 @@ def clip_by_global_norm(grads: Any, max_norm: float | Tensor) -> Any:
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [1.5, 2.0]
     """
-    _check_limit("clip_by_global_norm", max_norm, "max_norm")
+    _check_clip_limit("clip_by_global_norm", max_norm, "max_norm")
     if isinstance(grads, OptimizerRule):
         return ChainRule((NormLimit(max_norm),), grads)
     with at_one_line():
         norm = global_norm(grads)
         scale = where(norm > max_norm, max_norm / norm, 1.0)
-        return tree.map(lambda g: g * cast_leaf(scale, g.dtype.real) if _is_float(g) else g, grads)
+        return tree.map(
+            lambda g: g * cast_parameter_leaf(scale, g.dtype.real) if _is_clipped_float(g) else g,
+            grads,
+        )
 
 
 @overload
@@ -141,11 +144,11 @@ def clip_by_value(grads: Any, limit: float | Tensor) -> Any:
     >>> pb.optim.clip_by_value({"w": pb.tensor([-3.0, 0.5])}, 1.0)["w"].tolist()
     [-1.0, 0.5]
     """
-    _check_limit("clip_by_value", limit, "limit")
+    _check_clip_limit("clip_by_value", limit, "limit")
     if isinstance(grads, OptimizerRule):
         return ChainRule((ValueLimit(limit),), grads)
     with at_one_line():
-        return tree.map(lambda g: _clipped(g, limit) if _is_float(g) else g, grads)
+        return tree.map(lambda g: _clipped(g, limit) if _is_clipped_float(g) else g, grads)
 
 
 def _clipped(g: Tensor, limit: Any) -> Tensor:
@@ -153,13 +156,13 @@ def _clipped(g: Tensor, limit: Any) -> Tensor:
         hint = "Write pb.optim.clip_by_global_norm(grads, max_norm)."
         message = f"clip_by_value: gradients must be real, got {g._node.type}"
         raise DTypeError(message, hint=hint)
-    return cast_leaf(g.clip(-limit, limit), g.dtype)
+    return cast_parameter_leaf(g.clip(-limit, limit), g.dtype)
 
 
-def _is_float(g: Any) -> bool:
+def _is_clipped_float(g: Any) -> bool:
     return isinstance(g, Tensor) and g.dtype.is_inexact
 
 
-def _check_limit(op: str, value: Any, what: str) -> None:
+def _check_clip_limit(op: str, value: Any, what: str) -> None:
     if isinstance(value, (int, float)) and not value > 0:
         raise ArgumentError(f"{what} must be above 0, got {shown(value)}", op=op)

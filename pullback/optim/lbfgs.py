@@ -18,9 +18,13 @@ from pullback.lazy.evaluate import evaluate
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import OptimizerRule, UpdateRule
-from pullback.optim.curvature import curvature_direction, pushed_pair, slope_along
-from pullback.optim.line_search import Trial, strong_wolfe
-from pullback.optim.parameter_trees import cast_leaf, optimizer_dtype, parameters_of
+from pullback.optim.curvature import curvature_direction, curvature_slope, pushed_curvature_pair
+from pullback.optim.line_search import LineSearchTrial, strong_wolfe_line_search
+from pullback.optim.parameter_trees import (
+    cast_parameter_leaf,
+    parameter_step_dtype,
+    which_tree_parameters,
+)
 from pullback.optim.schedules import LearningRate
 from pullback.sharding.spec import P, Sharding
 
@@ -73,9 +77,9 @@ class LBFGSRule(OptimizerRule):
         return change(self)
 
     def start(self, params: object) -> CurvatureState:
-        point = _point_of(params)
-        real = _scalar_dtype(point)
-        steps, turns = ([_rows_like(p, self.history_size) for p in point] for _ in range(2))
+        point = _lbfgs_point(params)
+        real = _lbfgs_scalar_dtype(point)
+        steps, turns = ([_lbfgs_rows(p, self.history_size) for p in point] for _ in range(2))
         scale = asarray(np.ones((), real.numpy))
         weights = asarray(np.zeros(self.history_size, real.numpy))
         return CurvatureState(steps, turns, weights, scale, asarray(np.int32(0)))
@@ -102,11 +106,13 @@ class LBFGSRule(OptimizerRule):
         self, f: Callable, state: CurvatureState, params: Any, max_iter: int, max_eval: int | None
     ) -> tuple[LBFGSResult, CurvatureState]:
         leaves, structure = tree.flatten(params)
-        mine = parameters_of(params)
+        mine = which_tree_parameters(params)
         dtypes = [p.dtype for p, own in zip(leaves, mine, strict=True) if own]
 
         def tree_at(point: list[Tensor]) -> Any:
-            values = iter([cast_leaf(x, dtype) for x, dtype in zip(point, dtypes, strict=True)])
+            values = iter(
+                [cast_parameter_leaf(x, dtype) for x, dtype in zip(point, dtypes, strict=True)]
+            )
             return tree.unflatten(
                 structure, [next(values) if m else p for p, m in zip(leaves, mine)]
             )
@@ -116,8 +122,8 @@ class LBFGSRule(OptimizerRule):
             parts = structure.flatten_up_to(gradient)
             return value, [g for g, own in zip(parts, mine, strict=True) if own]
 
-        search = Descent(self, evaluated, state)
-        search.run([x.detach() for x in _point_of(params)], max_iter, max_eval)
+        search = LBFGSDescent(self, evaluated, state)
+        search.run([x.detach() for x in _lbfgs_point(params)], max_iter, max_eval)
         now = search.now
         found = LBFGSResult(
             tree_at(now.point), now.loss, tree_at(now.gradient), search.iterations,
@@ -126,10 +132,10 @@ class LBFGSRule(OptimizerRule):
         return found, search.state
 
 
-class Descent:
+class LBFGSDescent:
     """Iterations of L-BFGS, with the decisions on the host and the vectors on the device."""
 
-    now: Trial
+    now: LineSearchTrial
     first_loss: Any
 
     def __init__(self, rule: LBFGSRule, evaluated: Evaluate, state: CurvatureState) -> None:
@@ -154,17 +160,20 @@ class Descent:
         count = asarray(np.int32(taken + self.iterations))
         self.state = self.state._replace(iterations=count)
 
-    def trial(self, point: list[Tensor], direction: list[Tensor] | None, t: float) -> Trial:
+    def trial(
+        self, point: list[Tensor], direction: list[Tensor] | None, t: float
+    ) -> LineSearchTrial:
         """Evaluate the function at a point; the slope is that along the direction."""
         self.evaluations += 1
         loss, gradient = self.evaluated(point)
         gradient = [
-            _zeros(p) if g is None else cast_leaf(g, p.dtype) for p, g in zip(point, gradient)
+            _lbfgs_zeros(p) if g is None else cast_parameter_leaf(g, p.dtype)
+            for p, g in zip(point, gradient)
         ]
-        slope, largest = slope_along(gradient, gradient if direction is None else direction)
+        slope, largest = curvature_slope(gradient, gradient if direction is None else direction)
         evaluate(loss, slope, largest, gradient)
         numbers = float(loss.item()), slope.item()
-        return Trial(t, *numbers, point, gradient, largest.item(), loss)
+        return LineSearchTrial(t, *numbers, point, gradient, largest.item(), loss)
 
     def step(self, number: int) -> bool:
         """Take step `number`; return whether more may follow."""
@@ -173,45 +182,47 @@ class Descent:
         start = before._replace(t=0.0, slope=slope.item())
         if not start.slope < 0:
             return False
-        t = _rate_at(rule.learning_rate, number - 1)
+        t = _lbfgs_rate(rule.learning_rate, number - 1)
         if number == 1:
             t *= min(1.0, 1.0 / total.item())
 
-        def along(t: float) -> Trial:
+        def along(t: float) -> LineSearchTrial:
             return self.trial([x + d * t for x, d in zip(start.point, direction)], direction, t)
 
         if rule.line_search_fn is None:
             self.now = along(t)
         else:
             closest = rule.tolerance_change / reach.item()
-            self.now = strong_wolfe(along, start, t, _MOST_TRIALS, closest)
+            self.now = strong_wolfe_line_search(along, start, t, _MOST_TRIALS, closest)
             if self.now.t == 0.0:  # nothing lower was found
                 return False
         moved = [d * self.now.t for d in direction]
         turned = [a - b for a, b in zip(self.now.gradient, before.gradient)]
-        self.state = CurvatureState(*pushed_pair(moved, turned, *state[:4]), state.iterations)
+        self.state = CurvatureState(
+            *pushed_curvature_pair(moved, turned, *state[:4]), state.iterations
+        )
         return self.now.t * reach.item() > rule.tolerance_change
 
 
-def _rate_at(rate: Any, steps: int) -> float:
+def _lbfgs_rate(rate: Any, steps: int) -> float:
     return float(rate(steps) if callable(rate) and not isinstance(rate, Tensor) else rate)
 
 
-def _point_of(params: Any) -> list[Tensor]:
+def _lbfgs_point(params: Any) -> list[Tensor]:
     """Return the parameters of a tree in the dtypes that they are computed in."""
-    pairs = zip(tree.leaves(params), parameters_of(params), strict=True)
-    return [cast_leaf(p, optimizer_dtype(p.dtype)) for p, own in pairs if own]
+    pairs = zip(tree.leaves(params), which_tree_parameters(params), strict=True)
+    return [cast_parameter_leaf(p, parameter_step_dtype(p.dtype)) for p, own in pairs if own]
 
 
-def _scalar_dtype(point: list[Tensor]) -> Any:
+def _lbfgs_scalar_dtype(point: list[Tensor]) -> Any:
     return max((p.dtype.real for p in point), key=lambda dtype: dtype.bits)
 
 
-def _zeros(p: Tensor) -> Tensor:
+def _lbfgs_zeros(p: Tensor) -> Tensor:
     return asarray(np.zeros(p.shape, p.dtype.numpy))
 
 
-def _rows_like(p: Tensor, rows: int) -> Tensor:
+def _lbfgs_rows(p: Tensor, rows: int) -> Tensor:
     """Return zeros with an axis in front, sharded like the parameter."""
     made = asarray(np.zeros((rows, *p.shape), p.dtype.numpy))
     if p.sharding is None:

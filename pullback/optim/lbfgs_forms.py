@@ -9,10 +9,10 @@ from pullback.errors import ArgumentError
 from pullback.graph.arguments import validated
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import rate_of
-from pullback.optim.lbfgs import Descent, LBFGSRule
+from pullback.optim.base import base_learning_rate
+from pullback.optim.lbfgs import LBFGSDescent, LBFGSRule
 from pullback.optim.optimizer import Optimizer
-from pullback.optim.parameter_trees import cast_leaf, optimizer_dtype
+from pullback.optim.parameter_trees import cast_parameter_leaf, parameter_step_dtype
 from pullback.optim.schedules import LearningRate
 
 
@@ -44,7 +44,7 @@ def lbfgs(
     >>> round(found.params["x"].item(), 2), found.converged
     (1.0, True)
     """
-    rate = rate_of("lbfgs", learning_rate, lr, 1.0)
+    rate = base_learning_rate("lbfgs", learning_rate, lr, 1.0)
     return LBFGSRule(rate, history_size, tolerance_grad, tolerance_change, line_search_fn)
 
 
@@ -92,16 +92,16 @@ class LBFGS(Optimizer):
         trained = [p for p in self.params if id(p) not in self._asleep]
 
         def evaluated(point: list[Tensor]) -> tuple[Any, list[Any]]:
-            _assign(trained, point)
+            _assign_lbfgs(trained, point)
             loss = closure()
             return loss.detach(), [p.grad for p in trained]
 
         rule = self.rule
         assert isinstance(rule, LBFGSRule)
-        search = Descent(rule, evaluated, self.state)
-        point = [cast_leaf(p.detach(), optimizer_dtype(p.dtype)) for p in trained]
+        search = LBFGSDescent(rule, evaluated, self.state)
+        point = [cast_parameter_leaf(p.detach(), parameter_step_dtype(p.dtype)) for p in trained]
         search.run(point, self.max_iter, self.max_eval)
-        _assign(trained, search.now.point)
+        _assign_lbfgs(trained, search.now.point)
         self.state = search.state
         return search.first_loss
 
@@ -109,7 +109,7 @@ class LBFGS(Optimizer):
         return first  # the curvature was that of a function of fewer parameters
 
 
-def _assign(params: list[Tensor], point: list[Tensor]) -> None:
+def _assign_lbfgs(params: list[Tensor], point: list[Tensor]) -> None:
     with no_grad():
         for p, x in zip(params, point, strict=True):
-            p.assign(cast_leaf(x, p.dtype))
+            p.assign(cast_parameter_leaf(x, p.dtype))

@@ -15,11 +15,11 @@ from pullback.lazy.frozen import is_frozen
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, require_rule, with_learning_rate
+from pullback.optim.base import OptimizerRule, require_optimizer_rule, with_learning_rate
 from pullback.optim.parameter_groups import ParameterGroup, collect_groups, grouped_rule
-from pullback.optim.parameter_trees import leaf_types
+from pullback.optim.parameter_trees import parameter_leaf_types
 from pullback.optim.schedules import LearningRate
-from pullback.optim.state_dicts import loaded_state, plain_state, track_missed
+from pullback.optim.state_dicts import loaded_state, plain_state, track_missed_state
 
 
 @public_methods
@@ -45,12 +45,14 @@ class Optimizer:
     _name: ClassVar[str] = "Optimizer"
 
     def __init__(self, params: object, rule: OptimizerRule) -> None:
-        require_rule(self._name, rule)
+        require_optimizer_rule(self._name, rule)
         self.params: list[Tensor]
         self.params, self._tree, options = collect_groups(params, self._name)
         self._asleep = {id(p) for p in self.params if is_frozen(p)}  # they have no slots
         self._structure = tree.structure(self._tree)
-        self._rules = [rule] if options is None else [_with_options(rule, o) for o in options]
+        self._rules = (
+            [rule] if options is None else [_optimizer_with_options(rule, o) for o in options]
+        )
         self._grouped = options is not None
         self.state = self._first_state()
 
@@ -66,10 +68,10 @@ class Optimizer:
         return [ParameterGroup(self, i, tree.leaves(part)) for i, part in enumerate(trees)]
 
     def __repr__(self) -> str:
-        return f"<{self._name} of {leaf_types(self.params)}: {self.rule}>"
+        return f"<{self._name} of {parameter_leaf_types(self.params)}: {self.rule}>"
 
     def _repr_html_(self) -> str:
-        rows = [("rule", self.rule), ("parameters", leaf_types(self.params))]
+        rows = [("rule", self.rule), ("parameters", parameter_leaf_types(self.params))]
         return html_table(self._name, rows)
 
     @property
@@ -103,7 +105,7 @@ class Optimizer:
 
     def _first_state(self) -> Any:
         kept = [None if id(p) in self._asleep else p for p in self.params]
-        return track_missed(self.rule.init(tree.unflatten(self._structure, kept)))
+        return track_missed_state(self.rule.init(tree.unflatten(self._structure, kept)))
 
     def _wake(self) -> None:
         """Begin with parameters that were frozen until now."""
@@ -159,7 +161,7 @@ class Optimizer:
 add_foreign_members(Optimizer, "Optimizer")
 
 
-def _with_options(rule: OptimizerRule, options: dict[str, Any]) -> OptimizerRule:
+def _optimizer_with_options(rule: OptimizerRule, options: dict[str, Any]) -> OptimizerRule:
     def change(base: Any) -> Any:
         names = [f.name for f in fields(base)]
         unknown = [name for name in options if name not in names]

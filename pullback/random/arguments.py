@@ -22,7 +22,7 @@ from pullback.ops.prelude import broadcast_shapes
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
-def key_of(op: str, key: ArrayLike) -> Node:
+def random_key_argument(op: str, key: ArrayLike) -> Node:
     """Return the node of a key; raise unless it is a single key."""
     error: type[PullbackError] = ArgumentError
     got, hint = type(key).__name__, "Make one from an integer with pb.random.key(seed)."
@@ -37,7 +37,7 @@ def key_of(op: str, key: ArrayLike) -> Node:
     raise error(f"key must be u32[2], got {got}", op=op, hint=hint)
 
 
-def float_dtype_argument(
+def random_dtype_argument(
     op: str, dtype: DTypeLike | None, *parameters: ArrayLike, kinds: str = "f"
 ) -> DType:
     """Return the requested dtype, else the promoted dtype of the parameters, else the default."""
@@ -52,7 +52,7 @@ def float_dtype_argument(
     return requested
 
 
-def random_parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
+def random_parameter_argument(op: str, value: ArrayLike, dtype: DType) -> Node:
     """Return a parameter of a distribution as a node of the given float dtype."""
     value = number(value)
     if isinstance(value, complex):
@@ -69,7 +69,7 @@ def random_parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
     return cast_node(node, dtype)
 
 
-def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, ...]:
+def sample_shape_argument(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, ...]:
     """Return the requested shape, to which parameters must broadcast; default: their own."""
     shapes = [p.type.shape for p in parameters]
     if shape is None:
@@ -83,9 +83,9 @@ def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, 
     return wanted
 
 
-def known_parameter(value: ArrayLike) -> np.ndarray | None:
+def known_parameter_argument(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
-    if not _is_known_parameter(value):
+    if not _is_known_parameter_argument(value):
         return None
     try:
         array = np.asarray(value)
@@ -94,21 +94,23 @@ def known_parameter(value: ArrayLike) -> np.ndarray | None:
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 
-def _is_known_parameter(value: ArrayLike) -> bool:
+def _is_known_parameter_argument(value: ArrayLike) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(map(_is_known_parameter, value))
+        return all(map(_is_known_parameter_argument, value))
     return not isinstance(value, (Tensor, TracedNumber))
 
 
-def require_parameter(op: str, test: Callable[..., Any], message: str, *values: ArrayLike) -> None:
+def require_parameter_argument(
+    op: str, test: Callable[..., Any], message: str, *values: ArrayLike
+) -> None:
     """Raise ArgumentError unless all elements of `test(*values)` are true, if values are known."""
-    arrays = [known_parameter(v) for v in values]
+    arrays = [known_parameter_argument(v) for v in values]
     if any(a is None for a in arrays):
         return
     try:
         with np.errstate(all="ignore"):
             holds = bool(np.all(test(*arrays)))
-    except ValueError:  # not broadcastable: `sample_shape` reports that
+    except ValueError:  # not broadcastable: `sample_shape_argument` reports that
         return
     except TypeError:  # not numbers: the check says what must hold
         holds = False
@@ -117,13 +119,13 @@ def require_parameter(op: str, test: Callable[..., Any], message: str, *values: 
         raise ArgumentError(message + got, op=op)
 
 
-def require_positive(op: str, **parameters: ArrayLike) -> None:
+def require_positive_argument(op: str, **parameters: ArrayLike) -> None:
     for name, value in parameters.items():
-        require_parameter(op, lambda x: x > 0, f"{name} must be positive", value)
+        require_parameter_argument(op, lambda x: x > 0, f"{name} must be positive", value)
 
 
-def spread_parameters(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
+def spread_parameter_arguments(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
     """Return parameters in f64, broadcast to the shape of the samples."""
-    given = [random_parameter(op, v, float64) for v in values]
-    wanted = sample_shape(op, shape, *given)
+    given = [random_parameter_argument(op, v, float64) for v in values]
+    wanted = sample_shape_argument(op, shape, *given)
     return [spread(wrap(g), wanted) for g in given]

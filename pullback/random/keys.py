@@ -15,7 +15,7 @@ from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.random.bits import FoldIn, SplitKey
-from pullback.random.arguments import key_of
+from pullback.random.arguments import random_key_argument
 from pullback.typing import ArrayLike, Shape
 
 
@@ -49,7 +49,7 @@ def split(key: ArrayLike, num: Shape = 2) -> Tensor:
     ((2,), (5, 2))
     """
     shape = shape_argument("random.split", num)
-    return record(SplitKey(shape), (key_of("random.split", key),))
+    return record(SplitKey(shape), (random_key_argument("random.split", key),))
 
 
 def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
@@ -63,7 +63,7 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
     False
     """
     op = "random.fold_in"
-    node = key_of(op, key)
+    node = random_key_argument(op, key)
     with at_one_line():
         if isinstance(data, (Tensor, np.ndarray, TracedNumber)):
             word = _key_data_to_uint64(op, data, "data")

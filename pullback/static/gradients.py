@@ -9,7 +9,7 @@ from pullback.graph.node import Node
 from pullback.ops.elementwise.guarded import Guarded
 from pullback.ops.prelude import ones, zeros
 from pullback.ops.sources import placeholder
-from pullback.transforms.reverse import derive, reach
+from pullback.transforms.reverse import derive_in_reverse, reverse_reach
 
 
 def differentiate_static(
@@ -28,14 +28,14 @@ def differentiate_static(
         inputs.append(cotangent)
         names.append(seed)
     # Not `gradients`, which caches: a module is seldom differentiated twice.
-    found, _ = derive(reach([output], targets), [output], [cotangent], targets)
+    found, _ = derive_in_reverse(reverse_reach([output], targets), [output], [cotangent], targets)
     made = [zeros(t.type) if g is None else g for t, g in zip(targets, found, strict=True)]
     if to_the_letter:
-        made = gradients_without_guards(graph, made)
+        made = static_gradients_without_guards(graph, made)
     return Graph(inputs, [*graph.outputs, *made], names)
 
 
-def gradients_without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
+def static_gradients_without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
     """The nodes made by derivative rules, with plain instead of guarded products and quotients."""
     new = {node: node for node in graph.nodes}
     emitted = ancestors(made, new.__contains__)

@@ -94,15 +94,15 @@ def fit(
     >>> result.steps, result.stopped, result.history["loss"][-1] < 0.1
     (100, 'done', True)
     """
-    run = _Run(
+    run = _FitRun(
         TrainingLoop(
             model, loss, optimizer, key=key, policy=policy, loss_scale=loss_scale,
             statistics=statistics,
         ),
-        data, _limit(steps, "steps"), _limit(epochs, "epochs"), _limit(log_every, "log_every") or 1,
-        early_stopping, callbacks,
+        data, _fit_limit(steps, "steps"), _fit_limit(epochs, "epochs"),
+        _fit_limit(log_every, "log_every") or 1, early_stopping, callbacks,
     )  # fmt: skip
-    run.validation, run.validate_every = validation, _limit(validate_every, "validate_every")
+    run.validation, run.validate_every = validation, _fit_limit(validate_every, "validate_every")
     if tensorboard and log is None:
         raise ArgumentError("fit: tensorboard needs a folder, log=...")
     if process_index() == 0:
@@ -117,7 +117,7 @@ def fit(
     return run.train(progress)
 
 
-class _Run:
+class _FitRun:
     """One call of `fit`."""
 
     validation: Iterable[Any] | None = None
@@ -295,7 +295,7 @@ class _Run:
             self.board.close()
 
 
-def _limit(value: int | None, name: str) -> int | None:
+def _fit_limit(value: int | None, name: str) -> int | None:
     if value is not None and integer("fit", value, name) < 1:
         raise ArgumentError(f"fit: {name} must be at least 1, got {value}")
     return value

@@ -156,8 +156,10 @@ def test_norms_with_scale_and_shift_are_one_op(shared, scaled, shifted):
 
 def test_the_search_in_a_deep_program_takes_as_many_steps_per_layer(monkeypatch):
     tried = []
-    embedded = recognition._embedded
-    monkeypatch.setattr(recognition, "_embedded", lambda *args: tried.append(0) or embedded(*args))
+    embedded = recognition._recognition_embedded
+    monkeypatch.setattr(
+        recognition, "_recognition_embedded", lambda *args: tried.append(0) or embedded(*args)
+    )
 
     def loss(x, layers):
         for scale, w in layers:

@@ -54,9 +54,9 @@ def cross_entropy(
     log_p = pf.log_softmax(widened(a), axis)
     labels = as_tensor(target)
     if labels.dtype.is_inexact and labels.shape == a.shape:
-        loss = _soft_label_loss(log_p, labels, weight, label_smoothing, axis, reduction)
+        loss = _class_probability_loss(log_p, labels, weight, label_smoothing, axis, reduction)
     else:
-        loss = _index_label_loss(
+        loss = _class_index_loss(
             log_p, target, weight, ignore_index, reduction, label_smoothing, axis
         )
     return narrowed(loss, a.dtype)
@@ -76,7 +76,7 @@ def nll_loss(
     """
     a = float_tensor(x)
     axis = _class_axis(a, axis)
-    loss = _index_label_loss(widened(a), target, weight, ignore_index, reduction, 0.0, axis)
+    loss = _class_index_loss(widened(a), target, weight, ignore_index, reduction, 0.0, axis)
     return narrowed(loss, a.dtype)
 
 
@@ -86,7 +86,7 @@ def _class_axis(x: Tensor, axis: int) -> int:
     return axis_of("", axis, x.ndim)
 
 
-def _index_label_loss(
+def _class_index_loss(
     log_p: Tensor, target: ArrayLike, weight: ArrayLike | None, ignore_index: int, reduction: str,
     smoothing: float, axis: int,
 ) -> Tensor:  # fmt: skip
@@ -104,7 +104,7 @@ def _index_label_loss(
     if share is not None:
         loss = loss * share
     if smoothing:
-        others = log_p if scale is None else log_p * _along(scale, log_p, axis)
+        others = log_p if scale is None else log_p * _class_weights_along(scale, log_p, axis)
         loss = loss * (1 - smoothing) - pf.sum(others, axis) * (smoothing / count)
     if skipped is not None:
         zero = literal(0, loss.dtype)
@@ -115,7 +115,7 @@ def _index_label_loss(
     return reduced(loss, reduction)
 
 
-def _soft_label_loss(
+def _class_probability_loss(
     log_p: Tensor, target: Tensor, weight: ArrayLike | None, smoothing: float, axis: int,
     reduction: str,
 ) -> Tensor:  # fmt: skip
@@ -124,7 +124,7 @@ def _soft_label_loss(
     if smoothing:
         p = p * (1 - smoothing) + smoothing / count
     scale = _class_weights(weight, count, log_p)
-    products = p * log_p if scale is None else p * log_p * _along(scale, log_p, axis)
+    products = p * log_p if scale is None else p * log_p * _class_weights_along(scale, log_p, axis)
     return reduced(-pf.sum(products, axis), reduction)
 
 
@@ -137,7 +137,7 @@ def _class_weights(weight: ArrayLike | None, count: int, like: Tensor) -> Tensor
     return found
 
 
-def _along(v: Tensor, x: Tensor, axis: int) -> Tensor:
+def _class_weights_along(v: Tensor, x: Tensor, axis: int) -> Tensor:
     """A vector in a shape that broadcasts along an axis of x."""
     return pf.reshape(v, (-1, *(1,) * (x.ndim - axis - 1)))
 

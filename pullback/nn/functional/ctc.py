@@ -137,7 +137,7 @@ def _ctc_negative_log(
     def step(state: Tensor, row: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
         time, scores = row
         jumped = pf.where(skips, shifted(state, 2), never)
-        new = log_sum_of(state, shifted(state, 1), jumped) + scores
+        new = ctc_log_sum(state, shifted(state, 1), jumped) + scores
         return pf.where(pf.expand_dims(time < spans, -1), new, state), None
 
     # Before the first frame, a path is in a state from which the first blank is next
@@ -150,7 +150,7 @@ def _ctc_negative_log(
         start, _ = scan(step, start, rest)
     ends = [pf.expand_dims(2 * sizes, -1), pf.expand_dims(pf.clip(2 * sizes - 1, 0, None), -1)]
     last, label = (pf.squeeze(pf.take_along_axis(start, e, 1), 1) for e in ends)
-    return -log_sum_of(last, pf.where(sizes > 0, label, never))
+    return -ctc_log_sum(last, pf.where(sizes > 0, label, never))
 
 
 def _ctc_chain(labels: Tensor, blank: int) -> Tensor:
@@ -161,7 +161,7 @@ def _ctc_chain(labels: Tensor, blank: int) -> Tensor:
     return pf.concat([pf.reshape(pairs, (count, 2 * most)), blanks[:, most]], axis=1)
 
 
-def log_sum_of(*xs: Tensor) -> Tensor:
+def ctc_log_sum(*xs: Tensor) -> Tensor:
     """The logarithm of a sum of exponentials; -inf, without a gradient, where all are."""
     top = xs[0]
     for x in xs[1:]:

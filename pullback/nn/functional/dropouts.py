@@ -51,7 +51,7 @@ def feature_dropout(
     [[[2.0, 0.0, 2.0], [2.0, 0.0, 2.0]]]
     """
     a = float_tensor(x)
-    return _dropped(a, _per_feature(a, layout), p, training, key)
+    return _dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
 @composed
@@ -80,10 +80,12 @@ def feature_alpha_dropout(
     (1, 2, 3)
     """
     a = float_tensor(x)
-    return _alpha_dropped(a, _per_feature(a, layout), p, training, key)
+    return _alpha_dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
-def _kept(shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None) -> Tensor | None:
+def _dropout_mask(
+    shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None
+) -> Tensor | None:
     """A mask of what stays, `None` for all of it."""
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise ArgumentError(f"p must be a probability, from 0 to 1, got {p}")
@@ -100,7 +102,7 @@ def _kept(shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | Non
 def _dropped(
     a: Tensor, shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None
 ) -> Tensor:
-    kept = _kept(shape, p, training, key)
+    kept = _dropout_mask(shape, p, training, key)
     if kept is None:
         return a
     zero = literal(0, a.dtype)
@@ -112,7 +114,7 @@ def _dropped(
 def _alpha_dropped(
     a: Tensor, shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None
 ) -> Tensor:
-    kept = _kept(shape, p, training, key)
+    kept = _dropout_mask(shape, p, training, key)
     if kept is None:
         return a
     if p == 1:
@@ -121,7 +123,7 @@ def _alpha_dropped(
     return pf.where(kept, a, literal(_LEAST, a.dtype)) * scale - scale * p * _LEAST
 
 
-def _per_feature(a: Tensor, layout: str) -> tuple[int, ...]:
+def _dropout_per_feature(a: Tensor, layout: str) -> tuple[int, ...]:
     axis = channel_axis(a, layout)
     return tuple(n if i in (0, axis) else 1 for i, n in enumerate(a.shape))
 

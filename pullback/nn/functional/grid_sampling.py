@@ -30,7 +30,7 @@ from pullback.nn.functional.arguments import (
     one_of,
     widened,
 )
-from pullback.nn.functional.interpolation import cubic_weights
+from pullback.nn.functional.interpolation import cubic_interpolation_weights
 from pullback.typing import ArrayLike, Shape
 
 
@@ -67,9 +67,11 @@ def grid_sample(
     if mode == "nearest":
         found = sampler.at([pf.round(sampler.folded(c, i)) for i, c in enumerate(coordinates)])
     elif mode == "bilinear":
-        found = _bilinear(sampler, [sampler.folded(c, i) for i, c in enumerate(coordinates)])
+        found = _bilinear_grid_sample(
+            sampler, [sampler.folded(c, i) for i, c in enumerate(coordinates)]
+        )
     else:
-        found = _bicubic(sampler, coordinates)
+        found = _bicubic_grid_sample(sampler, coordinates)
     return images_in_layout(narrowed(found, a.dtype), layout, single)
 
 
@@ -111,7 +113,7 @@ class _GridSampler:
         return pf.where(pf.expand_dims(inside, -1), found, zero)
 
 
-def _bilinear(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
+def _bilinear_grid_sample(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
     first = [pf.floor(c).detach() for c in places]
     parts = [c - f for c, f in zip(places, first)]
     products = []
@@ -122,9 +124,9 @@ def _bilinear(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
     return functools.reduce(operator.add, products)
 
 
-def _bicubic(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
+def _bicubic_grid_sample(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
     first = [pf.floor(c).detach() for c in places]
-    weights = [cubic_weights(c - f) for c, f in zip(places, first)]
+    weights = [cubic_interpolation_weights(c - f) for c, f in zip(places, first)]
     products = []
     for i, j in itertools.product(range(4), repeat=2):
         whole = [first[0] + (i - 1), first[1] + (j - 1)]

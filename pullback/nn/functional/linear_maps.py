@@ -24,10 +24,10 @@ def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Te
         given = f"got {a._node.type} and {w._node.type}"
         raise ShapeError(f"needs x [..., in] and weight [out, in], {given}")
     y = pf.matmul(a, pf.matrix_transpose(w) if w.ndim == 2 else w)
-    return _with_bias(y, bias, w.shape[:-1])
+    return _linear_with_bias(y, bias, w.shape[:-1])
 
 
-def _with_bias(y: Tensor, bias: ArrayLike | None, shape: tuple[int, ...]) -> Tensor:
+def _linear_with_bias(y: Tensor, bias: ArrayLike | None, shape: tuple[int, ...]) -> Tensor:
     if bias is None:
         return y
     b = as_tensor(bias)
@@ -53,7 +53,7 @@ def bilinear(
         given = f"got {a._node.type}, {b._node.type} and {w._node.type}"
         raise ShapeError(f"needs [..., in1], [..., in2] and weight [out, in1, in2], {given}")
     y = pf.einsum("...i,oij,...j->...o", a, w, b)
-    return _with_bias(y, bias, w.shape[:1])
+    return _linear_with_bias(y, bias, w.shape[:1])
 
 
 @composed

@@ -36,7 +36,7 @@ def cosine_embedding_loss(
     """
     a, b = same_shapes(x1, x2)
     cos = cosine_similarity(widened(a), widened(b))
-    t = _signs(target, cos)
+    t = _margin_signs(target, cos)
     zero = literal(0, cos.dtype)
     loss = pf.where(t == 1, 1 - cos, pf.where(t == -1, pf.relu(cos - margin), zero))
     return narrowed(reduced(loss, reduction), a.dtype)
@@ -76,7 +76,7 @@ def margin_ranking_loss(
     1.0
     """
     a, b = same_shapes(x1, x2)
-    t = _signs(target, a)
+    t = _margin_signs(target, a)
     loss = pf.relu(margin - t * (widened(a) - widened(b)))
     return narrowed(reduced(loss, reduction), a.dtype)
 
@@ -91,7 +91,7 @@ def hinge_embedding_loss(
     [0.25, 0.75]
     """
     a = float_tensor(x)
-    t = _signs(target, a)
+    t = _margin_signs(target, a)
     zero = literal(0, a.dtype)
     loss = pf.where(t == 1, a, pf.where(t == -1, pf.relu(margin - a), zero))
     return narrowed(reduced(widened(loss), reduction), a.dtype)
@@ -105,11 +105,11 @@ def soft_margin_loss(x: ArrayLike, target: ArrayLike, reduction: Reduction = "me
     [0.693..., 500.0]
     """
     a = float_tensor(x)
-    t = _signs(target, a)
+    t = _margin_signs(target, a)
     return narrowed(reduced(pf.softplus(-t * widened(a)), reduction), a.dtype)
 
 
-def _signs(target: ArrayLike, like: Tensor) -> Tensor:
+def _margin_signs(target: ArrayLike, like: Tensor) -> Tensor:
     """Targets 1 and -1 as floats."""
     t = as_tensor(target)
     if t.shape != like.shape:
@@ -132,7 +132,7 @@ def multi_margin_loss(
     a = float_tensor(x)
     if p not in (1, 2):
         raise ArgumentError(f"p must be 1 or 2, got {p}")
-    index = _targets_of(a, target, a.shape[:-1])
+    index = _margin_targets(a, target, a.shape[:-1])
     z, count = widened(a), a.shape[-1]
     own = pf.take_along_axis(z, pf.expand_dims(index, -1), -1)
     gaps = pf.relu(margin - own + z)
@@ -191,7 +191,7 @@ def multilabel_soft_margin_loss(
     return narrowed(reduced(pf.mean(loss, -1), reduction), a.dtype)
 
 
-def _targets_of(x: Tensor, target: ArrayLike, shape: tuple[int, ...]) -> Tensor:
+def _margin_targets(x: Tensor, target: ArrayLike, shape: tuple[int, ...]) -> Tensor:
     if not x.ndim or as_tensor(target).shape != shape:
         given = f"got {x._node.type} and {as_tensor(target)._node.type}"
         raise ShapeError(f"needs scores [..., C] and class indices [...], {given}")

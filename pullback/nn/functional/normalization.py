@@ -44,16 +44,16 @@ def batch_norm(
     a = float_tensor(x)
     axis = channel_axis(a, layout)
     if training:
-        center, spread = _batch_statistics(a, axis)
+        center, spread = _batch_norm_statistics(a, axis)
     elif running_mean is None or running_var is None:
         hint = "Pass running_mean and running_var, or training=True for those of the batch."
         raise ArgumentError("there are no running statistics", hint=hint)
     else:
         center, spread = (
-            _per_channel(v, a, axis, what)
+            _norm_per_channel(v, a, axis, what)
             for v, what in ((running_mean, "running_mean"), (running_var, "running_var"))
         )
-    return _standardised(a, center, spread, eps, weight, bias, axis)
+    return _norm_standardised(a, center, spread, eps, weight, bias, axis)
 
 
 @composed
@@ -74,8 +74,8 @@ def batch_norm_train(
     """
     a = float_tensor(x)
     axis = channel_axis(a, layout)
-    center, spread = _batch_statistics(a, axis)
-    output = _standardised(a, center, spread, eps, weight, bias, axis)
+    center, spread = _batch_norm_statistics(a, axis)
+    output = _norm_standardised(a, center, spread, eps, weight, bias, axis)
     count = a.size // a.shape[axis] if a.shape[axis] else 0
     if count < 2:
         raise ShapeError(f"needs more than one element for each channel, got {a._node.type}")
@@ -109,11 +109,11 @@ def layer_norm(
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = (wide - center) * pf.rsqrt(spread + eps)
-    _check_affine(y.shape[axes[0] :], weight=weight, bias=bias)
-    return narrowed(_scaled_and_shifted(y, weight, bias), a.dtype)
+    _check_norm_affine(y.shape[axes[0] :], weight=weight, bias=bias)
+    return narrowed(_norm_scaled_and_shifted(y, weight, bias), a.dtype)
 
 
-def _check_affine(shape: tuple[int, ...], **given: ArrayLike | None) -> None:
+def _check_norm_affine(shape: tuple[int, ...], **given: ArrayLike | None) -> None:
     """Raise unless a weight and a bias have the normalised shape."""
     for what, value in given.items():
         if value is not None and as_tensor(value).shape != shape:
@@ -138,8 +138,8 @@ def rms_norm(
     wide = widened(a)
     tiny = float(pf.finfo(a.dtype).eps) if eps is None else eps
     y = wide * pf.rsqrt(pf.mean(pf.square(wide), axes, keepdims=True) + tiny)
-    _check_affine(y.shape[axes[0] :], weight=weight)
-    return narrowed(_scaled_and_shifted(y, weight, None), a.dtype)
+    _check_norm_affine(y.shape[axes[0] :], weight=weight)
+    return narrowed(_norm_scaled_and_shifted(y, weight, None), a.dtype)
 
 
 @composed
@@ -164,7 +164,7 @@ def group_norm(
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = pf.reshape((wide - center) * pf.rsqrt(spread + eps), a.shape)
-    return narrowed(_scaled_channels(y, weight, bias, axis), a.dtype)
+    return narrowed(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
 
 
 @composed
@@ -187,8 +187,8 @@ def instance_norm(
     axes = tuple(i for i in range(1, a.ndim) if i != axis)
     if math.prod(a.shape[i] for i in axes) < 2:
         raise ShapeError(f"needs more than one spatial element, got {a._node.type}")
-    center, spread = _mean_and_variance(a, axes)
-    return _standardised(a, center, spread, eps, weight, bias, axis)
+    center, spread = _norm_mean_and_variance(a, axes)
+    return _norm_standardised(a, center, spread, eps, weight, bias, axis)
 
 
 @composed
@@ -216,40 +216,40 @@ def local_response_norm(
     return narrowed(widened(a) / (total * (alpha / count) + k) ** beta, a.dtype)
 
 
-def _batch_statistics(a: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def _batch_norm_statistics(a: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """The mean and variance of each channel, with reduced axes kept."""
-    return _mean_and_variance(a, tuple(i for i in range(a.ndim) if i != axis))
+    return _norm_mean_and_variance(a, tuple(i for i in range(a.ndim) if i != axis))
 
 
-def _mean_and_variance(a: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _norm_mean_and_variance(a: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     wide = widened(a)
     center = pf.mean(wide, axes, keepdims=True)
     return center, pf.var(wide, axes, keepdims=True, mean=center)
 
 
-def _standardised(
+def _norm_standardised(
     a: Tensor, center: Tensor, spread: Tensor, eps: float, weight: ArrayLike | None,
     bias: ArrayLike | None, axis: int,
 ) -> Tensor:  # fmt: skip
     y = (widened(a) - center) * pf.rsqrt(spread + eps)
-    return narrowed(_scaled_channels(y, weight, bias, axis), a.dtype)
+    return narrowed(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
 
 
-def _scaled_channels(
+def _norm_scaled_channels(
     y: Tensor, weight: ArrayLike | None, bias: ArrayLike | None, axis: int
 ) -> Tensor:
-    w = None if weight is None else _per_channel(weight, y, axis, "weight")
-    b = None if bias is None else _per_channel(bias, y, axis, "bias")
-    return _scaled_and_shifted(y, w, b)
+    w = None if weight is None else _norm_per_channel(weight, y, axis, "weight")
+    b = None if bias is None else _norm_per_channel(bias, y, axis, "bias")
+    return _norm_scaled_and_shifted(y, w, b)
 
 
-def _scaled_and_shifted(y: Tensor, weight: ArrayLike | None, bias: ArrayLike | None) -> Tensor:
+def _norm_scaled_and_shifted(y: Tensor, weight: ArrayLike | None, bias: ArrayLike | None) -> Tensor:
     if weight is not None:
         y = y * as_tensor(weight)
     return y if bias is None else y + as_tensor(bias)
 
 
-def _per_channel(v: ArrayLike, x: Tensor, axis: int, what: str) -> Tensor:
+def _norm_per_channel(v: ArrayLike, x: Tensor, axis: int, what: str) -> Tensor:
     """A vector with a number for each channel, in a shape that broadcasts with x."""
     found = float_tensor(v)
     if found.shape != (x.shape[axis],):

@@ -313,11 +313,13 @@ def pool_window(
         message = "padding must be at most half of kernel_size"
         raise ArgumentError(f"{message}, got {list(border)} and {list(size)}")
     sides = zip(images.shape[1:-1], size, step, border, apart)
-    pads = tuple((p, p + _cut_off(n, k, s, p, d) if ceil_mode else p) for n, k, s, p, d in sides)
+    pads = tuple(
+        (p, p + _pool_cut_off(n, k, s, p, d) if ceil_mode else p) for n, k, s, p, d in sides
+    )
     return PoolWindow(size, step, border, apart, pads)
 
 
-def _cut_off(n: int, size: int, stride: int, border: int, dilation: int) -> int:
+def _pool_cut_off(n: int, size: int, stride: int, border: int, dilation: int) -> int:
     """What must be added at the end for a last window that begins inside."""
     over = (n + 2 * border - dilated_window(size, dilation)) % stride
     begins = n + 2 * border - dilated_window(size, dilation) - over + stride

@@ -61,7 +61,9 @@ def smooth_l1_loss(
         raise ArgumentError(f"beta must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(a, t, reduction)
-    return _difference_loss(a, _huber(widened(a) - widened(t), beta) / beta, reduction, None)
+    return _difference_loss(
+        a, _huber_regression(widened(a) - widened(t), beta) / beta, reduction, None
+    )
 
 
 @composed
@@ -77,10 +79,10 @@ def huber_loss(
     a, t = same_shapes(x, target)
     if delta <= 0:
         raise ArgumentError(f"delta must be positive, got {delta}")
-    return _difference_loss(a, _huber(widened(a) - widened(t), delta), reduction, weight)
+    return _difference_loss(a, _huber_regression(widened(a) - widened(t), delta), reduction, weight)
 
 
-def _huber(d: Tensor, delta: float) -> Tensor:
+def _huber_regression(d: Tensor, delta: float) -> Tensor:
     size = pf.abs(d)
     return pf.where(size < delta, pf.square(d) / 2, (size - delta / 2) * delta)
 

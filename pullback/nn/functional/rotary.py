@@ -44,7 +44,7 @@ def rotary_embedding(
     if places.dtype.is_complex or not places.ndim:
         raise ShapeError(f"positions must be real and [..., length], got {places._node.type}")
     angles = _rotary_angles(places, depth, base, wide)
-    turned = _rotated(wide[..., :depth], pf.cos(angles), pf.sin(angles), interleaved)
+    turned = _rotary_rotated(wide[..., :depth], pf.cos(angles), pf.sin(angles), interleaved)
     if depth < a.shape[-1]:
         turned = pf.concat([turned, wide[..., depth:]], axis=-1)
     return narrowed(turned, a.dtype)
@@ -62,7 +62,7 @@ def _rotary_angles(places: Tensor, depth: int, base: float, like: Tensor) -> Ten
     return angles
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
+def _rotary_rotated(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     half = x.shape[-1] // 2
     if not interleaved:
         a, b = x[..., :half], x[..., half:]

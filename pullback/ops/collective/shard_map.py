@@ -23,7 +23,7 @@ from pullback.ops.prelude import TABLE, Axis, Node, Type, results
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import Dims, Sharding, on_mesh
+from pullback.sharding.spec import Dims, Sharding, spec_on_mesh
 
 WithSpecs = Sequence[tuple[Node, Dims]]
 Transformed = tuple["ShardMap", list[int], list[Node]]  # positions of its results, captured values
@@ -76,7 +76,8 @@ class ShardMap(Holder, PerDevice):
         whole = self.infer(*[t.plain for t in types])
         triples = zip(whole, self.body.outputs, self.out_specs, strict=True)
         return tuple([
-            t.over(self._vmap_axes(y)).sharded(on_mesh(self.mesh, dims)) for t, y, dims in triples
+            t.over(self._vmap_axes(y)).sharded(spec_on_mesh(self.mesh, dims))
+            for t, y, dims in triples
         ])  # fmt: skip
 
     def _vmap_axes(self, x: Node) -> Axes:
@@ -116,7 +117,7 @@ class ShardMap(Holder, PerDevice):
         return self.numpy()
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
-        return [on_mesh(self.mesh, dims) for dims in self.out_specs]
+        return [spec_on_mesh(self.mesh, dims) for dims in self.out_specs]
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable

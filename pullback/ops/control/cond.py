@@ -24,7 +24,7 @@ from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_call_operands
-from pullback.sharding.spec import layout, on_mesh
+from pullback.sharding.spec import layout, spec_on_mesh
 
 
 class CondChoice(Holder, abstract=True):
@@ -92,7 +92,7 @@ class CondChoice(Holder, abstract=True):
         """Each result has the layout of the first branch that shards it."""
         found = [partition.partitioned_output_types(branch, xs[1:]) for branch in self.branches]
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
-        return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
+        return [spec_on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         types = [x.type(to.mesh) for x in xs]

@@ -19,13 +19,13 @@ from pullback.graph.node import node_varying_over
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import Dims, layout, on_mesh
+from pullback.sharding.spec import Dims, layout, spec_on_mesh
 
 _ATTEMPTS = 4  # layouts of a state to try before it keeps its initial one
 
 
 def partition_with_layout(type: Type, mesh: DeviceMesh, dims: Dims) -> Type:
-    return type.sharded(on_mesh(mesh, dims))
+    return type.sharded(spec_on_mesh(mesh, dims))
 
 
 def partitioned_row_type(type: Type, mesh: DeviceMesh) -> Type:

@@ -27,7 +27,7 @@ from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_call_operands
-from pullback.sharding.spec import layout, on_mesh
+from pullback.sharding.spec import layout, spec_on_mesh
 
 
 class Scan(Holder):
@@ -118,7 +118,7 @@ class Scan(Holder):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         state, outputs = self._stable_state(mesh, xs)
-        rows = [on_mesh(mesh, ((), *layout(y))) for y in outputs[self.carries :]]
+        rows = [spec_on_mesh(mesh, ((), *layout(y))) for y in outputs[self.carries :]]
         return [*[t.sharding for t in state], *rows]
 
     def _stable_state(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
