@@ -13,7 +13,8 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional
 from pullback.nn.init import xavier_uniform
-from pullback.nn.initial import initial_parameter, layer_keys
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.kv_cache import KVCache
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module

@@ -14,7 +14,8 @@ from pullback.graph.arguments import flag, real
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import Layout, float_tensor, is_channels_first, widened
+from pullback.nn.functional.arguments import Layout, float_tensor_argument, widened_argument
+from pullback.nn.functional.image_layouts import is_layout_channels_first
 from pullback.nn.initial import initial_parameter
 from pullback.nn.layer_arguments import (
     check_layer_channels,
@@ -59,7 +60,7 @@ class RunningNorm(Module):
 
     def _check(self, x: Tensor, ranks: tuple[int, ...]) -> None:
         places = ", ".join("DHW"[3 - self.rank :] if self.rank > 1 else "L")
-        first = is_channels_first(self.layout)
+        first = is_layout_channels_first(self.layout)
         wanted = f"[N, C, {places}]" if first else f"[N, {places}, C]"
         wanted += f' (layout="{self.layout}")'
         check_layer_rank(type(self).__name__, x, ranks, wanted)
@@ -69,7 +70,7 @@ class BatchNormLayer(RunningNorm):
     """The base class of `BatchNorm1d`, `BatchNorm2d` and `BatchNorm3d`."""
 
     def forward(self, x: ArrayLike) -> Tensor:
-        a = float_tensor(x)
+        a = float_tensor_argument(x)
         self._check(a, (self.rank + 2, 2) if self.rank == 1 else (self.rank + 2,))
         check_layer_channels(type(self).__name__, a, a.ndim - 2, self.layout, self.num_features)
         mean, var = self.running_mean, self.running_var
@@ -151,7 +152,7 @@ class InstanceNormLayer(RunningNorm):
         )
 
     def forward(self, x: ArrayLike) -> Tensor:
-        a = float_tensor(x)
+        a = float_tensor_argument(x)
         self._check(a, (self.rank + 1, self.rank + 2))
         single = a.ndim == self.rank + 1
         if single:
@@ -172,8 +173,8 @@ class InstanceNormLayer(RunningNorm):
         assert mean is not None
         assert var is not None
         assert self.momentum is not None
-        places = range(2, a.ndim) if is_channels_first(self.layout) else range(1, a.ndim - 1)
-        m, wide, axes = self.momentum, widened(a), tuple(places)
+        places = range(2, a.ndim) if is_layout_channels_first(self.layout) else range(1, a.ndim - 1)
+        m, wide, axes = self.momentum, widened_argument(a), tuple(places)
         new_mean = pf.mean(pf.mean(wide, axes), 0).astype(mean.dtype)
         new_var = pf.mean(pf.var(wide, axes, correction=1), 0).astype(var.dtype)
         self.running_mean = mean * (1 - m) + new_mean * m

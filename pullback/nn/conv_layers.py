@@ -19,9 +19,11 @@ from pullback.graph.arguments import flag, shown
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import Layout, is_channels_first
+from pullback.nn.functional.arguments import Layout
 from pullback.nn.functional.convolution import ConvPadding, FilterLayout
-from pullback.nn.initial import initial_parameter, layer_keys
+from pullback.nn.functional.image_layouts import is_layout_channels_first
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.layer_arguments import (
     check_layer_channels,
     layer_layout_argument,
@@ -63,7 +65,11 @@ class FilterLayer(Module):
     ) -> None:
         """Draw filters with `inner` channels for each of `outer`, and the bias."""
         sides = self.kernel_size
-        shape = (outer, inner, *sides) if is_channels_first(self.layout) else (*sides, inner, outer)
+        shape = (
+            (outer, inner, *sides)
+            if is_layout_channels_first(self.layout)
+            else (*sides, inner, outer)
+        )
         fan = inner * math.prod(sides)
         bound = fan**-0.5 if fan else 0.0
         keys = layer_keys(key, 2)
@@ -76,7 +82,7 @@ class FilterLayer(Module):
     kernel_size: tuple[int, ...]
 
     def _filter_layout(self) -> FilterLayout:
-        return "OIHW" if is_channels_first(self.layout) else "HWIO"
+        return "OIHW" if is_layout_channels_first(self.layout) else "HWIO"
 
     def from_torch(self, name: str, value: Tensor) -> Tensor:
         """Return a parameter of PyTorch's layer in the order that it has here.
@@ -84,7 +90,7 @@ class FilterLayer(Module):
         >>> pb.nn.Conv2d(3, 4, 5).from_torch("weight", pb.ones((4, 3, 5, 5))).shape
         (5, 5, 3, 4)
         """
-        if name != "weight" or is_channels_first(self.layout) or value.ndim != self.rank + 2:
+        if name != "weight" or is_layout_channels_first(self.layout) or value.ndim != self.rank + 2:
             return value
         return pf.moveaxis(value, (1, 0), (-2, -1))
 
@@ -142,7 +148,7 @@ class ConvolutionLayer(FilterLayer):
 
     def _padded(self, x: Tensor) -> Tensor:
         """Return images with the elements that `padding_mode` adds."""
-        first = x.ndim - self.rank - (not is_channels_first(self.layout))
+        first = x.ndim - self.rank - (not is_layout_channels_first(self.layout))
         axes = range(first, first + self.rank)
         sizes = [x.shape[i] for i in axes]
         pairs = placed(
@@ -231,7 +237,7 @@ class TransposedConvolutionLayer(FilterLayer):
         """Return the output padding with which the result has the wanted spatial sizes."""
         name, rank = type(self).__name__, self.rank
         sizes = layer_number_arguments(name, wanted, rank, "output_size")
-        first = x.ndim - rank - (not is_channels_first(self.layout))
+        first = x.ndim - rank - (not is_layout_channels_first(self.layout))
         given = x.shape[first : first + rank]
         sides = zip(given, self.stride, self.padding, self.kernel_size, self.dilation)
         least = [(n - 1) * s - 2 * p + dilated_window(k, d) for n, s, p, k, d in sides]

@@ -12,17 +12,8 @@ from pullback.graph.ambient import thread
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import config
 from pullback.lazy.tensor import Tensor
-from pullback.nn.keys import next_key
-from pullback.random.keys import split
-from pullback.typing import ArrayLike
 
 _MOST_BY_NUMPY = 2**17  # elements, which take about as long as the compilation of a program
-
-
-def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
-    """Return keys for the parameters of a layer, from its own key, the innermost block
-    `with pb.nn.rng(key)`, or the default stream."""
-    return list(split(next_key() if key is None else key, count))
 
 
 def initial_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:

@@ -10,7 +10,7 @@ from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.default_keys import default_key
 from pullback.random.arguments import random_key_argument
-from pullback.random.keys import fold_in
+from pullback.random.keys import fold_in, split
 from pullback.typing import ArrayLike
 
 
@@ -87,3 +87,9 @@ def _key_of_default_stream(op: str) -> Tensor:
             "or a loop, one for each step), and write `with pb.nn.rng(key):` inside it."
         )
         raise ArgumentError(message, op=op, hint=hint) from None
+
+
+def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
+    """Return keys for the parameters of a layer, from its own key, the innermost block
+    `with pb.nn.rng(key)`, or the default stream."""
+    return list(split(next_key() if key is None else key, count))

@@ -9,7 +9,8 @@ from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.graph.arguments import integer, shown
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import Layout, is_channels_first, spatial_numbers
+from pullback.nn.functional.arguments import Layout
+from pullback.nn.functional.image_layouts import is_layout_channels_first, spatial_layout_numbers
 from pullback.typing import Shape
 
 C = TypeVar("C", bound=type)
@@ -32,7 +33,7 @@ def named_layer_arguments(cls: C) -> C:
 def layer_layout_argument(layer: str, layout: Layout) -> Layout:
     """Return the layout of images, which must be a known one."""
     try:
-        is_channels_first(layout)
+        is_layout_channels_first(layout)
     except PullbackError as error:
         error.op = layer
         raise
@@ -44,7 +45,7 @@ def layer_number_arguments(
 ) -> tuple[int, ...]:
     """Return one int for each spatial dimension, from an int for all of them or a sequence."""
     try:
-        return spatial_numbers(value, rank, what, least)
+        return spatial_layout_numbers(value, rank, what, least)
     except PullbackError as error:
         error.op = layer
         raise
@@ -61,7 +62,7 @@ def positive_layer_argument(layer: str, value: int, what: str) -> int:
 def check_layer_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: int) -> None:
     """Refuse images with other channels than those of a layer, or with channels elsewhere."""
     axis, other = -1, x.ndim - rank - 1
-    if is_channels_first(layout):
+    if is_layout_channels_first(layout):
         axis, other = other, axis
     if x.ndim <= rank or x.shape[axis] == channels:  # other ranks are refused later
         return

@@ -9,7 +9,8 @@ from pullback.graph.arguments import integer, validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.initial import initial_parameter, layer_keys
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.layer_arguments import positive_layer_argument
 from pullback.nn.module import Module
 from pullback.random.continuous import normal, uniform

@@ -14,7 +14,8 @@ from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.nn.dropout_layers import Dropout
 from pullback.nn.init import kaiming_uniform
-from pullback.nn.initial import initial_parameter, layer_keys
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module
 from pullback.nn.module_walk import walk_named_submodules

@@ -17,7 +17,8 @@ from pullback.graph.arguments import shown
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.function_layers import FunctionLayer, function_layer
-from pullback.nn.functional.arguments import Layout, is_channels_first
+from pullback.nn.functional.arguments import Layout
+from pullback.nn.functional.image_layouts import is_layout_channels_first
 from pullback.nn.layer_arguments import check_layer_rank
 from pullback.typing import ArrayLike, Shape
 
@@ -32,7 +33,7 @@ def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
 
     def pad(x: ArrayLike, padding: Shape, value: float = 0.0, *, layout: Layout = "NHWC") -> Tensor:
         a = as_tensor(x)
-        first = is_channels_first(layout)
+        first = is_layout_channels_first(layout)
         check_layer_rank(
             name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"'
         )

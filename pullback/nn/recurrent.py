@@ -18,8 +18,9 @@ from pullback.graph.boundary import public_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import float_tensor, one_of
-from pullback.nn.initial import initial_parameter, layer_keys
+from pullback.nn.functional.arguments import float_tensor_argument, one_of_arguments
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.layer_arguments import check_layer_rank, positive_layer_argument
 from pullback.nn.module import Module
 from pullback.nn.recurrent_steps import KINDS, StepWeights
@@ -81,7 +82,7 @@ class RecurrentLayer(Module):
     ) -> tuple[Tensor, RecurrentState]:
         """Return the outputs and the last states of all layers and directions."""
         name = type(self).__name__
-        a = float_tensor(x)
+        a = float_tensor_argument(x)
         check_layer_rank(
             name, a, (2, 3), "[N, T, C] or [T, C]" if self.batch_first else "[T, N, C] or [T, C]"
         )
@@ -181,7 +182,7 @@ class RNN(RecurrentLayer):
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.nonlinearity = one_of(nonlinearity, ("tanh", "relu"), "nonlinearity")
+        self.nonlinearity = one_of_arguments(nonlinearity, ("tanh", "relu"), "nonlinearity")
         flags = bias, batch_first, bidirectional
         self._set_sizes(input_size, hidden_size, num_layers, dropout, flags)
         self._set_parameters(key, dtype)

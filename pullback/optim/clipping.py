@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from pullback import tree
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import function_argument, shown, validated
+from pullback.graph.arguments import shown, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import OptimizerRule, require_optimizer_rule
+from pullback.optim.base import OptimizerRule
+from pullback.optim.chaining import ChainRule
 from pullback.optim.parameter_trees import cast_parameter_leaf, parameter_step_dtype
-from pullback.optim.schedules import LearningRate
 
 Grads = TypeVar("Grads")
-
-
-@dataclass(frozen=True)
-class ChainRule(OptimizerRule):
-    """A rule whose gradients go through functions first. Its state is that of the rule."""
-
-    functions: tuple[Callable[[Any], Any], ...]
-    rule: OptimizerRule
-
-    @property
-    def learning_rate(self) -> LearningRate:  # type: ignore[override]
-        return self.rule.learning_rate
-
-    def rebuilt(self, change: Any) -> OptimizerRule:
-        return replace(self, rule=self.rule.rebuilt(change))
-
-    def start(self, params: object) -> Any:
-        return self.rule.start(params)
-
-    def advance(self, grads: object, state: Any, params: Any) -> tuple[Any, Any]:
-        for f in self.functions:
-            grads = f(grads)
-        return self.rule.advance(grads, state, params)
 
 
 @dataclass(frozen=True)
@@ -62,24 +38,6 @@ class ValueLimit:
 
     def __call__(self, grads: Any) -> Any:
         return clip_by_value(grads, self.limit)
-
-
-def chain(*steps: Any) -> ChainRule:
-    """Return a rule whose gradients go through functions first: `chain(f, g, rule)`.
-
-    Each function takes a tree of gradients and returns one; the last argument is the rule.
-
-    >>> halved = lambda grads: pb.tree.map(lambda g: g / 2, grads)
-    >>> opt = pb.optim.chain(halved, pb.optim.sgd(1.0))
-    >>> w = pb.tensor([4.0])
-    >>> opt.update(w, opt.init(w), w)[0].tolist()
-    [2.0]
-    """
-    require_optimizer_rule("chain", steps[-1] if steps else None)
-    functions = tuple(
-        [function_argument("chain", f, "each argument but the last") for f in steps[:-1]]
-    )
-    return ChainRule(functions, steps[-1])
 
 
 @validated

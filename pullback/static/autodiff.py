@@ -13,7 +13,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Const, Result
 from pullback.static.catalogue import catalogued
-from pullback.static.gradients import differentiate_static
+from pullback.static.differentiate import differentiate_static
 from pullback.static.link import link_module
 from pullback.static.module import IRModule, require_module
 from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES

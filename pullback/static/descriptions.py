@@ -21,8 +21,8 @@ from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Neg
 from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
+from pullback.static.differentiate import differentiate_without_guards
 from pullback.static.flatten import flatten_graph
-from pullback.static.gradients import static_gradients_without_guards
 from pullback.static.literals import literal_text
 from pullback.static.profiles import CORE, EXTENDED, PROFILES
 from pullback.static.text import TextWriter
@@ -93,7 +93,7 @@ def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -
     found, _ = derive_in_reverse(reverse_reach(ys, targets), ys, seeds, targets)
     made_by_rules = [g for g in found if g is not None]
     if to_the_letter:
-        made_by_rules = static_gradients_without_guards(Graph(xs, ys), made_by_rules)
+        made_by_rules = differentiate_without_guards(Graph(xs, ys), made_by_rules)
     known = {x: x.op.label for x in (*xs, *filter(None, seeds))}  # type: ignore[attr-defined]
     known[made] = "result"
     return [_describe_formula(g, known) for g in made_by_rules]

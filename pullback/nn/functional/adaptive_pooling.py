@@ -13,12 +13,8 @@ from pullback.functions.arguments import integer, literal
 from pullback.functions.composed import composed
 from pullback.graph.arguments import shown
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import (
-    Layout,
-    float_tensor,
-    images_channels_last,
-    images_in_layout,
-)
+from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.image_layouts import images_channels_last, images_in_layout
 from pullback.typing import ArrayLike
 
 PoolSize = int | Sequence[int | None]
@@ -92,7 +88,7 @@ Pooled = Callable[[Tensor, int, "np.ndarray | None"], Tensor]
 
 
 def _adaptive_pool(rank: int, x: ArrayLike, size: PoolSize, layout: str, pooled: Pooled) -> Tensor:
-    images, single = images_channels_last(float_tensor(x), rank, layout)
+    images, single = images_channels_last(float_tensor_argument(x), rank, layout)
     given: Sequence[Any] = size if isinstance(size, (tuple, list)) else (size,)
     given = tuple(given) * (rank if len(given) == 1 else 1)
     if len(given) != rank:

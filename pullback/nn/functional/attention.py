@@ -12,8 +12,9 @@ from pullback.graph.dtypes import bool_, int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import narrowed, real_like, widened
+from pullback.nn.functional.arguments import narrowed_to_argument, widened_argument
 from pullback.nn.functional.dropouts import dropout
+from pullback.nn.functional.loss_arguments import real_loss_argument
 from pullback.ops.fused.attention import Attention
 from pullback.typing import ArrayLike
 
@@ -65,7 +66,7 @@ def scaled_dot_product_attention(
     if groups > 1:  # [..., key heads, group, length, depth]
         q = pf.reshape(q, (*k.shape[:-2], groups, *q.shape[-2:]))
         k, v = pf.expand_dims(k, -3), pf.expand_dims(v, -3)
-    scores = pf.matmul(widened(q) * factor, pf.matrix_transpose(widened(k)))
+    scores = pf.matmul(widened_argument(q) * factor, pf.matrix_transpose(widened_argument(k)))
     scores, seen = _masked_attention_scores(scores, attn_mask, bias, groups)
     lower, upper = _attention_band(is_causal, window, query_offset)
     for more in _attention_band_masks(q.shape[-2], k.shape[-2], lower, upper, query_offset):
@@ -73,7 +74,7 @@ def scaled_dot_product_attention(
     weights = _attention_weights(scores, seen)
     if dropout_p:
         weights = dropout(weights, dropout_p, key=dropout_key)
-    y = pf.matmul(narrowed(weights, v.dtype), v)
+    y = pf.matmul(narrowed_to_argument(weights, v.dtype), v)
     return pf.reshape(y, (*y.shape[:-4], -1, *y.shape[-2:])) if groups > 1 else y
 
 
@@ -129,7 +130,7 @@ def _attention_bias_and_mask(
         if found.dtype is bool_:
             seen = found
         else:
-            found = real_like(found, widened(q), what)
+            found = real_loss_argument(found, widened_argument(q), what)
             added = found if added is None else added + found
     return added, seen
 
@@ -176,7 +177,7 @@ def _masked_attention_scores(
         if found.dtype is bool_:
             seen = found
             continue
-        scores = scores + real_like(found, scores, what)
+        scores = scores + real_loss_argument(found, scores, what)
         some = scores != -math.inf
         seen = some if seen is None else seen & some
     return scores, seen

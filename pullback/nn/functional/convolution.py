@@ -19,12 +19,11 @@ from pullback.graph.arguments import shown
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import (
-    Layout,
+from pullback.nn.functional.arguments import Layout, one_of_arguments
+from pullback.nn.functional.image_layouts import (
     images_channels_last,
     images_in_layout,
-    one_of,
-    spatial_numbers,
+    spatial_layout_numbers,
 )
 from pullback.ops.conv.convolution import Convolution, ConvolutionBackwardInput
 from pullback.ops.conv.windows import dilated_window, resolve_window_padding
@@ -148,8 +147,8 @@ def _convolved(
 ) -> Tensor:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
     images, filters = _convolution_filters(images, weight, rank, filter_layout)
-    steps = spatial_numbers(stride, rank, "stride", least=1)
-    apart = spatial_numbers(dilation, rank, "dilation", least=1)
+    steps = spatial_layout_numbers(stride, rank, "stride", least=1)
+    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
     count = _convolution_groups(groups)
     if filters.shape[-2] * count != images.shape[-1] or filters.shape[-1] % count:
         raise _convolution_channels_error(images, filters, count, "C / groups, F")
@@ -168,10 +167,10 @@ def _transposed_convolved(
 ) -> Tensor:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
     images, filters = _convolution_filters(images, weight, rank, filter_layout)
-    steps = spatial_numbers(stride, rank, "stride", least=1)
-    apart = spatial_numbers(dilation, rank, "dilation", least=1)
-    border = spatial_numbers(padding, rank, "padding")
-    extra = spatial_numbers(output_padding, rank, "output_padding")
+    steps = spatial_layout_numbers(stride, rank, "stride", least=1)
+    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
+    border = spatial_layout_numbers(padding, rank, "padding")
+    extra = spatial_layout_numbers(output_padding, rank, "output_padding")
     if any(e >= max(s, d) for e, s, d in zip(extra, steps, apart)):
         must = "less than the stride or the dilation"
         raise ArgumentError(f"output_padding must be {must}, got {list(extra)}")
@@ -192,7 +191,7 @@ def _convolution_filters(
     images: Tensor, weight: ArrayLike, rank: int, layout: str
 ) -> tuple[Tensor, Tensor]:
     """Images and filters of the same dtype, the filters as [spatial..., I, O]."""
-    one_of(layout, ("HWIO", "OIHW"), "filter_layout")
+    one_of_arguments(layout, ("HWIO", "OIHW"), "filter_layout")
     images, filters = map(wrap, float_arguments(images, weight))
     if filters.ndim != rank + 2:
         raise ShapeError(f"weight must have rank {rank + 2}, got {filters._node.type}")
@@ -228,7 +227,7 @@ def _spatial_convolution_padding(
         isinstance(p, (tuple, list)) for p in padding
     ):
         numbers: Any = padding
-        pairs = [(p, p) for p in spatial_numbers(numbers, len(sizes), "padding")]
+        pairs = [(p, p) for p in spatial_layout_numbers(numbers, len(sizes), "padding")]
     elif len(padding) != len(sizes):
         must = f"a pair for each of {len(sizes)} spatial dimensions"
         raise ArgumentError(f"padding must be {must}, got {shown(padding)}")

@@ -24,12 +24,11 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    class_indices,
-    float_tensor,
-    narrowed,
-    reduced,
-    widened,
+    float_tensor_argument,
+    narrowed_to_argument,
+    widened_argument,
 )
+from pullback.nn.functional.loss_arguments import loss_class_indices, reduced_loss
 from pullback.typing import ArrayLike
 
 
@@ -51,11 +50,11 @@ def ctc_loss(
     >>> pb.nn.functional.ctc_loss(log_probs, [[1]], [3], [1], reduction="sum").exp().item()
     1.3333...
     """
-    a = float_tensor(log_probs)
+    a = float_tensor_argument(log_probs)
     if a.ndim not in (2, 3):
         raise ShapeError(f"log_probs must be [T, N, C] or [T, C], got {a._node.type}")
     single = a.ndim == 2
-    frames = widened(pf.expand_dims(a, 1) if single else a)
+    frames = widened_argument(pf.expand_dims(a, 1) if single else a)
     steps, count, classes = frames.shape
     empty = integer("", blank, "blank")
     if not 0 <= empty < classes:
@@ -68,12 +67,12 @@ def ctc_loss(
     if reduction == "mean":
         loss = loss / pf.clip(sizes, 1, None).astype(loss.dtype)
     loss = pf.squeeze(loss, 0) if single else loss
-    return narrowed(reduced(loss, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 def _ctc_lengths(given: ArrayLike, count: int, most: int, what: str) -> Tensor:
     """Lengths [N] from 0 to `most`."""
-    found, _ = class_indices(given, most + 1, what)
+    found, _ = loss_class_indices(given, most + 1, what)
     if found.size != count or found.ndim > 1:
         raise ShapeError(f"{what} must be [{count}], got {found._node.type}")
     return pf.reshape(found, (count,))
@@ -94,7 +93,7 @@ def _ctc_labels(
         raise ShapeError(f"targets must be [{count}, S], got {given._node.type}")
     sizes = _ctc_lengths(lengths, count, given.shape[1], "target_lengths")
     within = pf.arange(given.shape[1]) < pf.expand_dims(sizes, -1)
-    found, _ = class_indices(pf.where(within, given, 0), classes, "a target")
+    found, _ = loss_class_indices(pf.where(within, given, 0), classes, "a target")
     return found, sizes
 
 

@@ -16,7 +16,8 @@ from pullback.functions.composed import composed
 from pullback.graph.dtypes import uint32
 from pullback.lazy.operators import as_tensor, scalar_operand
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import Layout, channel_axis, float_tensor
+from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.image_layouts import channel_axis_of_layout
 from pullback.nn.keys import next_key
 from pullback.random.discrete import bernoulli, bits
 from pullback.typing import ArrayLike
@@ -33,7 +34,7 @@ def dropout(
     >>> pb.nn.functional.dropout(pb.ones(4), 0.75, key=pb.random.key(2)).tolist()
     [0.0, 0.0, 4.0, 0.0]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return _dropped(a, a.shape, p, training, key)
 
 
@@ -50,7 +51,7 @@ def feature_dropout(
     >>> x.tolist()
     [[[2.0, 0.0, 2.0], [2.0, 0.0, 2.0]]]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return _dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
@@ -65,7 +66,7 @@ def alpha_dropout(
     >>> pb.nn.functional.alpha_dropout([1.0, 1.0], key=pb.random.key(1)).tolist()
     [1.665..., -0.779...]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return _alpha_dropped(a, a.shape, p, training, key)
 
 
@@ -79,7 +80,7 @@ def feature_alpha_dropout(
     >>> pb.nn.functional.feature_alpha_dropout(pb.ones((1, 2, 3)), key=pb.random.key(1)).shape
     (1, 2, 3)
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return _alpha_dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
@@ -124,7 +125,7 @@ def _alpha_dropped(
 
 
 def _dropout_per_feature(a: Tensor, layout: str) -> tuple[int, ...]:
-    axis = channel_axis(a, layout)
+    axis = channel_axis_of_layout(a, layout)
     return tuple(n if i in (0, axis) else 1 for i, n in enumerate(a.shape))
 
 

@@ -22,13 +22,12 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.adaptive_pooling import adaptive_pool_means
 from pullback.nn.functional.arguments import (
     Layout,
-    float_tensor,
-    images_channels_last,
-    images_in_layout,
-    narrowed,
-    one_of,
-    widened,
+    float_tensor_argument,
+    narrowed_to_argument,
+    one_of_arguments,
+    widened_argument,
 )
+from pullback.nn.functional.image_layouts import images_channels_last, images_in_layout
 from pullback.typing import ArrayLike
 
 InterpolationMode = Literal[
@@ -61,7 +60,7 @@ def interpolate(
     >>> pb.nn.functional.interpolate(x, 4, mode="linear").flatten().tolist()
     [0.0, 1.0, 3.0, 4.0]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     rank = _interpolated_image_rank(a, mode)
     images, single = images_channels_last(a, rank, layout)
     if single:
@@ -72,7 +71,7 @@ def interpolate(
         raise ArgumentError(f"align_corners has no meaning for mode {mode!r}")
     if mode == "area":
         return images_in_layout(adaptive_pool_means(images, sizes), layout, single)
-    wide = images if mode.startswith("nearest") else widened(images)
+    wide = images if mode.startswith("nearest") else widened_argument(images)
     for i, (n, wanted, scale) in enumerate(zip(given, sizes, scales)):
         if mode.startswith("nearest"):
             wide = _nearest_interpolation(
@@ -86,11 +85,11 @@ def interpolate(
                 else _linear_interpolation_taps(places, n)
             )
             wide = _weighted_interpolation_taps(wide, i + 1, *taps)
-    return images_in_layout(narrowed(wide, a.dtype), layout, single)
+    return images_in_layout(narrowed_to_argument(wide, a.dtype), layout, single)
 
 
 def _interpolated_image_rank(a: Tensor, mode: str) -> int:
-    one_of(mode, _MODES, "mode")
+    one_of_arguments(mode, _MODES, "mode")
     rank = a.ndim - 2
     if not 1 <= rank <= 3:
         raise ShapeError(f"needs images with 1 to 3 spatial dimensions, got {a._node.type}")

@@ -8,7 +8,7 @@ from pullback.functions.arguments import float_arguments, integer
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import class_indices
+from pullback.nn.functional.loss_arguments import loss_class_indices
 from pullback.typing import ArrayLike
 
 
@@ -70,7 +70,7 @@ def embedding(x: ArrayLike, weight: ArrayLike, padding_idx: int | None = None) -
     if table.ndim != 2:
         raise ShapeError(f"weight must be a matrix [count, size], got {table._node.type}")
     count = table.shape[0]
-    index, _ = class_indices(x, count, "an index")
+    index, _ = loss_class_indices(x, count, "an index")
     rows = pf.take(table, index, 0)
     if padding_idx is None:
         return rows

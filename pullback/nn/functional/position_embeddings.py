@@ -11,7 +11,11 @@ from pullback.functions.composed import composed
 from pullback.graph.dtypes import float32, float64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import float_tensor, narrowed, widened
+from pullback.nn.functional.arguments import (
+    float_tensor_argument,
+    narrowed_to_argument,
+    widened_argument,
+)
 from pullback.typing import ArrayLike
 
 
@@ -32,14 +36,14 @@ def rotary_embedding(
     >>> pb.nn.functional.rotary_embedding(x).round(3).tolist()[0]
     [1.0, 1.0]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     if a.ndim < 2:
         raise ShapeError(f"needs [..., length, depth], got {a._node.type}")
     depth = a.shape[-1] if rotary_dim is None else integer("", rotary_dim, "rotary_dim")
     if depth % 2 or not 0 < depth <= a.shape[-1]:
         message = "the number of rotated features must be even and at most the depth"
         raise ArgumentError(f"{message}, got {depth} for {a._node.type}")
-    wide = widened(a)
+    wide = widened_argument(a)
     places = pf.arange(a.shape[-2]) if positions is None else as_tensor(positions)
     if places.dtype.is_complex or not places.ndim:
         raise ShapeError(f"positions must be real and [..., length], got {places._node.type}")
@@ -47,7 +51,7 @@ def rotary_embedding(
     turned = _rotary_rotated(wide[..., :depth], pf.cos(angles), pf.sin(angles), interleaved)
     if depth < a.shape[-1]:
         turned = pf.concat([turned, wide[..., depth:]], axis=-1)
-    return narrowed(turned, a.dtype)
+    return narrowed_to_argument(turned, a.dtype)
 
 
 def _rotary_angles(places: Tensor, depth: int, base: float, like: Tensor) -> Tensor:
@@ -84,7 +88,7 @@ def sinusoidal_embedding(positions: ArrayLike, depth: int, *, base: float = 1000
     size = integer("", depth, "depth")
     if size < 2 or size % 2:
         raise ArgumentError(f"depth must be even and positive, got {size}")
-    places = float_tensor(positions)
+    places = float_tensor_argument(positions)
     speeds = base ** -(np.arange(0, size, 2) / size)
     angles = pf.expand_dims(places, -1) * literal(speeds, places.dtype)
     return pf.concat([pf.sin(angles), pf.cos(angles)], axis=-1)

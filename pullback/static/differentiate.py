@@ -31,11 +31,11 @@ def differentiate_static(
     found, _ = derive_in_reverse(reverse_reach([output], targets), [output], [cotangent], targets)
     made = [zeros(t.type) if g is None else g for t, g in zip(targets, found, strict=True)]
     if to_the_letter:
-        made = static_gradients_without_guards(graph, made)
+        made = differentiate_without_guards(graph, made)
     return Graph(inputs, [*graph.outputs, *made], names)
 
 
-def static_gradients_without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
+def differentiate_without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
     """The nodes made by derivative rules, with plain instead of guarded products and quotients."""
     new = {node: node for node in graph.nodes}
     emitted = ancestors(made, new.__contains__)
