@@ -23,8 +23,9 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
+from pullback.ops.collective.axis_index import AxisIndex
 from pullback.ops.collective.move import AllGather, AllToAll, PPermute, ReduceScatter
-from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
+from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import accumulator
 

@@ -26,7 +26,7 @@ from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.activations import Gelu, GeluTanh, Silu
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
-from pullback.ops.elementwise.maximum import Relu
+from pullback.ops.elementwise.relu import Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max

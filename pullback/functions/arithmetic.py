@@ -28,8 +28,8 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub
 from pullback.ops.elementwise.division import Div, FloorDiv, Mod, Reciprocal
 from pullback.ops.elementwise.float_bits import CopySign, NextAfter
+from pullback.ops.elementwise.hypot_atan2 import Hypot
 from pullback.ops.elementwise.maximum import Clamp, Maximum, Minimum
-from pullback.ops.elementwise.plane import Hypot
 from pullback.ops.elementwise.power import IntegerPow, Pow
 from pullback.ops.elementwise.roots import Cbrt, Rsqrt, Sqrt
 from pullback.ops.reduce.extrema import extrema_bounds

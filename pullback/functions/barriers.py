@@ -1,7 +1,8 @@
 """Identities that restrict derivatives or the compiler."""
 
 from pullback.functions.factory import UnaryFunction, unary_function
-from pullback.ops.wrap.identity import Contiguous, OptimizationBarrier, StopGradient
+from pullback.ops.wrap.barriers import OptimizationBarrier
+from pullback.ops.wrap.identity import Contiguous, StopGradient
 
 stop_gradient = unary_function(
     "stop_gradient", StopGradient, "The same value, as a constant of every derivative.",

@@ -27,7 +27,8 @@ from pullback.lazy.operators import number
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits
 from pullback.ops.elementwise import logic as ops
-from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
+from pullback.ops.elementwise.float_bits import SignBit
+from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike
 

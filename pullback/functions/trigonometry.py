@@ -7,7 +7,7 @@ from pullback.functions.factory import (
     float_unary,
 )
 from pullback.ops.elementwise import trigonometric as ops
-from pullback.ops.elementwise.plane import Atan2
+from pullback.ops.elementwise.hypot_atan2 import Atan2
 
 sin: UnaryFunction = float_unary("sin", ops.Sin, "Sine of each element.", "0.0 -> 0.0")
 cos: UnaryFunction = float_unary("cos", ops.Cos, "Cosine of each element.", "0.0 -> 1.0")

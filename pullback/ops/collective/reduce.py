@@ -75,32 +75,6 @@ class Exchange(Collective, abstract=True):
         """Return the op batched over its own axis, the first dimension of `x` if `mapped`."""
 
 
-class PVary(Exchange):
-    """The same value, marked as varying along `axes` too."""
-
-    axes: tuple[str, ...]
-    linear: ClassVar[bool] = True
-    cheap: ClassVar[bool] = True
-
-    def named_axes(self) -> tuple[str, ...]:
-        return self.axes
-
-    def communicates(self) -> tuple[str, ...]:
-        return ()
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted({*axes, *self.axes}))
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return x
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [collective_total(g, without_reduced(self.axes, *xs[0].type.varying))]
-
-    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return node_varying_over(x, without_reduced(self.axes, axis.name))
-
-
 class OverAxes(Collective, abstract=True):
     """A reduction along named axes, with the same result for every example."""
 
@@ -212,28 +186,6 @@ class PMin(_Extreme):
     """The smallest value along named axes."""
 
     reduction, combiner = "Min", "minimum"
-
-
-class AxisIndex(Collective):
-    """The index of this example along a named axis."""
-
-    axis: str
-    differentiable: ClassVar[bool] = False
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
-
-    def infer(self) -> Type:
-        return Type((), int64)
-
-    def hlo(self, b: Any, out: Type) -> Any:
-        return b.by_position([place[self.axis] for place in b.mesh.coordinates])
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return (self.axis,)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return TABLE["Iota"]((axis.size,), 0, int64)()
 
 
 def collective_total(g: Node, axes: tuple[str, ...]) -> Node:

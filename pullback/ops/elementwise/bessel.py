@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.elementwise import bessel_tables as tables
-from pullback.ops.elementwise.error_functions import chebyshev
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
+from pullback.ops.elementwise.series import chebyshev
 from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, constant, op_functions
 

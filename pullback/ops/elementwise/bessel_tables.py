@@ -1,6 +1,6 @@
 """Coefficients of the Bessel functions, fitted to 17 digits."""
 
-from pullback.ops.elementwise.special_base import Rational
+from pullback.ops.elementwise.series import Rational
 
 # J0(x) / ((x**2 - zero**2) (x**2 - next**2)) as a function of x**2, for x <= 5
 J0_NEAR = Rational(

@@ -14,7 +14,6 @@ from pullback.ops.elementwise.functions import (
     greater_equal,
     guarded,
     less,
-    less_equal,
     where,
 )
 from pullback.ops.elementwise.gamma_functions import (
@@ -25,9 +24,15 @@ from pullback.ops.elementwise.gamma_functions import (
     log_gamma_near,
     stirling_rest,
 )
-from pullback.ops.elementwise.gamma_values import Gamma, gamma_of_positive
-from pullback.ops.elementwise.special_base import SpecialFunction, is_odd, together
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.elementwise.gamma_values import (
+    Gamma,
+    gamma_after,
+    gamma_of_positive,
+    gamma_sign,
+    is_pole_of_gamma,
+)
+from pullback.ops.elementwise.special_base import SpecialFunction, together
+from pullback.ops.prelude import Node, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
 maximum, minimum, reciprocal = op_functions("Maximum", "Minimum", "Reciprocal")
@@ -158,26 +163,9 @@ def lost_in_sum(x: Node, y: Node, total: Node) -> Node:
     return where(is_finite(lost), lost, 0)
 
 
-def gamma_after(x: Node) -> Node:
-    """Return gamma(x + 1), without rounding x + 1 where x is large."""
-    near = less(absolute(x), 1)
-    value = Gamma()(where(near, x + 1, x))
-    return where(near, value, value * x)
-
-
 def sum_of_steps(x: Node, total: Node, y: Node) -> Node:
     """Return digamma(total) - digamma(x) less the same three steps to the right."""
     made = y / (x * total)
     for k in (1, 2):
         made = made + y / ((x + k) * (total + k))
     return made
-
-
-def is_pole_of_gamma(x: Node) -> Node:
-    """Return where x is 0 or a negative integer."""
-    return both(less_equal(x, 0), equal(x, floor(x)))
-
-
-def gamma_sign(x: Node) -> Node:
-    """Return the sign of gamma(x), 1 or -1."""
-    return where(both(less(x, 0), is_odd(floor(x))), -1, constant(1, x.type.dtype))

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from pullback.graph.dtypes import float32, float64, int32, int64, uint64
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import cast, equal, greater_equal, less, where
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 bits_and, bits_or, bits_xor = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseXor")

@@ -15,7 +15,8 @@ from pullback.ops.elementwise.functions import (
     negated,
     where,
 )
-from pullback.ops.elementwise.special_base import SharedFormula, log1p_minus
+from pullback.ops.elementwise.series import log1p_minus
+from pullback.ops.elementwise.special_base import SharedFormula
 from pullback.ops.prelude import Node, constant, op_functions
 
 log, log1p, atanh = op_functions("Log", "Log1p", "Atanh")

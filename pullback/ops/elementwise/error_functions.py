@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.ops.elementwise.base import Transcendental
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
+from pullback.ops.elementwise.series import chebyshev, horner_series
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
@@ -151,24 +152,6 @@ class ErfInv(Transcendental):
             return where(both(greater(rest, 0), less(rest, 0.5)), far, near)
 
         return (slope,)
-
-
-def horner_series(coefficients: Sequence[float], x: Node) -> Node:
-    """Evaluate the polynomial with these coefficients, constant first."""
-    *rest, last = coefficients
-    made = constant(last, x.type.dtype)
-    for c in reversed(rest):
-        made = made * x + c
-    return made
-
-
-def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
-    """Evaluate a sum of Chebyshev polynomials at x in [-1, 1] by Clenshaw's recurrence."""
-    first, *rest = coefficients
-    ahead = after = constant(0, x.type.dtype)
-    for c in reversed(rest):
-        ahead, after = x * 2 * ahead - after + c, ahead
-    return x * ahead - after + first
 
 
 def times_exp_minus_square(factor: Node, x: Node, scale: float = 1.0) -> Node:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
-from pullback.ops.elementwise.special_base import SpecialFunction, column, half_line, vector
+from pullback.ops.elementwise.quadrature import column, half_line
+from pullback.ops.elementwise.series import horner_series
+from pullback.ops.elementwise.special_base import SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
-from pullback.ops.elementwise.special_base import Rational, SpecialFunction, from_integer
+from pullback.ops.elementwise.series import Rational, horner_series
+from pullback.ops.elementwise.sine_of_pi import from_integer
+from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
 

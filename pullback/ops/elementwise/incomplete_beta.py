@@ -24,14 +24,9 @@ from pullback.ops.elementwise.functions import (
     where,
 )
 from pullback.ops.elementwise.gamma_functions import stirling_rest
-from pullback.ops.elementwise.special_base import (
-    SpecialComposite,
-    SpecialFunction,
-    column,
-    half_line,
-    log1p_minus,
-    vector,
-)
+from pullback.ops.elementwise.quadrature import column, half_line
+from pullback.ops.elementwise.series import log1p_minus
+from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")

@@ -9,13 +9,9 @@ import numpy as np
 from pullback.ops.elementwise.functions import both, either, equal, greater, guarded, less, where
 from pullback.ops.elementwise.gamma_functions import Digamma, stirling_rest
 from pullback.ops.elementwise.gamma_values import gamma_of_positive
-from pullback.ops.elementwise.special_base import (
-    SpecialFunction,
-    column,
-    half_line,
-    log1p_minus,
-    vector,
-)
+from pullback.ops.elementwise.quadrature import column, half_line
+from pullback.ops.elementwise.series import log1p_minus
+from pullback.ops.elementwise.special_base import SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, broadcast_types, constant, op_functions
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, less, where
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, op_functions
 

@@ -12,12 +12,11 @@ from pullback.ops.elementwise.error_functions import (
     SCALED_DENOMINATOR,
     SCALED_NUMERATOR,
     SLOPE,
-    chebyshev,
-    horner_series,
     times_exp_minus_square,
 )
 from pullback.ops.elementwise.functions import both, equal, greater, guarded, less, where
-from pullback.ops.elementwise.special_base import Rational, SharedFormula, SpecialFunction
+from pullback.ops.elementwise.series import Rational, chebyshev, horner_series
+from pullback.ops.elementwise.special_base import SharedFormula, SpecialFunction
 from pullback.ops.prelude import Node, constant, op_functions
 
 log, log1p, sqrt, absolute, erf = op_functions("Log", "Log1p", "Sqrt", "Abs", "Erf")

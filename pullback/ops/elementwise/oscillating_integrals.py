@@ -13,16 +13,11 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float64
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
-from pullback.ops.elementwise.special_base import (
-    SpecialFunction,
-    column,
-    cosine_of_pi,
-    half_line,
-    sine_of_pi,
-    vector,
-)
+from pullback.ops.elementwise.quadrature import column, half_line
+from pullback.ops.elementwise.series import horner_series
+from pullback.ops.elementwise.sine_of_pi import cosine_of_pi, sine_of_pi
+from pullback.ops.elementwise.special_base import SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, log, sin, cos = op_functions("Exp", "Log", "Sin", "Cos")

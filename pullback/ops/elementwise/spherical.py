@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
-from pullback.ops.elementwise.special_base import SpecialFunction, cosine_of_pi, sine_of_pi
+from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, constant, op_functions
 
 exp, expm1, sin, cos, absolute = op_functions("Exp", "Expm1", "Sin", "Cos", "Abs")
@@ -54,32 +53,6 @@ class SphericalJ(OrderedFunction):
             return below * (n / (2 * n + 1)) - above * ((n + 1) / (2 * n + 1))
 
         return (slope,)
-
-
-class Sinc(OrderedFunction):
-    """The derivative of an order of sin(pi x) / (pi x), which is 1 at 0 and 0 at other integers."""
-
-    points = ((-1.5, 0.0, 0.3, 2.7),)
-
-    def expand(self, x: Node) -> Node:
-        waves = (sine_of_pi(x), cosine_of_pi(x))
-        made = waves[0] / (x * math.pi)
-        for n in range(1, self.order + 1):
-            wave = waves[n % 2] * (math.pi ** (n - 1) * (-1) ** (n // 2))
-            made = (wave - made * n) / x
-        made = where(less(absolute(x), 0.4 * (self.order + 1)), self._series(x), made)
-        return where(equal(absolute(x), np.inf), 0, made)
-
-    def _series(self, x: Node) -> Node:
-        """Return the power series about 0."""
-        n = self.order
-        terms = [(-1) ** k * math.pi ** (2 * k) / ((2 * k + 1) * math.factorial(2 * k - n))
-                 for k in range(-(-n // 2), 20 + n)]  # fmt: skip
-        made = horner_series(terms, x * x)
-        return made * x if n % 2 else made
-
-    def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: Sinc(self.order + 1)(x),)
 
 
 class ExpRel(OrderedFunction):

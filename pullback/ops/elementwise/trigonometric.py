@@ -15,9 +15,9 @@ from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.circular import circular
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
 from pullback.ops.elementwise.nonfinite import with_limit
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import Node, Type, constant, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")

@@ -18,8 +18,9 @@ from pullback.ops.elementwise.base import is_singular_elementwise
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
+from pullback.ops.wrap.barriers import Barrier
 from pullback.ops.wrap.call import Call
-from pullback.ops.wrap.identity import Alias, Barrier, IdentityOp
+from pullback.ops.wrap.identity import Alias, IdentityOp
 
 
 class Named(IdentityOp, RunsAs):
