@@ -13,7 +13,8 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import integer, shown
 from pullback.lazy.tensor import wrap
-from pullback.ops.random.bits import FoldIn, RandomBits
+from pullback.ops.random.bits import RandomBits
+from pullback.ops.random.split_fold_keys import FoldIn
 from pullback.random.arguments import random_key_argument
 from pullback.typing import ArrayLike
 

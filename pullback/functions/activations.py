@@ -36,6 +36,8 @@ from pullback.ops.shape.axes import Squeeze
 from pullback.ops.wrap.identity import StopGradient
 from pullback.typing import ArrayLike, Axis
 
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
 relu: UnaryFunction = unary_function(
     "relu", Relu, "max(x, 0); its gradient at 0 is 0.", "[-1.0, 2.0] -> [0.0, 2.0]"
 )
@@ -321,9 +323,6 @@ def softmin(x: ArrayLike, axis: Axis = -1) -> Tensor:
     [0.5, 0.5]
     """
     return softmax(-wrap(float_node(x)), axis)
-
-
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 __all__ = [

@@ -25,6 +25,8 @@ from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.complex_parts import Angle
 from pullback.typing import ArrayLike
 
+_radians = float_unary("angle", Angle, "Angle of each complex number.", "2.0 -> 0.0")
+
 
 @composed
 def deg2rad(x: ArrayLike) -> Tensor:
@@ -84,9 +86,6 @@ def unwrap(
         correction, axis=axis
     ).astype(kind)
     return concat([first, rest], axis=axis)
-
-
-_radians = float_unary("angle", Angle, "Angle of each complex number.", "2.0 -> 0.0")
 
 
 @composed

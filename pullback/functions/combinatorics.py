@@ -16,6 +16,8 @@ from pullback.functions.stacking import stack
 from pullback.functions.where_take import take
 from pullback.typing import ArrayLike
 
+MOST = 2**28  # indices that combinations are made of
+
 
 def cartesian_prod(*xs: ArrayLike) -> Tensor:
     """Return all combinations of elements of vectors, as rows; of one vector, the vector itself.
@@ -52,9 +54,6 @@ def combinations(x: ArrayLike, r: int = 2, with_replacement: bool = False) -> Te
     if not found:
         return zeros((0, r) if r else (0,), dtype=a.dtype)
     return take(a, np.array(found))
-
-
-MOST = 2**28  # indices that combinations are made of
 
 
 __all__ = ["cartesian_prod", "combinations"]

@@ -24,6 +24,8 @@ from pullback.ops.conv.windows import resolve_window_padding, window_pairs
 from pullback.ops.shape.iota import Iota
 from pullback.typing import ArrayLike, Shape
 
+ConvolveMode = Literal["full", "same", "valid"]
+
 Padding = str | Sequence[Sequence[int]]
 
 
@@ -77,9 +79,6 @@ def convolution_padding(
         message = f'padding must be "VALID", "SAME" or {len(sizes)} pairs, got {padding!r}'
         raise ShapeError(message, op=op)
     return arguments.placed(op, resolve_window_padding, padding, sizes, window, strides, dilation)
-
-
-ConvolveMode = Literal["full", "same", "valid"]
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "full") -> Tensor:

@@ -15,6 +15,8 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Shape
 
+_MOST_PARTS = 10**6  # each is a tensor
+
 
 def split(x: ArrayLike, sections: Shape, axis: int = 0) -> list[Tensor]:
     """Split a tensor along an axis: into a number of equal parts, or before the given indices.
@@ -101,9 +103,6 @@ def _split_parts(op: str, x: Tensor, sections: Any, axis: int, equal: bool = Tru
         size, longer = divmod(n, count)
         cuts = [i * size + min(i, longer) for i in range(count + 1)]
     return [x[index_argument_along(axis, slice(a, b))] for a, b in itertools.pairwise(cuts)]
-
-
-_MOST_PARTS = 10**6  # each is a tensor
 
 
 __all__ = ["array_split", "dsplit", "hsplit", "split", "vsplit"]

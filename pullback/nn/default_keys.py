@@ -14,7 +14,7 @@ from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
-from pullback.ops.random.bits import SplitKey
+from pullback.ops.random.split_fold_keys import SplitKey
 from pullback.random.keys import key, split
 
 _lock = threading.RLock()

@@ -17,9 +17,10 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.affine import Affine, Between, NormalBetween
+from pullback.ops.random.affine import Affine
+from pullback.ops.random.between import Between, NormalBetween
 from pullback.ops.random.bits import RandomBits
-from pullback.ops.random.exact import ExactExp, ExactLog, WaldSample
+from pullback.ops.random.exact import ExactExp, ExactLog
 from pullback.ops.random.sampling import (
     RandomCauchy,
     RandomExponential,
@@ -30,6 +31,7 @@ from pullback.ops.random.sampling import (
     RandomUniform,
     Sampler,
 )
+from pullback.ops.random.wald import WaldSample
 from pullback.random.arguments import (
     random_dtype_argument,
     random_key_argument,

@@ -16,10 +16,10 @@ from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.counts import RandomBinomial, RandomPoisson
-from pullback.ops.random.discrete import Arrival
 from pullback.ops.random.exact import FailureEnergy
 from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential
+from pullback.ops.random.weighted_choice import Arrival
 from pullback.random.arguments import (
     random_key_argument,
     random_parameter_argument,

@@ -18,7 +18,7 @@ from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.random.bits import RandomBits
-from pullback.ops.random.discrete import MulHigh
+from pullback.ops.random.mul_high import MulHigh
 from pullback.random.arguments import (
     random_key_argument,
     random_parameter_argument,

@@ -14,7 +14,7 @@ from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scala
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
-from pullback.ops.random.bits import FoldIn, SplitKey
+from pullback.ops.random.split_fold_keys import FoldIn, SplitKey
 from pullback.random.arguments import random_key_argument
 from pullback.typing import ArrayLike, Shape
 

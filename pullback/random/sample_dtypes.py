@@ -6,7 +6,7 @@ from pullback.functions.arguments import literal
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, bfloat16, float32, float64
 from pullback.lazy.tensor import Tensor
-from pullback.ops.random.affine import LEAST
+from pullback.ops.random.between import LEAST
 
 
 def sample_rounded(x: Tensor, dtype: DType) -> Tensor:

@@ -19,10 +19,11 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.affine import LEAST
+from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import RandomBits
-from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
+from pullback.ops.random.mul_high import MulHigh
 from pullback.ops.random.sampling import RandomExponential
+from pullback.ops.random.weighted_choice import Arrival, CountUpTo, RelativeWeights
 from pullback.random.arguments import (
     known_parameter_argument,
     random_key_argument,

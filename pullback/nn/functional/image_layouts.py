@@ -12,6 +12,9 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Shape
 
+_LAST = ("NHWC", "NWC", "NLC", "NDHWC", "NC")
+_FIRST = ("NCHW", "NCW", "NCL", "NCDHW")
+
 
 def is_layout_channels_first(layout: str) -> bool:
     """Whether channels are dimension 1 ("NCHW" and the like) instead of the last ("NHWC")."""
@@ -63,9 +66,3 @@ def spatial_layout_numbers(value: Shape, rank: int, what: str, least: int = 0) -
         must = f"a number of at least {least}, or {rank} of them"
         raise ArgumentError(f"{what} must be {must}, got {shown(value)}")
     return found
-
-
-_LAST = ("NHWC", "NWC", "NLC", "NDHWC", "NC")
-
-
-_FIRST = ("NCHW", "NCW", "NCL", "NCDHW")

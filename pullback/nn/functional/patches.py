@@ -24,6 +24,8 @@ from pullback.ops.conv.windows import dilated_window
 from pullback.ops.shape.concat_pad import Pad
 from pullback.typing import ArrayLike, Shape
 
+Geometry = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
 
 @composed
 def unfold(
@@ -114,9 +116,6 @@ def _spread_patch(x: Tensor, places: Sequence[slice], full: Sequence[int]) -> Te
     high = (0, *(n - p.stop for p, n in zip(places, full)), 0)
     between = (0, *(p.step - 1 for p in places), 0)
     return record(Pad(low, high, between), (node_of(x), literal(0, x.dtype)._node))
-
-
-Geometry = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 __all__ = ["fold", "unfold"]

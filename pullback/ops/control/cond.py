@@ -14,7 +14,7 @@ from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
-from pullback.ops.control import cond_rules, partition
+from pullback.ops.control import body_partition, cond_rules
 from pullback.ops.control.holder import Holder, canonical_held, held_positions_among, hold, run_held
 from pullback.ops.control.varying import Axes, axes_of, unify_branches, varying_union
 from pullback.ops.elementwise.functions import equal, less, negated
@@ -90,7 +90,9 @@ class CondChoice(Holder, abstract=True):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """Each result has the layout of the first branch that shards it."""
-        found = [partition.partitioned_output_types(branch, xs[1:]) for branch in self.branches]
+        found = [
+            body_partition.partitioned_output_types(branch, xs[1:]) for branch in self.branches
+        ]
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
         return [spec_on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
@@ -99,7 +101,9 @@ class CondChoice(Holder, abstract=True):
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
         operands = [to.ask(x, x.dims).node for x in xs]
-        branches = [partition.local_graph(to, branch, types[1:], dims) for branch in self.branches]
+        branches = [
+            body_partition.local_graph(to, branch, types[1:], dims) for branch in self.branches
+        ]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.local_values(found, type, dims)
 

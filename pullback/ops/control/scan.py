@@ -12,7 +12,7 @@ from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
-from pullback.ops.control import holder, partition, scan_rules
+from pullback.ops.control import body_partition, holder, scan_rules
 from pullback.ops.control.holder import (
     Holder,
     canonical_held,
@@ -123,19 +123,19 @@ class Scan(Holder):
 
     def _stable_state(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
         state, rows, constants = self.split(xs)
-        others = [*[partition.partitioned_row_type(t, mesh) for t in rows], *constants]
-        return partition.stable_state(mesh, self.body, state, others)
+        others = [*[body_partition.partitioned_row_type(t, mesh) for t in rows], *constants]
+        return body_partition.stable_state(mesh, self.body, state, others)
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
         state, _ = self._stable_state(mesh, types)
         _, rows, constants = self.split(types)
-        inner = [*state, *[partition.partitioned_row_type(t, mesh) for t in rows], *constants]
+        inner = [*state, *[body_partition.partitioned_row_type(t, mesh) for t in rows], *constants]
         kept = [layout(t) for t in state]
         layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
         operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]
-        body, ys = partition.partitioned_body(to, self.body, inner, kept)
+        body, ys = body_partition.partitioned_body(to, self.body, inner, kept)
         for i, y in enumerate(ys[:n]):
             if y.partial:
                 operands[i] = to.on_first(operands[i], y.partial, self)

@@ -16,7 +16,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import node_varying_over
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
-from pullback.ops.control import holder, partition
+from pullback.ops.control import body_partition, holder
 from pullback.ops.control.dependence import (
     active_inputs,
     bits,
@@ -103,18 +103,20 @@ class While(Holder):
         )
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
-        state, _ = partition.stable_state(mesh, self.body, xs[: self.carries], xs[self.carries :])
+        state, _ = body_partition.stable_state(
+            mesh, self.body, xs[: self.carries], xs[self.carries :]
+        )
         return [t.sharding for t in state]
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n = self.carries
         types = [x.type(to.mesh) for x in xs]
-        state, _ = partition.stable_state(to.mesh, self.body, types[:n], types[n:])
+        state, _ = body_partition.stable_state(to.mesh, self.body, types[:n], types[n:])
         inner = [*state, *types[n:]]
         layouts = [layout(t) for t in inner]
         operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
-        body = partition.local_graph(to, self.body, inner, layouts[:n])
-        answer = partition.local_graph(to, self.condition, inner, [()])
+        body = body_partition.local_graph(to, self.body, inner, layouts[:n])
+        answer = body_partition.local_graph(to, self.condition, inner, [()])
         loop = While(answer, body, n)
         if not any(op_communicates(node.op) for node in answer.nodes):
             return to.local_values(to.results(loop, operands), type, layouts[:n])

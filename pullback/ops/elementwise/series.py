@@ -9,6 +9,13 @@ from typing import NamedTuple
 from pullback.ops.elementwise.functions import both, greater, less, where
 from pullback.ops.prelude import Node, constant, op_functions
 
+# (atanh(r) / r - 1) / r**2 as a polynomial in r**2, for |r| <= 1/3
+ATANH_REST = (
+    0.3333333333333333, 0.1999999999999976, 0.1428571428580071, 0.11111111099035531,
+    0.09090909954214577, 0.07692271793624882, 0.06667593442767027, 0.05867083931047704,
+    0.054230401748138014, 0.037440533573059064, 0.0781911746712093,
+)  # fmt: skip
+
 (log1p,) = op_functions("Log1p")
 
 
@@ -52,11 +59,3 @@ def log1p_minus(x: Node) -> Node:
 def exp_series(x: Node, factor: float = 1.0) -> Node:
     """Return factor * exp(x) for |x| < 0.05, by its power series."""
     return horner_series([factor / math.factorial(k) for k in range(9)], x)
-
-
-# (atanh(r) / r - 1) / r**2 as a polynomial in r**2, for |r| <= 1/3
-ATANH_REST = (
-    0.3333333333333333, 0.1999999999999976, 0.1428571428580071, 0.11111111099035531,
-    0.09090909954214577, 0.07692271793624882, 0.06667593442767027, 0.05867083931047704,
-    0.054230401748138014, 0.037440533573059064, 0.0781911746712093,
-)  # fmt: skip

@@ -14,14 +14,14 @@ from pullback.graph.dtypes import float64, int64
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.factor_rules import alike
 from pullback.ops.prelude import Node, Op, Type, batch_along, op_functions
-from pullback.ops.random.discrete import Arrival
 from pullback.ops.random.formulas import exp_formula, log_formula, mills_formula, minus_log_formula
 from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.weighted_choice import Arrival
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import positive, real, unit
 from pullback.ops.shape.axes import check_axes
 
-reciprocal, sqrt = op_functions("Reciprocal", "Sqrt")
+(reciprocal,) = op_functions("Reciprocal")
 TOP = 709.782712893384  # the exponential of more is infinite
 
 
@@ -101,37 +101,6 @@ class FailureEnergy(ExactFunction):
     def samples(cls) -> Any:
         yield cls(), ((unit(3, 4) + 1) / 2,)
         yield cls(), (np.array([0.0, 1e-300, 1e-9, 0.5, 1 - 2.0**-53, 1.0, 1.5, -1.0, np.nan]),)
-
-
-class WaldSample(ExactFunction):
-    """A number of the inverse Gaussian distribution with the given mean and shape 1, from a normal
-    and a uniform one (Michael, Schucany and Haas, 1976).
-
-    The derivative with respect to the mean is that of a quantile: 2 x**1.5 / mean**2 times Mills'
-    ratio at (x / mean + 1) / sqrt(x).
-    """
-
-    def formula(self, m: Any, *xs: Any) -> Any:
-        z, u, mean = xs
-        valid = (mean > 0.0) & (mean < 1e100)
-        mean = m.where(valid, mean, 1.0)
-        y = mean * (z * z)
-        # the smaller root, over the mean
-        least = 1.0 / ((y * 0.5 + 1.0) + m.sqrt(y + y * y * 0.25))
-        x = m.where(u * (least + 1.0) <= 1.0, mean * least, mean * (1.0 / least))
-        return m.where(valid, x, math.nan)
-
-    def partials(self, out: Node, z: Node, u: Node, mean: Node) -> tuple:
-        def slope() -> Node:
-            root = sqrt(out)
-            ratio = MillsRatio()((out * reciprocal(mean) + 1) * reciprocal(root))
-            return ratio * out * root * reciprocal(mean * mean) * 2
-
-        return (None, None, slope)
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls(), (real(3, 4), (unit(3, 4) + 1) / 2, positive(4))
 
 
 class MillsRatio(ExactFunction):

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.graph.dtypes import bool_, dtype, float64, int64
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Node, Type
-from pullback.ops.random.affine import LEAST
+from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import KEY, KEYS, join_random_bits
 from pullback.ops.random.formulas import (
     exp_formula,

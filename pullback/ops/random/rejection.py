@@ -18,8 +18,9 @@ from pullback.graph.types import show
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
-from pullback.ops.random.bits import beginning_of_bits, bits_per_key_rule, join_random_bits
+from pullback.ops.random.bits import join_random_bits
 from pullback.ops.random.formulas import ends_formula, minus_log_formula
+from pullback.ops.random.per_key import beginning_of_bits, bits_per_key_rule
 from pullback.ops.random.stepwise import lifted
 from pullback.ops.random.threefry import (
     check_threefry_key,
