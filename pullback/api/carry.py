@@ -20,7 +20,7 @@ from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber, is_weak
 from pullback.ops.control.dependence import dependence_positions
-from pullback.ops.control.varying import axes_of, varying_union
+from pullback.ops.control.varying import varying_axes_of, varying_union
 from pullback.ops.prelude import Op
 from pullback.ops.sources import SCALAR, placeholder
 from pullback.tree_nodes import register_node_hint
@@ -176,7 +176,7 @@ class JoinedCarry:
     def __init__(self, staged: Sequence[Staged], arguments: int) -> None:
         self.captured = list(dict.fromkeys(c for s in staged for c in s.captured))
         self.graphs = [self._graph(s, arguments) for s in staged]
-        self.axes = axes_of(self.graphs[0].inputs)
+        self.axes = varying_axes_of(self.graphs[0].inputs)
 
     def _graph(self, staged: Staged, arguments: int) -> Graph:
         own = dict(zip(staged.captured, staged.graph.inputs[arguments:], strict=True))

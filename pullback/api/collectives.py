@@ -27,7 +27,7 @@ from pullback.ops.collective.axis_index import AxisIndex
 from pullback.ops.collective.move import AllGather, AllToAll, PPermute, ReduceScatter
 from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.prelude import Op
-from pullback.ops.reduce.reductions import accumulator
+from pullback.ops.reduce.reductions import reduction_accumulator
 
 X = TypeVar("X")
 
@@ -74,7 +74,9 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """
     names = bound_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
-    total = _reduce_collective(PSum, x.astype(accumulator(counting_dtype_argument(x.dtype))), names)
+    total = _reduce_collective(
+        PSum, x.astype(reduction_accumulator(counting_dtype_argument(x.dtype))), names
+    )
     mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
 

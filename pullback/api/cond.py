@@ -28,7 +28,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.control.cond import Cond, Switch, no_branch_of_cond
 from pullback.ops.control.holder import canonical_held
-from pullback.ops.control.varying import unify_branches
+from pullback.ops.control.varying import varying_alike_branches
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
 from pullback.ops.sources import placeholder
@@ -104,7 +104,7 @@ def _choose_cond_branch(
     branches = [_CondBranch(name, f, types, in_tree) for f in functions]
     structure = _cond_branches_agree(name, branches)
     joined = JoinedCarry([b.staged for b in branches], len(operands))
-    graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
+    graphs = varying_alike_branches(joined.graphs, joined.axes, index.type.varying)
     nodes = [index, *map(node_of, operands.values())]
     return tree.unflatten(structure, joined.apply(op(tuple(map(canonical_held, graphs))), nodes))
 

@@ -24,7 +24,7 @@ from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import wrap
-from pullback.ops.wrap.custom import Custom, closure_error
+from pullback.ops.wrap.custom import Custom, custom_closure_error
 from pullback.ops.wrap.identity import StopGradient
 
 _STOP = StopGradient()
@@ -195,7 +195,7 @@ def _check_custom_closure(name: str, outs: Sequence[Node], first: int) -> None:
     for node in ancestors(outs, lambda n: n.number < first):
         inside = node.number >= first
         if _custom_under_derivative(node) and (inside or node in outs):
-            raise closure_error(name, (node.where if inside else None) or user_line())
+            raise custom_closure_error(name, (node.where if inside else None) or user_line())
 
 
 def _custom_under_derivative(node: Node) -> bool:

@@ -23,7 +23,7 @@ from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import Axis, spread, sum_to, zeros
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.custom import DerivativeRule
+from pullback.ops.wrap.custom import CustomDerivativeRule
 from pullback.transforms.batch import batched_graph
 from pullback.transforms.reverse import gradients, reverse_path
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CustomRule(DerivativeRule):
+class CustomRule(CustomDerivativeRule):
     """The rule of one call: the user's functions, and the call's static values.
 
     Rules with the same `key` are equal; the rest follows from it.
@@ -117,7 +117,7 @@ class CustomRule(DerivativeRule):
             got = f"{self.name}: {what}, got {type(made).__name__}"
             raise ArgumentError(got, where=line_of_custom_rule(f))
 
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> CustomDerivativeRule:
         return BatchedCustomRule(self, axis, tuple(mapped))
 
     @contextmanager
@@ -133,10 +133,10 @@ class CustomRule(DerivativeRule):
 
 
 @dataclass(frozen=True)
-class BatchedCustomRule(DerivativeRule):
+class BatchedCustomRule(CustomDerivativeRule):
     """The rule of all examples, which batches the programs that the rule of one example records."""
 
-    rule: DerivativeRule
+    rule: CustomDerivativeRule
     axis: Axis
     mapped: tuple[bool, ...]
 
@@ -161,7 +161,7 @@ class BatchedCustomRule(DerivativeRule):
             for y, t in zip(outs, found, strict=True)
         ]
 
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> CustomDerivativeRule:
         return BatchedCustomRule(self, axis, tuple(mapped))
 
     def _apply(self, rule: Callable, *parts_and_flags: Any) -> list[Node | None]:

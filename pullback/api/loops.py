@@ -16,9 +16,9 @@ from pullback.graph.dtypes import bool_, promote_dtypes
 from pullback.graph.types import Type
 from pullback.lazy.operators import node_of, number, weak
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.control.holder import canonical_held, row
+from pullback.ops.control.holder import canonical_held, held_row
 from pullback.ops.control.scan import Scan
-from pullback.ops.control.varying import varying_scan_body, while_graphs
+from pullback.ops.control.varying import varying_scan_body, varying_while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 
@@ -121,7 +121,9 @@ def _record_scan_loop(
         return (*state.returned(result[0]), *ys)
 
     whole = [x._node.type for x in rows]
-    types = [row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole]  # rows keep their layout
+    types = [
+        held_row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole
+    ]  # rows keep their layout
     staged = state.settle(lambda given: stage_placeholder_types(name, step, [*given, *types]))
     joined = JoinedCarry([staged], count + len(rows))
     body = canonical_held(varying_scan_body(joined.graphs[0], joined.axes, count))
@@ -149,7 +151,7 @@ def _record_while_loop(state: Carry, cond: Callable, body: Callable) -> Any:
         raise ArgumentError(message, hint=hint)
     joined = JoinedCarry([ends, work], count)
     first, second = joined.graphs
-    first, second = while_graphs(first, second, joined.axes, count)
+    first, second = varying_while_graphs(first, second, joined.axes, count)
     op = While(canonical_held(first), canonical_held(second), count)
     return state.unflatten(joined.apply(op, state.nodes()))
 

@@ -22,7 +22,12 @@ from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
-from pullback.ops.collective.shard_map import ShardMap, join_parts, local_type, take_part
+from pullback.ops.collective.shard_map import (
+    ShardMap,
+    join_shard_map_parts,
+    shard_map_local_type,
+    take_shard_map_part,
+)
 from pullback.ops.control.varying import varying_union
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
@@ -100,7 +105,7 @@ class _ShardMapCall:
         node = node_of(x)
         dims = _shard_map_dims("in_specs", spec, node.type, place)
         try:
-            local = local_type(node.type.plain, dims, self.mesh)
+            local = shard_map_local_type(node.type.plain, dims, self.mesh)
         except ShapeError as error:
             error.message = f"{place}: {error.message}"
             raise error.at("shard_map", user_line()) from None
@@ -149,7 +154,9 @@ class _ShardMapCall:
                 raise ArgumentError(f"shard_map: {what}, got {x.type} with the spec {P(*dims)}")
         with deriving_rules(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
-            parts = iter([deliver_recorded(take_part(x, dims, self.mesh)) for x, dims in pairs])
+            parts = iter(
+                [deliver_recorded(take_shard_map_part(x, dims, self.mesh)) for x, dims in pairs]
+            )
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
         args, _ = tree.unflatten(self.in_tree, given)
         ys, structure = recorded_outputs("shard_map", self.f(*args))
@@ -159,7 +166,9 @@ class _ShardMapCall:
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
         with deriving_rules(user_line()):
-            whole = [deliver_recorded(join_parts(y, dims, self.mesh)) for y, dims in found]
+            whole = [
+                deliver_recorded(join_shard_map_parts(y, dims, self.mesh)) for y, dims in found
+            ]
         return tree.unflatten(structure, whole)
 
 

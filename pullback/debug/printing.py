@@ -19,7 +19,7 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_node
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
-from pullback.ops.wrap.debug_print import DebugPrint, written
+from pullback.ops.wrap.debug_print import DebugPrint, written_debug_print
 
 
 def print(*values: Any, **named: Any) -> None:
@@ -42,14 +42,14 @@ def print(*values: Any, **named: Any) -> None:
     template, tensors = _print_template(values, named)
     nodes = [node_of(asarray(x)) for x in tensors]
     try:  # a wrong specification must raise here, not while the program runs
-        written(template, [np.zeros(n.type.shape, n.type.dtype.numpy) for n in nodes])
+        written_debug_print(template, [np.zeros(n.type.shape, n.type.dtype.numpy) for n in nodes])
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"debug.print: {error}") from None
     if thread.tracing_from:
         before = thread.prints or constant(0, int32)
         thread.prints = record_node(DebugPrint(template), before, *nodes)
     else:
-        sys.stdout.write(written(template, debugged_host_values(nodes)) + "\n")
+        sys.stdout.write(written_debug_print(template, debugged_host_values(nodes)) + "\n")
 
 
 def _print_template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:

@@ -14,17 +14,17 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import node_varying_over
 from pullback.ops.collective.reduce import (
-    Exchange,
-    collective_total,
-    require_varying,
-    without_reduced,
+    OneOperandCollective,
+    reduce_total,
+    require_varying_reduce,
+    without_reduced_axes,
 )
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, spread
 
 
-class AlongAxis(Exchange, abstract=True):
+class MoveAlongAxis(OneOperandCollective, abstract=True):
     """A linear collective along one axis."""
 
     axis: str
@@ -34,7 +34,7 @@ class AlongAxis(Exchange, abstract=True):
         return (self.axis,)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
+        require_varying_reduce((self.axis,), axes)
         return axes
 
     def groups(self, b: Any) -> Any:
@@ -42,7 +42,7 @@ class AlongAxis(Exchange, abstract=True):
         return b.mesh.groups((self.axis,))
 
 
-class Rows(AlongAxis, abstract=True):
+class MoveEntries(MoveAlongAxis, abstract=True):
     """A collective with an entry of dimension `dim` for each of `size` examples."""
 
     size: int
@@ -59,7 +59,7 @@ class Rows(AlongAxis, abstract=True):
         """Return the op batched over its own axis, which is the first dimension of `x`."""
 
 
-class AllGather(Rows):
+class AllGather(MoveEntries):
     """The values of all examples, stacked along a new dimension `dim`."""
 
     wire: ClassVar[str] = "all_gather"
@@ -68,10 +68,10 @@ class AllGather(Rows):
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return without_reduced(super().varies(axes), self.axis)
+        return without_reduced_axes(super().varies(axes), self.axis)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [PSlice(self.axis, self.size, self.dim)(collective_total(g, (self.axis,)))]
+        return [PSlice(self.axis, self.size, self.dim)(reduce_total(g, (self.axis,)))]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         row = b.reshape(x, (*x.shape[: self.dim], 1, *x.shape[self.dim :]))
@@ -82,11 +82,11 @@ class AllGather(Rows):
         return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
 
 
-class PSlice(Rows):
+class PSlice(MoveEntries):
     """This example's entry of dimension `dim`."""
 
     def infer(self, x: Type) -> Type:
-        return type_without_rows(x, self.dim, self.size)
+        return type_without_moved_entries(x, self.dim, self.size)
 
     def communicates(self) -> tuple[str, ...]:
         return ()
@@ -115,7 +115,7 @@ class PSlice(Rows):
         return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return self.batch_rows(x) if mapped else _moved_to_front(x, self.dim)
+        return self.batch_rows(x) if mapped else _move_to_front(x, self.dim)
 
     def batch_rows(self, x: Node) -> Node:
         """Example i takes entry i of its own operand: the result is the diagonal."""
@@ -128,7 +128,7 @@ class PSlice(Rows):
         return TABLE["Slice"]((0, *zeros), (k * k, *shape), (k + 1, *ones))(x)
 
 
-class ReduceScatter(Rows):
+class ReduceScatter(MoveEntries):
     """This example's entry, along dimension `dim`, of the sum along the axis."""
 
     wire: ClassVar[str] = "reduce_scatter"
@@ -136,7 +136,7 @@ class ReduceScatter(Rows):
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
-        return type_without_rows(x, self.dim, self.size)
+        return type_without_moved_entries(x, self.dim, self.size)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         whole = AllGather(self.axis, self.size, self.dim)(node_varying_over(g, (self.axis,)))
@@ -147,10 +147,10 @@ class ReduceScatter(Rows):
         return b.reshape(row, out.shape)
 
     def batch_rows(self, x: Node) -> Node:
-        return _moved_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
+        return _move_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
 
-class AllToAll(AlongAxis):
+class AllToAll(MoveAlongAxis):
     """Example i sends entry j of dimension `split` to example j, which stacks the entries that it
     receives along a new dimension `concat`."""
 
@@ -160,7 +160,7 @@ class AllToAll(AlongAxis):
     concat: int
 
     def infer(self, x: Type) -> Type:
-        shape = type_without_rows(x, self.split, self.size).shape
+        shape = type_without_moved_entries(x, self.split, self.size).shape
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -182,7 +182,7 @@ class AllToAll(AlongAxis):
         return TABLE["Transpose"](order)(x)
 
 
-class PPermute(AlongAxis):
+class PPermute(MoveAlongAxis):
     """Sends the value of `source` to `target` for each pair; other examples receive zeros."""
 
     wire: ClassVar[str] = "permute"
@@ -205,14 +205,14 @@ class PPermute(AlongAxis):
         return TABLE["PermuteRows"](tuple([sources.get(i, -1) for i in range(axis.size)]))(x)
 
 
-def type_without_rows(x: Type, dim: int, size: int) -> Type:
+def type_without_moved_entries(x: Type, dim: int, size: int) -> Type:
     """Return the type without a dimension that has an entry for each of `size` examples."""
     if not 0 <= dim < x.rank or x.shape[dim] != size:
         raise ShapeError(f"dimension {dim} must have size {size}, that of the axis, got {x}")
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
 
 
-def _moved_to_front(x: Node, dim: int) -> Node:
+def _move_to_front(x: Node, dim: int) -> Node:
     """Move a dimension to the front."""
     rest = [i for i in range(x.type.rank) if i != dim]
     return TABLE["Transpose"]((dim, *rest))(x)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.graph.node import node_varying_over
-from pullback.ops.collective.reduce import Exchange, collective_total, without_reduced
+from pullback.ops.collective.reduce import OneOperandCollective, reduce_total, without_reduced_axes
 from pullback.ops.prelude import Axis, Node, Type
 
 
-class PVary(Exchange):
+class PVary(OneOperandCollective):
     """The same value, marked as varying along `axes` too."""
 
     axes: tuple[str, ...]
@@ -30,7 +30,7 @@ class PVary(Exchange):
         return x
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [collective_total(g, without_reduced(self.axes, *xs[0].type.varying))]
+        return [reduce_total(g, without_reduced_axes(self.axes, *xs[0].type.varying))]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return node_varying_over(x, without_reduced(self.axes, axis.name))
+        return node_varying_over(x, without_reduced_axes(self.axes, axis.name))

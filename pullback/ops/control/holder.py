@@ -15,7 +15,7 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import next_number, node_varying_over
-from pullback.ops.control.varying import Axes, axes_of, varying_union
+from pullback.ops.control.varying import Axes, varying_axes_of, varying_union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
 from pullback.ops.sources import placeholder
 from pullback.ops.traits import HasNamedAxes, op_communicates, op_named_axes
@@ -63,7 +63,7 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Operands that vary along more axes than the graphs' inputs need other graphs."""
-        wanted, given = self.operand_axes, axes_of(xs)
+        wanted, given = self.operand_axes, varying_axes_of(xs)
         if wanted == given:
             return self, xs
         wider = [varying_union(a, b) for a, b in zip(wanted, given, strict=True)]
@@ -75,7 +75,7 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
     @property
     def operand_axes(self) -> list[Axes]:
         """The named axes that operands vary along."""
-        return axes_of(self.graphs[-1].inputs)
+        return varying_axes_of(self.graphs[-1].inputs)
 
     @abstractmethod
     def over(self, axes: Sequence[Axes]) -> Holder:
@@ -109,7 +109,7 @@ def canonical_held(graph: Graph) -> Graph:
     return hold(graph.inputs, graph.outputs)
 
 
-def derivative(x: Node, d: Node | None) -> Node:
+def held_derivative(x: Node, d: Node | None) -> Node:
     """Return `d`, the tangent or cotangent of `x`, in the type of `x`; None becomes zeros."""
     return node_varying_over(zeros(x.type) if d is None else d, x.type.varying)
 
@@ -122,7 +122,7 @@ def push_held(
     outputs = [graph.outputs[i] for i in moving]
     with ambient_on_placeholders(next_number(), frozen=False):  # for users' rules
         found = tangents(outputs, [graph.inputs[i] for i in active], list(ts.values()))
-    return ts, {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
+    return ts, {i: held_derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
 
 
 def pull_held(
@@ -132,7 +132,7 @@ def pull_held(
     seeds = [placeholder("g", y.type) for y in outputs]
     with ambient_on_placeholders(next_number(), frozen=False):
         found = gradients(outputs, seeds, targets)
-    return seeds, [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
+    return seeds, [held_derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
 
 
 def held_captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
@@ -179,7 +179,7 @@ def stacked_held_type(type: Type, length: int) -> Type:
     return type.with_shape((length, *type.shape))
 
 
-def row(type: Type) -> Type:
+def held_row(type: Type) -> Type:
     """Return the type of one of the values that are stacked."""
     return type.with_shape(type.shape[1:])
 

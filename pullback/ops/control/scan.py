@@ -16,8 +16,8 @@ from pullback.ops.control import body_partition, holder, scan_rules
 from pullback.ops.control.holder import (
     Holder,
     canonical_held,
+    held_row,
     hold,
-    row,
     run_held,
     stacked_held_type,
 )
@@ -52,7 +52,7 @@ class Scan(Holder):
             if x.shape[:1] != (self.length,):
                 what = f"the first dimension must have {self.length} rows, one per iteration"
                 raise ShapeError(f"{what}, got {x}", code="E3002")
-        check_call_operands(self.body, [*state, *map(row, rows), *constants])
+        check_call_operands(self.body, [*state, *map(held_row, rows), *constants])
         outs = [y.type.plain for y in self.body.outputs]
         if outs[: self.carries] != state:
             got = f"{show(state)}, then {show(outs[: self.carries])}"
@@ -123,15 +123,19 @@ class Scan(Holder):
 
     def _stable_state(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
         state, rows, constants = self.split(xs)
-        others = [*[body_partition.partitioned_row_type(t, mesh) for t in rows], *constants]
-        return body_partition.stable_state(mesh, self.body, state, others)
+        others = [*[body_partition.body_partition_row_type(t, mesh) for t in rows], *constants]
+        return body_partition.body_partition_state(mesh, self.body, state, others)
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
         state, _ = self._stable_state(mesh, types)
         _, rows, constants = self.split(types)
-        inner = [*state, *[body_partition.partitioned_row_type(t, mesh) for t in rows], *constants]
+        inner = [
+            *state,
+            *[body_partition.body_partition_row_type(t, mesh) for t in rows],
+            *constants,
+        ]
         kept = [layout(t) for t in state]
         layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
         operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]

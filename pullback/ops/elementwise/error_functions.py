@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.ops.elementwise.base import Transcendental
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
-from pullback.ops.elementwise.series import chebyshev, horner_series
+from pullback.ops.elementwise.series import chebyshev_series, horner_series
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
@@ -114,7 +114,7 @@ class Erfc(Transcendental):
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 40)
         if x.type.dtype is float64:
-            scaled = chebyshev(SCALED, (size - 3) / (size + 3)) / (size * 2 + 1)
+            scaled = chebyshev_series(SCALED, (size - 3) / (size + 3)) / (size * 2 + 1)
         else:
             scaled = horner_series(SCALED_NUMERATOR, size) / horner_series(SCALED_DENOMINATOR, size)
         right = times_exp_minus_square(scaled, size)
@@ -135,7 +135,10 @@ class ErfInv(Transcendental):
         size = absolute(x)
         w = -log((1 - size) * (1 + size))
         middle, reach = (TAIL_START + TAIL_END) / 2, (TAIL_END - TAIL_START) / 2
-        centre, tail = chebyshev(CENTRE, w / 2.5 - 1), chebyshev(TAIL, (sqrt(w) - middle) / reach)
+        centre, tail = (
+            chebyshev_series(CENTRE, w / 2.5 - 1),
+            chebyshev_series(TAIL, (sqrt(w) - middle) / reach),
+        )
         root = size * where(less(w, 5), centre, tail)
         if x.type.dtype is float64:  # one step of Halley's method triples the number of digits
             near, far = Erf()(root) - size, (1 - size) - Erfc()(root)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.graph import dtypes
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import Binary, Unary, zero_partials
+from pullback.ops.elementwise.base import Binary, Unary, zero_elementwise_partials
 from pullback.ops.elementwise.functions import both, either, equal, less, less_equal, where
 from pullback.ops.elementwise.rounding import HARD
 from pullback.ops.prelude import TABLE, Node, Type, constant, op_functions
@@ -27,7 +27,9 @@ class CopySign(Binary):
 
     def expand(self, x: Node, y: Node) -> Node:
         minus = float_sign_mask(x)
-        made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
+        made = bits_or(
+            bits_and(bits_of_float(x), bits_not(minus)), bits_and(bits_of_float(y), minus)
+        )
         return TABLE["Bitcast"](x.type.dtype)(made)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
@@ -44,7 +46,7 @@ class NextAfter(Binary):
         return np.where(x == y, y, np.nextafter(x, y))  # NumPy's of zeros in f16 is x
 
     def expand(self, x: Node, y: Node) -> Node:
-        here, there = bits(x), bits(y)
+        here, there = bits_of_float(x), bits_of_float(y)
         minus = float_sign_mask(x)
         rank, goal = float_bits_ranked(here, minus), float_bits_ranked(there, minus)
         moved = where(less(rank, goal), rank + 1, rank - 1)
@@ -62,7 +64,7 @@ class NextAfter(Binary):
             yield cls(), (ends.astype(kind)[:, None], ends.astype(kind))
 
 
-def bits(x: Node) -> Node:
+def bits_of_float(x: Node) -> Node:
     """Return the bits of floats as signed integers."""
     return TABLE["Bitcast"](dtype(f"i{x.type.dtype.bits}"))(x)
 
@@ -83,7 +85,7 @@ class SignBit(Unary):
 
     kinds = "iuf"
     predicate = True
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x < 0 if x.dtype.kind in "iu" else np.signbit(x))

@@ -11,10 +11,15 @@ from pullback.ops.elementwise.gamma_functions import (
     LGAMMA_NEAR_2,
     Digamma,
     GammaFamily,
-    stirling_rest,
+    gamma_stirling_rest,
 )
 from pullback.ops.elementwise.series import exp_series, horner_series
-from pullback.ops.elementwise.sine_of_pi import cosine_of_pi, from_integer, is_odd, sine_of_pi
+from pullback.ops.elementwise.sine_of_pi import (
+    cosine_of_pi,
+    is_odd_of_pi,
+    pi_from_integer,
+    sine_of_pi,
+)
 from pullback.ops.prelude import Node, constant, op_functions
 
 exp, power, absolute, floor = op_functions("Exp", "Pow", "Abs", "Floor")
@@ -28,7 +33,7 @@ class Gamma(GammaFamily):
         left = less(x, 0)
         right = gamma_of_positive(absolute(x))
         other = -math.pi / (x * sine_of_pi(x) * right)
-        other = where(equal(from_integer(x), 0), np.nan, other)
+        other = where(equal(pi_from_integer(x), 0), np.nan, other)
         return where(left, other, where(equal(x, 0), 1 / x, right))
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -61,7 +66,7 @@ def gamma_of_positive(z: Node) -> Node:
     y = minimum(maximum(z, 3), 200)
     root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
     # XLA would make one exponential out of two
-    rest = exp_series(stirling_rest(y), math.sqrt(2 * math.pi))
+    rest = exp_series(gamma_stirling_rest(y), math.sqrt(2 * math.pi))
     far = root * (exp(-y) * rest) * root
     return where(less(z, 3), near, where(equal(z, z), far, z))
 
@@ -80,4 +85,4 @@ def is_pole_of_gamma(x: Node) -> Node:
 
 def gamma_sign(x: Node) -> Node:
     """Return the sign of gamma(x), 1 or -1."""
-    return where(both(less(x, 0), is_odd(floor(x))), -1, constant(1, x.type.dtype))
+    return where(both(less(x, 0), is_odd_of_pi(floor(x))), -1, constant(1, x.type.dtype))

@@ -6,7 +6,7 @@ import numpy as np
 
 from pullback.graph.dtypes import float32
 from pullback.ops.elementwise.base import Binary
-from pullback.ops.elementwise.functions import either, equal, guarded, nonzero, where
+from pullback.ops.elementwise.functions import either, equal, guarded, nonzero_function, where
 from pullback.ops.prelude import Node, op_functions
 
 absolute, maximum, minimum = op_functions("Abs", "Maximum", "Minimum")
@@ -23,12 +23,12 @@ class Hypot(Binary):
     def expand(self, x: Node, y: Node) -> Node:
         a, b = absolute(x), absolute(y)
         long, short = maximum(a, b), minimum(a, b)
-        ratio = short / nonzero(long)
+        ratio = short / nonzero_function(long)
         infinite = either(equal(a, np.inf), equal(b, np.inf))  # also beside a NaN
         return where(infinite, np.inf, long * sqrt(ratio * ratio + 1))
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: x / nonzero(out), lambda: y / nonzero(out))
+        return (lambda: x / nonzero_function(out), lambda: y / nonzero_function(out))
 
 
 class Atan2(Binary):
@@ -42,7 +42,7 @@ class Atan2(Binary):
 
     def partials(self, out: Node, y: Node, x: Node) -> tuple:
         def over_square(side: Node) -> Node:
-            radius = nonzero(Hypot()(x, y))  # its square might underflow
+            radius = nonzero_function(Hypot()(x, y))  # its square might underflow
             return guarded(side / radius, reciprocal(radius))
 
         return (lambda: over_square(x), lambda: -over_square(y))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.graph import dtypes
-from pullback.ops.elementwise.base import Unary, zero_partials
+from pullback.ops.elementwise.base import Unary, zero_elementwise_partials
 from pullback.ops.elementwise.functions import cast, greater, guarded, less
 from pullback.ops.prelude import CORE, GRADIENT, TABLE, Node, Type
 
@@ -40,7 +40,7 @@ class Step(Unary):
 
     kinds = "iuf"
     text = GRADIENT
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)

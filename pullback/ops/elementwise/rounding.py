@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import Unary, zero_partials
+from pullback.ops.elementwise.base import Unary, zero_elementwise_partials
 from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import real
 
@@ -19,7 +19,7 @@ class Rounding(Unary, abstract=True):
     """Rounds floats to integral values; integers are unchanged."""
 
     kinds = "iuf"
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x if x.dtype.kind in "iu" else np.asarray(type(self).ufunc(x))
@@ -69,7 +69,7 @@ class Classification(Unary, abstract=True):
 
     kinds = "biufc"
     predicate = True
-    partials = zero_partials
+    partials = zero_elementwise_partials
     of_integer: ClassVar[bool] = False
     of_parts: ClassVar[str] = "or"  # how the results for real and imaginary part are combined
 

@@ -28,7 +28,7 @@ def horner_series(coefficients: Sequence[float], x: Node) -> Node:
     return made
 
 
-def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
+def chebyshev_series(coefficients: Sequence[float], x: Node) -> Node:
     """Evaluate a sum of Chebyshev polynomials at x in [-1, 1] by Clenshaw's recurrence."""
     first, *rest = coefficients
     ahead = after = constant(0, x.type.dtype)
@@ -37,7 +37,7 @@ def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
     return x * ahead - after + first
 
 
-class Rational(NamedTuple):
+class RationalSeries(NamedTuple):
     """A quotient of polynomials, constant coefficients first."""
 
     above: Sequence[float]
@@ -48,7 +48,7 @@ class Rational(NamedTuple):
         return horner_series(self.above, x) / horner_series(self.below, x)
 
 
-def log1p_minus(x: Node) -> Node:
+def log1p_minus_series(x: Node) -> Node:
     """Return log(1 + x) - x, without cancellation near 0."""
     ratio = x / (x + 2)  # log(1 + x) is 2 atanh(ratio), and 2 ratio - x is -ratio x
     square = ratio * ratio

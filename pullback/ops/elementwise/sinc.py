@@ -9,13 +9,13 @@ import numpy as np
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.series import horner_series
 from pullback.ops.elementwise.sine_of_pi import cosine_of_pi, sine_of_pi
-from pullback.ops.elementwise.spherical import OrderedFunction
+from pullback.ops.elementwise.spherical import SphericalOrder
 from pullback.ops.prelude import Node, op_functions
 
 (absolute,) = op_functions("Abs")
 
 
-class Sinc(OrderedFunction):
+class Sinc(SphericalOrder):
     """The derivative of an order of sin(pi x) / (pi x), which is 1 at 0 and 0 at other integers."""
 
     points = ((-1.5, 0.0, 0.3, 2.7),)

@@ -76,7 +76,7 @@ class SpecialComposite(Composite, abstract=True):
         yield cls(), tuple([np.array(p) for p in cls.points])
 
 
-def together(f: Callable[[Node], Node], *xs: Node) -> list[Node]:
+def special_together(f: Callable[[Node], Node], *xs: Node) -> list[Node]:
     """Apply a long formula to several operands by applying it once to all: it compiles faster."""
     shape = broadcast_types(*[x.type for x in xs])
     rows = [x if x.type.shape == shape else TABLE["Broadcast"](shape)(x) for x in xs]

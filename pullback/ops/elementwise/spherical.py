@@ -15,7 +15,7 @@ from pullback.ops.prelude import Node, Text, constant, op_functions
 exp, expm1, sin, cos, absolute = op_functions("Exp", "Expm1", "Sin", "Cos", "Abs")
 
 
-class OrderedFunction(SpecialFunction, abstract=True):
+class SphericalOrder(SpecialFunction, abstract=True):
     """A function whose derivatives are functions of other orders."""
 
     order: int
@@ -27,7 +27,7 @@ class OrderedFunction(SpecialFunction, abstract=True):
             yield cls(order), tuple([np.array(p) for p in cls.points])
 
 
-class SphericalJ(OrderedFunction):
+class SphericalJ(SphericalOrder):
     """The spherical Bessel function of the first kind."""
 
     points = ((-1.5, 0.0, 0.3, 2.7, 11.0),)
@@ -55,7 +55,7 @@ class SphericalJ(OrderedFunction):
         return (slope,)
 
 
-class ExpRel(OrderedFunction):
+class ExpRel(SphericalOrder):
     """The integral of t**order exp(x t) over t from 0 to 1; (exp(x) - 1) / x for order 0."""
 
     points = ((-4.5, -0.5, 0.0, 0.3, 2.7, 11.0),)

@@ -18,19 +18,19 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import equal, where
-from pullback.ops.factor_rules import alike, factor_rule, indexed_factors
+from pullback.ops.factor_rules import alike_factor_rule, factor_rule, indexed_factors
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
-from pullback.ops.index.bounds import in_range, require_in_range
+from pullback.ops.index.bounds import index_within_bounds, require_in_range
 from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
 from pullback.ops.index.indexing import (
     WHOLE_ROWS,
     ByIndexArrays,
     IndexArrays,
     index_shape,
-    with_shared,
+    index_with_shared,
 )
-from pullback.ops.index.lowering import last_writes, lower_same_integers, scatter
-from pullback.ops.index.table_rows import add_rows
+from pullback.ops.index.lowering import lower_last_writes, lower_same_integers, lower_scatter
+from pullback.ops.index.table_rows import add_table_rows
 from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Reshape
@@ -71,7 +71,9 @@ class Scatter(ByIndexArrays, abstract=True):
         if not updates.type.size or not x.type.size:
             return x
         indices = self.writes(b, x, indices)
-        return scatter(b, x, updates, indices, self.dims, self.stablehlo, self.batched, self.before)
+        return lower_scatter(
+            b, x, updates, indices, self.dims, self.stablehlo, self.batched, self.before
+        )
 
     def writes(self, b: Any, x: Any, indices: tuple) -> tuple:
         """The index arrays as the instruction needs them."""
@@ -138,7 +140,7 @@ class ScatterAdd(Scatter, HasKernel):
 
     def kernel(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
         whole = self.layout == WHOLE_ROWS
-        made = add_rows(b, out, x, updates, *indices) if whole else None
+        made = add_table_rows(b, out, x, updates, *indices) if whole else None
         if made is not None:
             require_in_range(b, indices, self.dims, x.shape, self.examples)
         return made
@@ -168,7 +170,7 @@ class ScatterSet(Scatter):
             return indices
         first, *others = lower_same_integers(b, indices, x.shape)
         sizes = tuple(x.shape[d] for d in self.dims)
-        last = last_writes(b, indices, sizes, self.batched)
+        last = lower_last_writes(b, indices, sizes, self.batched)
         return b.select(last, first, b.full(first.type, sizes[0])), *others
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
@@ -249,8 +251,8 @@ class LastWrite(Op):
         return Type(shape, bool_)
 
     def numpy(self, *indices: np.ndarray) -> np.ndarray:
-        found = in_range(indices, range(len(self.extents)), self.extents)
-        positions = np.broadcast_arrays(*with_shared(found, self.batched))
+        found = index_within_bounds(indices, range(len(self.extents)), self.extents)
+        positions = np.broadcast_arrays(*index_with_shared(found, self.batched))
         columns = [p.ravel().tolist() for p in positions]
         last = {position: i for i, position in enumerate(zip(*columns, strict=True))}
         out = np.zeros(positions[0].size, bool)
@@ -259,11 +261,11 @@ class LastWrite(Op):
 
     def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
         require_in_range(b, indices, range(len(self.extents)), self.extents)
-        return last_writes(b, indices, self.extents, self.batched)
+        return lower_last_writes(b, indices, self.extents, self.batched)
 
     def factors(self, *indices: Type) -> str:
         rank = indices[0].rank
-        return alike(rank, tuple(range(self.batched, rank)), len(indices))
+        return alike_factor_rule(rank, tuple(range(self.batched, rank)), len(indices))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return LastWrite(self.extents, self.batched + 1)(*spread_all(axis, xs, mapped))

@@ -9,7 +9,7 @@ import numpy as np
 from pullback.graph.dtypes import dtype, float32
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Node, Type
-from pullback.ops.random.stepwise import lifted
+from pullback.ops.random.stepwise import lifted_stepwise
 from pullback.ops.samples import real
 
 
@@ -24,7 +24,9 @@ class Affine(Elementwise):
         return np.asarray(x.astype(wide) * scale.astype(wide) + offset.astype(wide)).astype(x.dtype)
 
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
-        return lifted(b, lambda m, x, scale, offset: x * scale + offset, *xs, unbounded=True)
+        return lifted_stepwise(
+            b, lambda m, x, scale, offset: x * scale + offset, *xs, unbounded=True
+        )
 
     def partials(self, out: Node, x: Node, scale: Node, offset: Node) -> tuple:
         return (scale, x, 1)

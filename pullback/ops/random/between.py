@@ -15,7 +15,7 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import Node, Type, broadcast_types, op_functions
 from pullback.ops.random.formulas import exp_formula, log_formula, mills_formula, quantile_formula
-from pullback.ops.random.stepwise import NUMPY, lifted, stepwise_sibling
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise, stepwise_sibling
 from pullback.ops.random.weighted_choice import Arrival
 from pullback.ops.samples import real, unit
 
@@ -46,7 +46,7 @@ class Between(Elementwise):
         return np.asarray(self._formula(NUMPY, u, low, high))
 
     def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
-        return lifted(b, self._formula, *b.broadcast_all(xs, out.shape), unbounded=True)
+        return lifted_stepwise(b, self._formula, *b.broadcast_all(xs, out.shape), unbounded=True)
 
     def _formula(self, m: Any, u: Any, low: Any, high: Any) -> Any:
         y = u * (high - low) + low
@@ -97,10 +97,10 @@ class NormalBetween(Elementwise):
     infer = Arrival.infer  # type: ignore[assignment]
 
     def numpy(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        return np.asarray(_affine_between(NUMPY, *np.broadcast_arrays(u, low, high)))
+        return np.asarray(_between_formula(NUMPY, *np.broadcast_arrays(u, low, high)))
 
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
-        return lifted(b, _affine_between, *xs)
+        return lifted_stepwise(b, _between_formula, *xs)
 
     def partials(self, out: Node, u: Node, low: Node, high: Node) -> tuple:
         def density(x: Node) -> Node:
@@ -122,18 +122,18 @@ class NormalBetween(Elementwise):
         yield cls(), (u[:0], np.array(1.5), np.array(4.0))
 
 
-def _affine_between(m: Any, u: Any, low: Any, high: Any) -> Any:
+def _between_formula(m: Any, u: Any, low: Any, high: Any) -> Any:
     mirrored = low + high < 0.0  # makes the bound further from 0 the upper one
     a = m.where(mirrored, -high, low)
     b = m.where(mirrored, -low, high)
     from_top = m.where(mirrored, u, 1.0 - u)
     across = a < 0.0  # 0 lies between the bounds
-    base = _affine_limited(m, m.where(across, 0.0, a))
-    opposite = _affine_limited(m, m.where(across, -a, 0.0))
-    top = _affine_limited(m, b)
+    base = _between_limited(m, m.where(across, 0.0, a))
+    opposite = _between_limited(m, m.where(across, -a, 0.0))
+    top = _between_limited(m, b)
     whole = 1.0 / mills_formula(base)  # all probabilities are fractions of the tail beyond the base
-    beyond = _affine_tail(m, base, top) * whole
-    before = m.where(across, _affine_tail(m, base, opposite) * whole, 1.0)
+    beyond = _between_tail(m, base, top) * whole
+    before = m.where(across, _between_tail(m, base, opposite) * whole, 1.0)
     inside = (2.0 - before) - beyond
     upper, lower = beyond + from_top * inside, before + (1.0 - from_top) * inside
     left = upper > 1.0
@@ -145,10 +145,10 @@ def _affine_between(m: Any, u: Any, low: Any, high: Any) -> Any:
     return m.where(low <= high, m.where(x > high, high, x), math.nan)
 
 
-def _affine_limited(m: Any, x: Any) -> Any:
+def _between_limited(m: Any, x: Any) -> Any:
     return m.where(x < FAR, x, FAR)
 
 
-def _affine_tail(m: Any, base: Any, x: Any) -> Any:
+def _between_tail(m: Any, base: Any, x: Any) -> Any:
     """Return the normal tail beyond x >= base, divided by the density at base."""
     return exp_formula(m, (base - x) * (base + x) * 0.5) * mills_formula(x)

@@ -9,7 +9,7 @@ import numpy as np
 from pullback.graph.dtypes import dtype, uint32, uint64
 from pullback.ops.elementwise.base import Binary
 from pullback.ops.prelude import Type
-from pullback.ops.random.stepwise import NUMPY, lifted, stepwise_bits
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise, stepwise_bits
 
 
 class MulHigh(Binary):
@@ -23,10 +23,10 @@ class MulHigh(Binary):
     differentiable: ClassVar[bool] = False
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.asarray(_discrete_mul_high(NUMPY, x, y))
+        return np.asarray(_mul_high(NUMPY, x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return lifted(b, _discrete_mul_high, x, y)
+        return lifted_stepwise(b, _mul_high, x, y)
 
     @classmethod
     def samples(cls) -> Any:
@@ -36,7 +36,7 @@ class MulHigh(Binary):
             yield cls(), (x[:, None], x)
 
 
-def _discrete_mul_high(m: Any, x: Any, y: Any) -> Any:
+def _mul_high(m: Any, x: Any, y: Any) -> Any:
     bits = stepwise_bits(x)
     if bits < 64:
         wide = uint32 if bits < 32 else uint64

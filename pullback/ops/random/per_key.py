@@ -15,8 +15,8 @@ from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.random import threefry
-from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import hlo_blocks, numpy_blocks
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
+from pullback.ops.random.threefry import hlo_threefry_blocks, numpy_threefry_blocks
 
 NO_PART: tuple[int, ...] = ()
 
@@ -51,24 +51,26 @@ class PerKey(Op, abstract=True):
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
-        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, self.whole, *begin))
+        return self.draw(
+            NUMPY, *numpy_threefry_blocks(key, self.shape, self.stream, self.whole, *begin)
+        )
 
     def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
-        words = hlo_blocks(b, key, self.shape, self.stream, self.whole, *begin)
-        return lifted(b, self.draw, *words)
+        words = hlo_threefry_blocks(b, key, self.shape, self.stream, self.whole, *begin)
+        return lifted_stepwise(b, self.draw, *words)
 
     def factors(self, key: Type, *begin: Type) -> str:
-        return bits_per_key_rule(key, begin, len(self.shape))
+        return per_key_rule(key, begin, len(self.shape))
 
     def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         op: Any = self  # every subclass has a field `whole`
         shape = out.shape[xs[0].type.rank - 1 :]
         if shape == self.shape:
             return self(*xs)
-        return replace(op, shape=shape, whole=self.shape)(*xs, beginning_of_bits(xs[0], out, begin))
+        return replace(op, shape=shape, whole=self.shape)(*xs, beginning_per_key(xs[0], out, begin))
 
 
-def bits_per_key_rule(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
+def per_key_rule(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
     """Return the factor rule of an op that makes `rank` dimensions for each key. `like` operands
     have these dimensions too. Where `begin` is given, the result is a part already, which cannot be
     split again."""
@@ -78,7 +80,7 @@ def bits_per_key_rule(key: Type, begin: Sequence[Type], rank: int, like: int = 0
     return factor_rule([per_word, *[result] * like, *[per_word] * len(begin)], [result])
 
 
-def beginning_of_bits(key: Node, out: Type, begin: Begin) -> Node:
+def beginning_per_key(key: Node, out: Type, begin: Begin) -> Node:
     """Return the start of the dimensions that are made for each key: i64[..., rank]."""
     outer = key.type.rank - 1
     starts = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]

@@ -15,11 +15,11 @@ from pullback.ops.prelude import Axis, Node, Op, Type, batch_along, broadcast_sh
 from pullback.ops.random import threefry
 from pullback.ops.random.bits import KEY, KEYS
 from pullback.ops.random.per_key import NO_PART
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.random.threefry import (
     aligned_threefry,
-    hlo_blocks,
-    numpy_blocks,
+    hlo_threefry_blocks,
+    numpy_threefry_blocks,
     threefry_cipher,
     threefry_word,
 )
@@ -41,10 +41,10 @@ class SplitKey(Op):
         return key.with_shape((*key.shape[:-1], *self.shape, 2))
 
     def numpy(self, key: np.ndarray) -> np.ndarray:
-        return np.stack(numpy_blocks(key, self.shape, SPLIT, NO_PART), -1)
+        return np.stack(numpy_threefry_blocks(key, self.shape, SPLIT, NO_PART), -1)
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
-        words = hlo_blocks(b, key, self.shape, SPLIT, NO_PART)
+        words = hlo_threefry_blocks(b, key, self.shape, SPLIT, NO_PART)
         return stacked_instruction(b, words, out.rank - 1)
 
     def factors(self, key: Type) -> str:
@@ -73,13 +73,13 @@ class FoldIn(Op):
     def numpy(self, key: np.ndarray, data: np.ndarray) -> np.ndarray:
         shape = np.broadcast_shapes(key.shape[:-1], data.shape)
         parts = [np.broadcast_to(x, shape) for x in (key[..., 0], key[..., 1], data)]
-        return np.stack(_bits_folded(NUMPY, *parts), -1)
+        return np.stack(_fold_key(NUMPY, *parts), -1)
 
     def hlo(self, b: Any, out: Type, key: Any, data: Any) -> Any:
         parts = b.broadcast_all(
             (threefry_word(b, key, 0), threefry_word(b, key, 1), data), out.shape[:-1]
         )
-        return stacked_instruction(b, lifted(b, _bits_folded, *parts), out.rank - 1)
+        return stacked_instruction(b, lifted_stepwise(b, _fold_key, *parts), out.rank - 1)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned_threefry(xs, mapped))
@@ -92,7 +92,7 @@ class FoldIn(Op):
         yield cls(), (KEYS, data[:3])
 
 
-def _bits_folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
+def _fold_key(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     """Encrypt both halves of the integer, the second with the result of the first as key."""
     for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
         low = m.convert(half, uint32)

@@ -1,4 +1,4 @@
-"""Ops of discrete distributions. Outcomes do not depend on how an engine rounds."""
+"""Ops of weighted choices. Outcomes do not depend on how an engine rounds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import Binary, check_elementwise_kind
-from pullback.ops.factor_rules import alike, factor_rule, named_factors
+from pullback.ops.factor_rules import alike_factor_rule, factor_rule, named_factors
 from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import Op, Type, batch_along, broadcast_types
 from pullback.ops.random.formulas import exp_formula
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.samples import integers, positive, real
 from pullback.ops.shape.axes import check_axes
 
@@ -39,17 +39,17 @@ class RelativeWeights(Op):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         x = np.nan_to_num(x.astype(np.float64), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         top = x.max(self.axis, keepdims=True, initial=-np.inf)
-        return np.asarray(_discrete_weight(NUMPY, x, np.broadcast_to(top, x.shape)))
+        return np.asarray(_choice_weight(NUMPY, x, np.broadcast_to(top, x.shape)))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         x, least = b.convert(x, float64), b.full(out, -math.inf)
         x = b.select(b.compare("GE", x, least), x, least)
         top = b.reduce("maximum", x, -math.inf, (self.axis,))
         kept = [i for i in range(out.rank) if i != self.axis]
-        return lifted(b, _discrete_weight, x, b.broadcast_in_dim(top, out.shape, kept))
+        return lifted_stepwise(b, _choice_weight, x, b.broadcast_in_dim(top, out.shape, kept))
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, (self.axis,))
+        return alike_factor_rule(x.rank, (self.axis,))
 
     @classmethod
     def samples(cls) -> Any:
@@ -60,7 +60,7 @@ class RelativeWeights(Op):
         yield cls(1), (hard,)
 
 
-def _discrete_weight(m: Any, x: Any, top: Any) -> Any:
+def _choice_weight(m: Any, x: Any, top: Any) -> Any:
     return exp_formula(m, m.where(x < top, x - top, 0.0))
 
 
@@ -79,7 +79,7 @@ class Arrival(Binary):
         return np.asarray(time * (1.0 / weight))
 
     def lower(self, b: Any, out: Type, time: Any, weight: Any) -> Any:
-        return lifted(b, lambda m, t, w: t * (1.0 / w), time, weight, unbounded=True)
+        return lifted_stepwise(b, lambda m, t, w: t * (1.0 / w), time, weight, unbounded=True)
 
     @classmethod
     def samples(cls) -> Any:
@@ -129,10 +129,10 @@ class CountUpTo(Op):
                 return m.where(fits, count + step, count)
 
             wide = b.broadcast(step, flat.shape)
-            at = lifted(b, position, wide, count, row)
+            at = lifted_stepwise(b, position, wide, count, row)
             element = gather(b, numbers.type, rows, [at], [0])
-            count = lifted(b, counted, wide, count, element, numbers)
-            return [lifted(b, lambda m, s: s >> 1, step), count]
+            count = lifted_stepwise(b, counted, wide, count, element, numbers)
+            return [lifted_stepwise(b, lambda m, s: s >> 1, step), count]
 
         start = b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0)
         count = b.loop(start, condition, body, stops=False)[1]

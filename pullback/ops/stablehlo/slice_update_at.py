@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.index.lowering import update_block
+from pullback.ops.index.lowering import lower_block_update
 from pullback.ops.prelude import TABLE, Composite, Imported, Node, Text, Type, constant
 from pullback.ops.samples import real
 
@@ -21,7 +21,9 @@ class SliceAt(Composite):
     imported = Imported(("dynamic_slice",), ("slice_sizes",))
 
     def expand(self, x: Node, *starts: Node) -> Node:
-        return TABLE["DynamicSlice"](self.sizes)(x, *fitted_starts(x.type, self.sizes, starts))
+        return TABLE["DynamicSlice"](self.sizes)(
+            x, *slice_starts_fitted(x.type, self.sizes, starts)
+        )
 
     def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
         return b.op("stablehlo.dynamic_slice", x, *starts, out=out, slice_sizes=self.sizes)
@@ -39,11 +41,11 @@ class UpdateAt(Composite):
     imported = Imported(("dynamic_update_slice",))
 
     def expand(self, x: Node, update: Node, *starts: Node) -> Node:
-        at = fitted_starts(x.type, update.type.shape, starts)
+        at = slice_starts_fitted(x.type, update.type.shape, starts)
         return TABLE["DynamicUpdateSlice"]()(x, update, *at)
 
     def hlo(self, b: Any, out: Type, x: Any, update: Any, *starts: Any) -> Any:
-        return update_block(b, x, update, starts)
+        return lower_block_update(b, x, update, starts)
 
     @classmethod
     def samples(cls) -> Any:
@@ -51,7 +53,7 @@ class UpdateAt(Composite):
         yield cls(), (real(4), real(4, salt=1), np.int64(3))
 
 
-def fitted_starts(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
+def slice_starts_fitted(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
     """Clamp starts so that blocks of `sizes` fit into `x`; their number is checked later."""
     limits = [max(n - k, 0) for n, k in zip(x.shape, sizes, strict=False)]
     return [

@@ -69,7 +69,7 @@ class DebugPrint(Op):
 
     def write(self, *values: np.ndarray) -> None:
         """Print the values, of each example in turn."""
-        lines = [written(self.template, example) for example in self._examples(values)]
+        lines = [written_debug_print(self.template, example) for example in self._examples(values)]
         sys.stdout.write("".join([f"{line}\n" for line in lines]))
         sys.stdout.flush()
 
@@ -102,7 +102,7 @@ class DebugPrint(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         flags = tuple(mapped[1:])
         levels = (flags, *self.levels) if any(flags) else self.levels
-        return DebugPrint(self.template, levels)(_one(xs[0], mapped[0]), *xs[1:])
+        return DebugPrint(self.template, levels)(_one_debug_print(xs[0], mapped[0]), *xs[1:])
 
     @classmethod
     def samples(cls) -> Any:
@@ -143,19 +143,19 @@ class Tied(Op):
         return None if ts[0] is None else self(ts[0], xs[1])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        return self(xs[0], _one(xs[1], mapped[1]))
+        return self(xs[0], _one_debug_print(xs[1], mapped[1]))
 
     @classmethod
     def samples(cls) -> Any:
         yield cls(), (real(3, 4), np.int32(0))
 
 
-def _one(before: Node, mapped: bool) -> Node:
+def _one_debug_print(before: Node, mapped: bool) -> Node:
     """The number that prints pass on, which is the same for all examples: it is 0."""
     return TABLE["Sum"]((0,), False)(before) if mapped else before
 
 
-def written(template: str, values: Sequence[Any]) -> str:
+def written_debug_print(template: str, values: Sequence[Any]) -> str:
     """The template with its fields filled in."""
     return template.format(*[_Printed(np.asarray(v)) for v in values])
 
