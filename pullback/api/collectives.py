@@ -24,7 +24,12 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.collective.axis_index import AxisIndex
-from pullback.ops.collective.move import AllGather, AllToAll, PPermute, ReduceScatter
+from pullback.ops.collective.gather_scatter_permute import (
+    AllGather,
+    AllToAll,
+    PPermute,
+    ReduceScatter,
+)
 from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import reduction_accumulator

@@ -19,7 +19,7 @@ from pullback.lazy.record import record_node
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
-from pullback.ops.wrap.debug_print import Tied
+from pullback.ops.wrap.tied import Tied
 from pullback.tree_writes import LostWrites
 
 

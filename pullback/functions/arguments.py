@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex, TypeVar
 
-from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
-from pullback.graph.arguments import integer
+import numpy as np
+
+from pullback.errors import ArgumentError, AxisError, DTypeError, PullbackError, ShapeError
+from pullback.graph.arguments import integer, shown
 from pullback.graph.dtypes import DType, bool_, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
@@ -183,3 +185,16 @@ def placed(op: str, f: Callable[..., T], *args: Any) -> T:
         return f(*args)
     except PullbackError as error:
         raise error.at(op, user_line()) from None
+
+
+def tensor_sequence_argument(op: str, arrays: Any, what: str) -> list[Tensor]:
+    """Return the items of a list, tuple, array or tensor as tensors; there may be none."""
+    several = isinstance(arrays, (Sequence, np.ndarray, Tensor))
+    if not several or isinstance(arrays, (str, bytes)) or getattr(arrays, "ndim", 1) == 0:
+        message = f"{what} must be a sequence of tensors, got {shown(arrays)}"
+        raise ArgumentError(message, op=op)
+    try:
+        return [as_tensor(x) for x in arrays]
+    except DTypeError:
+        message = f"{what} must be a sequence of tensors, got {shown(arrays)}"
+        raise ArgumentError(message, op=op) from None

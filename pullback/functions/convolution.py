@@ -93,7 +93,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "full") -> Tensor:
     x, y = _convolved_vectors("convolve", a, v, mode)
     if y.shape[0] > x.shape[0]:
         x, y = y, x
-    return _convolved(x, flip(y), mode)
+    return _slid_convolution(x, flip(y), mode)
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "valid") -> Tensor:
@@ -107,8 +107,8 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "valid") -> Tenso
     x, y = _convolved_vectors("correlate", a, v, mode)
     y = conj(y) if y.dtype.is_complex else y
     if y.shape[0] > x.shape[0]:  # shifts count the other way
-        return flip(_convolved(y, x, mode))
-    return _convolved(x, y, mode)
+        return flip(_slid_convolution(y, x, mode))
+    return _slid_convolution(x, y, mode)
 
 
 def _convolved_vectors(op: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Tensor, Tensor]:
@@ -125,12 +125,12 @@ def _convolved_vectors(op: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[
     return x, y
 
 
-def _convolved(x: Tensor, y: Tensor, mode: str) -> Tensor:
+def _slid_convolution(x: Tensor, y: Tensor, mode: str) -> Tensor:
     """The sums of x[i + k] y[i], where y is not longer than x."""
     n = y.shape[0]
     border = {"full": (n - 1, n - 1), "same": (n // 2, n - 1 - n // 2), "valid": (0, 0)}[mode]
     if x.dtype is bool_:
-        return _convolved(x.astype(int64), y.astype(int64), mode) != 0
+        return _slid_convolution(x.astype(int64), y.astype(int64), mode) != 0
     if x.dtype.is_inexact:
         op = Convolution((1,), (border,), (1,), (1,), 1)
         made = record(op, (shaped(x, (1, x.shape[0], 1))._node, shaped(y, (n, 1, 1))._node))

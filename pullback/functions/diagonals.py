@@ -11,9 +11,11 @@ from pullback.functions.creation import arange, ones, zeros
 from pullback.functions.data_types import astype
 from pullback.functions.index_updates import scatter
 from pullback.functions.padding import pad
-from pullback.functions.products import diagonal, tril
+from pullback.functions.products import _diagonal, diagonal, tril
+from pullback.functions.reductions import sum
 from pullback.functions.shape import flatten, moveaxis, shaped
 from pullback.functions.where_take import take, where
+from pullback.graph.arguments import validated
 from pullback.typing import ArrayLike, DTypeLike
 
 
@@ -104,4 +106,19 @@ def diag_embed(x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1) 
     return moveaxis(made, (-2, -1), (first, second))
 
 
-__all__ = ["diag", "diag_embed", "diagflat", "fill_diagonal", "tri"]
+@validated
+def matrix_trace(
+    x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1,
+    dtype: DTypeLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the sum of the diagonal in the plane of two axes, the last two by default.
+
+    (`pb.trace` records programs.)
+
+    >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
+    5
+    """
+    return sum(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+__all__ = ["diag", "diag_embed", "diagflat", "fill_diagonal", "matrix_trace", "tri"]

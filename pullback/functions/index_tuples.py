@@ -9,11 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, OutOfMemory, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, node, shape_argument
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    node,
+    shape_argument,
+    tensor_sequence_argument,
+)
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, created_from_array, ones
 from pullback.functions.data_types import astype
-from pullback.functions.known_values import known_values, tensor_sequence
+from pullback.functions.known_values import known_values
 from pullback.functions.nonzero_elements import nonzero
 from pullback.functions.shape import shaped, spread
 from pullback.functions.stacking import stack
@@ -209,10 +215,10 @@ def ravel_multi_index(
     """
     sizes = shape_argument("ravel_multi_index", dims)
     if isinstance(multi_index, (list, tuple)):  # known values are checked at once
-        tensor_sequence("ravel_multi_index", multi_index, "multi_index")
+        tensor_sequence_argument("ravel_multi_index", multi_index, "multi_index")
         parts: list[Any] = list(multi_index)
     else:
-        parts = tensor_sequence("ravel_multi_index", multi_index, "multi_index")
+        parts = tensor_sequence_argument("ravel_multi_index", multi_index, "multi_index")
     given = sequence("ravel_multi_index", (mode,) if isinstance(mode, str) else mode, "mode")
     modes = list(given) * (len(sizes) if isinstance(mode, str) else 1)
     if len(parts) != len(sizes) or len(modes) != len(sizes):

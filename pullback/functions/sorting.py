@@ -18,11 +18,11 @@ from pullback.functions.arguments import (
     node,
     one_or_many_arguments,
     placed,
+    tensor_sequence_argument,
 )
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.known_values import tensor_sequence
 from pullback.functions.shape import flatten, shaped, vector_shape
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import complex64, complex128, float64
@@ -156,7 +156,7 @@ def lexsort(keys: Sequence[ArrayLike] | Tensor, axis: int = -1) -> Tensor:
     >>> pb.lexsort(([2, 1, 1], [0, 1, 0])).tolist()
     [2, 0, 1]
     """
-    tensors = tensor_sequence("lexsort", keys, "keys")
+    tensors = tensor_sequence_argument("lexsort", keys, "keys")
     if not tensors or any(t.shape != tensors[0].shape for t in tensors):
         shown = ", ".join(str(t._node.type) for t in tensors)
         message = f"needs keys of the same shape, at least one, got {shown or 'none'}"

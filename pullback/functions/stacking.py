@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, axis_of, index_argument_along, operands
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    axis_of,
+    index_argument_along,
+    operands,
+    tensor_sequence_argument,
+)
 from pullback.functions.atleast_ranks import at_least_rank_1, at_least_rank_2, at_least_rank_3
 from pullback.functions.composed import composed
 from pullback.functions.joining import (
@@ -15,7 +22,6 @@ from pullback.functions.joining import (
     nodes_to_join,
     tensors_to_join,
 )
-from pullback.functions.known_values import tensor_sequence
 from pullback.functions.shape import shaped
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
@@ -66,7 +72,7 @@ def column_stack(arrays: Sequence[ArrayLike] | Tensor) -> Tensor:
 
 
 def _stack_parts(op: str, arrays: Sequence[ArrayLike] | Tensor) -> list[Tensor]:
-    parts = tensor_sequence(op, arrays, "arrays")
+    parts = tensor_sequence_argument(op, arrays, "arrays")
     if not parts:
         raise ArgumentError("arrays must contain at least one tensor", op=op)
     return [wrap(x) for x in operands(*parts)]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -57,7 +58,7 @@ def adadelta(
     >>> round(opt.update(w, opt.init(w), w)[0].item(), 4)
     2.0513
     """
-    rate = base_learning_rate("adadelta", learning_rate, lr, 1.0)
+    rate = rule_learning_rate("adadelta", learning_rate, lr, 1.0)
     return AdadeltaRule(rate, rho, eps, weight_decay=weight_decay, mask=mask)
 
 

@@ -11,9 +11,10 @@ from pullback.functions.data_types import finfo
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -117,7 +118,7 @@ def adafactor(
     >>> opt.update(w, opt.init(w), w)[0].numpy().round(5).tolist()
     [2.0, -2.0]
     """
-    rate = base_learning_rate("adafactor", learning_rate, lr, 1e-2)
+    rate = rule_learning_rate("adafactor", learning_rate, lr, 1e-2)
     options = {"weight_decay": weight_decay, "mask": mask}
     return AdafactorRule(rate, beta2_decay, eps, eps_scale, clip, **options)  # type: ignore[arg-type]
 

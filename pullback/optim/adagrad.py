@@ -9,9 +9,10 @@ from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -71,7 +72,7 @@ def adagrad(
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [3.5, -7.5]
     """
-    rate = base_learning_rate("adagrad", learning_rate, lr, 1e-2)
+    rate = rule_learning_rate("adagrad", learning_rate, lr, 1e-2)
     return AdagradRule(rate, eps, initial, decay, weight_decay=weight_decay, mask=mask)
 
 

@@ -15,9 +15,10 @@ from pullback.lazy.operators import node_of, scalar_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -120,7 +121,7 @@ def adam(
     >>> state.step.item()
     1
     """
-    rate = base_learning_rate("adam", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("adam", learning_rate, lr, 1e-3)
     options = {"weight_decay": weight_decay, "mask": mask}
     return AdamRule(rate, betas, eps, decoupled, amsgrad, **options)  # type: ignore[arg-type]
 
@@ -141,7 +142,7 @@ def adamw(
     >>> params["w"].item(), params["b"].item()
     (2.5, 3.5)
     """
-    rate = base_learning_rate("adamw", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("adamw", learning_rate, lr, 1e-3)
     return adam(rate, betas, eps, weight_decay, True, amsgrad, mask)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback.graph.arguments import function_argument
-from pullback.optim.base import OptimizerRule, require_optimizer_rule
+from pullback.optim.rules import OptimizerRule, require_optimizer_rule
 from pullback.optim.schedules import LearningRate
 
 

@@ -13,9 +13,9 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import OptimizerRule
 from pullback.optim.chaining import ChainRule
 from pullback.optim.parameter_trees import cast_parameter_leaf, parameter_step_dtype
+from pullback.optim.rules import OptimizerRule
 
 Grads = TypeVar("Grads")
 

@@ -18,7 +18,6 @@ from pullback.lazy.evaluate import evaluate
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, UpdateRule, base_learning_rate
 from pullback.optim.curvature import curvature_direction, curvature_slope, pushed_curvature_pair
 from pullback.optim.line_search import LineSearchTrial, strong_wolfe_line_search
 from pullback.optim.optimizer import Optimizer
@@ -27,6 +26,7 @@ from pullback.optim.parameter_trees import (
     parameter_step_dtype,
     which_tree_parameters,
 )
+from pullback.optim.rules import OptimizerRule, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 from pullback.sharding.spec import P, Sharding
 
@@ -260,7 +260,7 @@ def lbfgs(
     >>> round(found.params["x"].item(), 2), found.converged
     (1.0, True)
     """
-    rate = base_learning_rate("lbfgs", learning_rate, lr, 1.0)
+    rate = rule_learning_rate("lbfgs", learning_rate, lr, 1.0)
     return LBFGSRule(rate, history_size, tolerance_grad, tolerance_change, line_search_fn)
 
 

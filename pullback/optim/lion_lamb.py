@@ -10,9 +10,10 @@ from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_bias_corrections, adam_means, adam_squared, check_adam_betas
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -97,7 +98,7 @@ def lion(
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [3.5, -7.5]
     """
-    rate = base_learning_rate("lion", learning_rate, lr, 1e-4)
+    rate = rule_learning_rate("lion", learning_rate, lr, 1e-4)
     return LionRule(rate, betas, weight_decay=weight_decay, mask=mask)
 
 
@@ -120,7 +121,7 @@ def lamb(
     >>> opt.update(w, opt.init(w), w)[0].numpy().round(5).tolist()
     [2.0, -2.0]
     """
-    rate = base_learning_rate("lamb", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("lamb", learning_rate, lr, 1e-3)
     return LAMBRule(rate, betas, eps, weight_decay=weight_decay, mask=mask)
 
 

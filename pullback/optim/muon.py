@@ -12,9 +12,10 @@ from pullback.graph.arguments import integer, shown, validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_bias_corrections, adam_means, check_adam_betas
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 # The quintic whose iteration moves singular values near to 1 fastest, from Jordan's Muon
@@ -124,7 +125,7 @@ def muon(
     >>> bool((abs(new.diagonal() + 0.5) < 0.16).all())
     True
     """
-    rate = base_learning_rate("muon", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("muon", learning_rate, lr, 1e-3)
     options = {"weight_decay": weight_decay, "mask": mask}
     return MuonRule(rate, momentum, nesterov, iterations, eps, scale, betas, **options)  # type: ignore[arg-type]
 

@@ -15,9 +15,9 @@ from pullback.lazy.frozen import is_frozen
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, require_optimizer_rule, with_learning_rate
 from pullback.optim.parameter_groups import ParameterGroup, collect_groups, grouped_rule
 from pullback.optim.parameter_trees import parameter_leaf_types
+from pullback.optim.rules import OptimizerRule, require_optimizer_rule, rule_with_learning_rate
 from pullback.optim.schedules import LearningRate
 from pullback.optim.state_dicts import loaded_state, plain_state, track_missed_state
 
@@ -81,7 +81,7 @@ class Optimizer:
 
     @learning_rate.setter
     def learning_rate(self, value: LearningRate) -> None:
-        self._rules = [with_learning_rate(rule, value) for rule in self._rules]
+        self._rules = [rule_with_learning_rate(rule, value) for rule in self._rules]
 
     lr = learning_rate
 
@@ -155,7 +155,7 @@ class Optimizer:
             )
         self.state = loaded_state(self.state, state_dict["state"])
         for i, rate in state_dict["learning_rates"].items():
-            self._rules[int(i)] = with_learning_rate(self._rules[int(i)], rate)
+            self._rules[int(i)] = rule_with_learning_rate(self._rules[int(i)], rate)
 
 
 add_foreign_members(Optimizer, "Optimizer")

@@ -10,9 +10,9 @@ from pullback.errors import ArgumentError
 from pullback.graph.arguments import shown
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, with_learning_rate
 from pullback.optim.parameter_trees import is_parameter
 from pullback.optim.partition import PartitionRule
+from pullback.optim.rules import OptimizerRule, rule_with_learning_rate
 from pullback.optim.schedules import LearningRate
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ParameterGroup:
 
     @learning_rate.setter
     def learning_rate(self, value: LearningRate) -> None:
-        self._optimizer._rules[self._index] = with_learning_rate(self.rule, value)
+        self._optimizer._rules[self._index] = rule_with_learning_rate(self.rule, value)
 
     lr = learning_rate
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import shown, validated
-from pullback.optim.base import OptimizerRule
 from pullback.optim.parameter_trees import (
     parameter_tree_gradients,
     parameter_tree_parts,
     parameter_tree_values,
 )
+from pullback.optim.rules import OptimizerRule
 from pullback.optim.schedules import LearningRate
 
 Label = Hashable

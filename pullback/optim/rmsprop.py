@@ -8,9 +8,10 @@ from pullback.functions.arithmetic import maximum
 from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import Slots, StepValues, UpdateRule, base_learning_rate
+from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -70,7 +71,7 @@ def rmsprop(
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [3.5, -7.5]
     """
-    rate = base_learning_rate("rmsprop", learning_rate, lr, 1e-2)
+    rate = rule_learning_rate("rmsprop", learning_rate, lr, 1e-2)
     options = {"weight_decay": weight_decay, "mask": mask}
     return RMSPropRule(rate, alpha, eps, momentum, centered, **options)  # type: ignore[arg-type]
 

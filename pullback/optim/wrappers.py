@@ -12,7 +12,6 @@ from pullback.functions.creation import zeros_like
 from pullback.functions.where_take import where
 from pullback.graph.arguments import shown, validated
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, require_optimizer_rule
 from pullback.optim.parameter_trees import (
     cast_parameter_leaf,
     parameter_slot_like,
@@ -23,6 +22,7 @@ from pullback.optim.parameter_trees import (
     select_parameter_tree,
     which_tree_parameters,
 )
+from pullback.optim.rules import OptimizerRule, require_optimizer_rule
 from pullback.optim.schedules import LearningRate
 
 

@@ -21,9 +21,10 @@ from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import RandomBits
+from pullback.ops.random.count_up_to import CountUpTo
 from pullback.ops.random.mul_high import MulHigh
 from pullback.ops.random.sampling import RandomExponential
-from pullback.ops.random.weighted_choice import Arrival, CountUpTo, RelativeWeights
+from pullback.ops.random.weighted_choice import Arrival, RelativeWeights
 from pullback.random.arguments import (
     known_parameter_argument,
     random_key_argument,

@@ -16,7 +16,7 @@ from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.arguments import integer
 from pullback.graph.boundary import boundary
 from pullback.io import Checkpointer
-from pullback.optim.base import OptimizerRule
+from pullback.optim.rules import OptimizerRule
 from pullback.train.early_stopping import EarlyStopping
 from pullback.train.history import History
 from pullback.train.interrupt import CtrlC

@@ -18,7 +18,7 @@ from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.nn.keys import rng
 from pullback.nn.module import Module
-from pullback.optim.base import OptimizerRule
+from pullback.optim.rules import OptimizerRule
 from pullback.random.keys import fold_in
 from pullback.random.keys import key as make_key
 from pullback.train.loss_scale import StaticLossScale, all_finite

@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_, int64
-from pullback.ops.collective.move import AllGather, PSlice
+from pullback.ops.collective.gather_scatter_permute import AllGather, PSlice
 from pullback.ops.collective.reduce import OneOperandCollective
 from pullback.ops.collective.rows_lowering import NOTHING, RowsLowering
 from pullback.ops.composite import Composite

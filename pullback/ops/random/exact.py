@@ -14,7 +14,7 @@ from pullback.graph.dtypes import float64, int64
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.prelude import Node, Op, Type, batch_along, op_functions
-from pullback.ops.random.formulas import exp_formula, log_formula, mills_formula, minus_log_formula
+from pullback.ops.random.formulas import exp_formula, log_formula, minus_log_formula
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.random.weighted_choice import Arrival
 from pullback.ops.reduce.reductions import Sum
@@ -101,24 +101,6 @@ class FailureEnergy(ExactFunction):
     def samples(cls) -> Any:
         yield cls(), ((unit(3, 4) + 1) / 2,)
         yield cls(), (np.array([0.0, 1e-300, 1e-9, 0.5, 1 - 2.0**-53, 1.0, 1.5, -1.0, np.nan]),)
-
-
-class MillsRatio(ExactFunction):
-    """Mills' ratio of the normal distribution, the upper tail over the density, for x >= 0."""
-
-    def formula(self, m: Any, *xs: Any) -> Any:
-        (x,) = xs
-        inside = (x >= 0.0) & (x < 1e100)
-        y = mills_formula(m.where(inside, x, 1.0))
-        return m.where(inside, y, m.where(x >= 1e100, 1.0 / m.where(inside, 1.0, x), math.nan))
-
-    def partials(self, out: Node, x: Node) -> tuple:
-        return (x * out - 1,)
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls(), (positive(3, 4),)
-        yield cls(), (np.array(30.0),)
 
 
 class ExactSoftmax(Op):

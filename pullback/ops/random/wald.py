@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from pullback.ops.prelude import Node, op_functions
-from pullback.ops.random.exact import ExactFunction, MillsRatio
+from pullback.ops.random.exact import ExactFunction
+from pullback.ops.random.mills_ratio import MillsRatio
 from pullback.ops.samples import positive, real, unit
 
 reciprocal, sqrt = op_functions("Reciprocal", "Sqrt")

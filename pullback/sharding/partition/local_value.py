@@ -12,7 +12,12 @@ import numpy as np
 from pullback.graph.dtypes import DType, int64
 from pullback.graph.node import Node, node_varying_over
 from pullback.ops.collective.axis_index import AxisIndex
-from pullback.ops.collective.move import AllGather, AllToAll, PSlice, ReduceScatter
+from pullback.ops.collective.gather_scatter_permute import (
+    AllGather,
+    AllToAll,
+    PSlice,
+    ReduceScatter,
+)
 from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.prelude import Op, Type, constant, full

@@ -24,7 +24,7 @@ from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, spread
 
 
-class MoveAlongAxis(OneOperandCollective, abstract=True):
+class GatherScatterAlongAxis(OneOperandCollective, abstract=True):
     """A linear collective along one axis."""
 
     axis: str
@@ -42,7 +42,7 @@ class MoveAlongAxis(OneOperandCollective, abstract=True):
         return b.mesh.groups((self.axis,))
 
 
-class MoveEntries(MoveAlongAxis, abstract=True):
+class GatherScatterEntries(GatherScatterAlongAxis, abstract=True):
     """A collective with an entry of dimension `dim` for each of `size` examples."""
 
     size: int
@@ -59,7 +59,7 @@ class MoveEntries(MoveAlongAxis, abstract=True):
         """Return the op batched over its own axis, which is the first dimension of `x`."""
 
 
-class AllGather(MoveEntries):
+class AllGather(GatherScatterEntries):
     """The values of all examples, stacked along a new dimension `dim`."""
 
     wire: ClassVar[str] = "all_gather"
@@ -82,11 +82,11 @@ class AllGather(MoveEntries):
         return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
 
 
-class PSlice(MoveEntries):
+class PSlice(GatherScatterEntries):
     """This example's entry of dimension `dim`."""
 
     def infer(self, x: Type) -> Type:
-        return type_without_moved_entries(x, self.dim, self.size)
+        return type_without_gathered(x, self.dim, self.size)
 
     def communicates(self) -> tuple[str, ...]:
         return ()
@@ -115,7 +115,7 @@ class PSlice(MoveEntries):
         return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return self.batch_rows(x) if mapped else _move_to_front(x, self.dim)
+        return self.batch_rows(x) if mapped else _gathered_to_front(x, self.dim)
 
     def batch_rows(self, x: Node) -> Node:
         """Example i takes entry i of its own operand: the result is the diagonal."""
@@ -128,7 +128,7 @@ class PSlice(MoveEntries):
         return TABLE["Slice"]((0, *zeros), (k * k, *shape), (k + 1, *ones))(x)
 
 
-class ReduceScatter(MoveEntries):
+class ReduceScatter(GatherScatterEntries):
     """This example's entry, along dimension `dim`, of the sum along the axis."""
 
     wire: ClassVar[str] = "reduce_scatter"
@@ -136,7 +136,7 @@ class ReduceScatter(MoveEntries):
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
-        return type_without_moved_entries(x, self.dim, self.size)
+        return type_without_gathered(x, self.dim, self.size)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         whole = AllGather(self.axis, self.size, self.dim)(node_varying_over(g, (self.axis,)))
@@ -147,10 +147,10 @@ class ReduceScatter(MoveEntries):
         return b.reshape(row, out.shape)
 
     def batch_rows(self, x: Node) -> Node:
-        return _move_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
+        return _gathered_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
 
-class AllToAll(MoveAlongAxis):
+class AllToAll(GatherScatterAlongAxis):
     """Example i sends entry j of dimension `split` to example j, which stacks the entries that it
     receives along a new dimension `concat`."""
 
@@ -160,7 +160,7 @@ class AllToAll(MoveAlongAxis):
     concat: int
 
     def infer(self, x: Type) -> Type:
-        shape = type_without_moved_entries(x, self.split, self.size).shape
+        shape = type_without_gathered(x, self.split, self.size).shape
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -182,7 +182,7 @@ class AllToAll(MoveAlongAxis):
         return TABLE["Transpose"](order)(x)
 
 
-class PPermute(MoveAlongAxis):
+class PPermute(GatherScatterAlongAxis):
     """Sends the value of `source` to `target` for each pair; other examples receive zeros."""
 
     wire: ClassVar[str] = "permute"
@@ -205,14 +205,14 @@ class PPermute(MoveAlongAxis):
         return TABLE["PermuteRows"](tuple([sources.get(i, -1) for i in range(axis.size)]))(x)
 
 
-def type_without_moved_entries(x: Type, dim: int, size: int) -> Type:
+def type_without_gathered(x: Type, dim: int, size: int) -> Type:
     """Return the type without a dimension that has an entry for each of `size` examples."""
     if not 0 <= dim < x.rank or x.shape[dim] != size:
         raise ShapeError(f"dimension {dim} must have size {size}, that of the axis, got {x}")
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
 
 
-def _move_to_front(x: Node, dim: int) -> Node:
+def _gathered_to_front(x: Node, dim: int) -> Node:
     """Move a dimension to the front."""
     rest = [i for i in range(x.type.rank) if i != dim]
     return TABLE["Transpose"]((dim, *rest))(x)
