@@ -79,6 +79,7 @@ from pullback.functions.vector_products import *
 from pullback.functions.weighted_products import *
 from pullback.functions.where_take import *
 from pullback.functions.window_functions import *
+from pullback.interop.dlpack import from_dlpack as from_dlpack
 from pullback.lazy import foreign_names, methods
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_data import asarray as asarray

@@ -30,13 +30,12 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import copy_flag, flag, number_argument, shown, validated
+from pullback.graph.arguments import flag, number_argument, shown, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.interop.dlpack import imported_dlpack
 from pullback.lazy.devices import placement
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
@@ -47,7 +46,7 @@ from pullback.lazy.values import HostFormula
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.sources import Const, leaf_source
-from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
+from pullback.typing import ArrayLike, DTypeLike, Number, Shape
 
 
 def created_from_array(array: np.ndarray) -> Tensor:
@@ -380,24 +379,6 @@ def meshgrid(
     return tuple(rows if sparse else [spread(r, shape) for r in rows])
 
 
-def from_dlpack(
-    x: SupportsDLPack, *, device: str | None = None, copy: bool | None = None
-) -> Tensor:
-    """Return a tensor with the data of an object that supports DLPack.
-
-    The data is copied. With `copy=False` the tensor shares memory with `x`, which must not be
-    written to any more; if it cannot be shared, that is an error.
-
-    >>> import numpy as np
-    >>> pb.from_dlpack(np.arange(3)).tolist()
-    [0, 1, 2]
-    """
-    if not hasattr(x, "__dlpack_device__"):
-        message = f"needs an object with __dlpack__, got {type(x).__name__}"
-        raise ArgumentError(message, op="from_dlpack")
-    return imported_dlpack(x, device, copy_flag("from_dlpack", copy))
-
-
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
     """Return the identity matrix of `n` rows.
 
@@ -408,6 +389,6 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
 
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
-    "linspace", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace",
+    "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip

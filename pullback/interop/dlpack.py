@@ -13,11 +13,13 @@ import numpy as np
 
 from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, ExportError
+from pullback.graph.arguments import copy_flag
 from pullback.lazy.host_data import asarray
 from pullback.lazy.host_reads import read, readable, refuse_cut
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf_source
+from pullback.typing import SupportsDLPack
 
 _CPU, _CUDA, _CUDA_HOST = 1, 2, 3  # DLPack's numbers of device types
 _HOST_MEMORY = (_CPU, _CUDA_HOST)
@@ -164,3 +166,21 @@ def _imported_dlpack_buffer(x: Any, there: Any, index: int, copy: bool | None) -
     if copy is False:
         raise ArgumentError("copy=False, but the data is on another device", op="from_dlpack")
     return asarray(there.get(buffer), device=f"{there.platform}:{index}")
+
+
+def from_dlpack(
+    x: SupportsDLPack, *, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """Return a tensor with the data of an object that supports DLPack.
+
+    The data is copied. With `copy=False` the tensor shares memory with `x`, which must not be
+    written to any more; if it cannot be shared, that is an error.
+
+    >>> import numpy as np
+    >>> pb.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if not hasattr(x, "__dlpack_device__"):
+        message = f"needs an object with __dlpack__, got {type(x).__name__}"
+        raise ArgumentError(message, op="from_dlpack")
+    return imported_dlpack(x, device, copy_flag("from_dlpack", copy))
