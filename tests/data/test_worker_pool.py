@@ -168,7 +168,7 @@ def test_what_cannot_be_started_is_refused(monkeypatch):
     with told(ArgumentError, TypeError, "daemonic process", "workers=0"):
         iter(loader)
     monkeypatch.setitem(main._config, "daemon", False)
-    monkeypatch.setattr(worker_pool, "_start_without_interrupts", refuse)
+    monkeypatch.setattr(worker_pool, "_start_pool_worker", refuse)
     with told(EngineError, RuntimeError, "worker process 0 cannot be started: No more processes"):
         iter(loader)
 
