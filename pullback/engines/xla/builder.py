@@ -18,9 +18,11 @@ from pullback.engines.xla.instructions import (
     captured_instructions,
     is_view,
 )
+from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.kernel_calls import KernelCalls
 from pullback.engines.xla.printer import print_attribute, print_module
 from pullback.engines.xla.regions import ControlFlow
+from pullback.engines.xla.triton.fusion import with_row_kernels
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
 from pullback.graph.graph import Graph
@@ -313,6 +315,9 @@ def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence
     """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
     main = lower(graph, b, donated)
+    if b.kernels:
+        main = with_joined_pads(main)
+        main = main if b.platform == "cpu" else with_row_kernels(main, b)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
     return print_module(main, donor_marks(main, donated), count, name=b.name)
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.base import OpBuilder
-from pullback.engines.xla.instructions import HloValue
+from pullback.engines.xla.instructions import HloInstruction, HloValue
 from pullback.engines.xla.kernels import PREFIX, kernel_library
+from pullback.engines.xla.printer import print_quoted
 from pullback.engines.xla.strided_views import strided_view
+from pullback.engines.xla.triton.text import KernelText
 from pullback.graph.types import Type
 
 _PREFIXES = {"f32": "s", "f64": "d", "complex64": "c", "complex128": "z"}
@@ -73,6 +75,25 @@ class KernelCalls(OpBuilder):
         outs = out if several else (out,)
         made = self.ffi_call(f"{PREFIX}{name}", *xs, out=outs, by_rows=True, **options)
         return made if several else made[0]
+
+    def triton_call(
+        self, text: KernelText, xs: Sequence[HloValue], results: Sequence[HloValue],
+        grid: tuple[int, int], warps: int,
+    ) -> HloInstruction:  # fmt: skip
+        """The instruction that runs a kernel in Triton IR, with that many programs; it is not
+        added to the program. Operands and results are stored by rows."""
+        sizes = {"grid_x": grid[0], "grid_y": grid[1], "grid_z": 1, "num_warps": warps}
+        numbers = [f"{k} = {n} : i32" for k, n in {**sizes, "num_stages": 1}.items()]
+        texts = [f'name = "{text.name}"', f"ir = {print_quoted(text.module())}", "debug = false"]
+        layouts = [
+            f"[{', '.join([_layout_of(range(v.type.rank)) for v in vs])}]" for vs in (xs, results)
+        ]
+        attributes = {
+            "call_target_name": '"__gpu$xla.gpu.triton"', "api_version": "4 : i32",
+            "backend_config": f"{{{', '.join([*texts, *numbers])}}}",
+            "operand_layouts": layouts[0], "result_layouts": layouts[1],
+        }  # fmt: skip
+        return HloInstruction("stablehlo.custom_call", tuple(xs), tuple(results), attributes)
 
     def strided(self, x: HloValue) -> tuple[HloValue, int, tuple[int, ...]]:
         """Return where the elements of `x` are: a value by rows, the first one's position in it,

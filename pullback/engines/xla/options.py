@@ -15,13 +15,15 @@ _CONVOLUTION: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_
 # Without it, XLA copies donated arguments that a result overwrites if anything reads them, even
 # before: the parameters of a training step.
 _OVERWRITES: Flags = (("xla_cpu_copy_insertion_use_region_analysis", True),)
+# cuBLAS was as fast in every product that was tried, and trying Triton's takes seconds.
+_PRODUCTS_BY_CUBLAS: Flags = (("xla_gpu_enable_triton_gemm", False),)
 _unknown: set[str] = set()  # flags that this version of XLA does not have
 
 
 def program_flags(platform: str, text: bytes) -> Flags:
     """Return the flags that a program is compiled with, a function of its text alone."""
     if platform != "cpu":
-        return ()
+        return _PRODUCTS_BY_CUBLAS if b"stablehlo.dot_general" in text else ()
     flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
     return flags + _OVERWRITES if overwrites else flags

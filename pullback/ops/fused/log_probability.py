@@ -7,10 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from pullback.graph.dtypes import int32, int64
 from pullback.ops.elementwise.exponential import Exp, Log
-from pullback.ops.elementwise.functions import guarded, where
+from pullback.ops.elementwise.functions import cast, equal, guarded, where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.fused.softmax import LogSoftmaxGradient
-from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, plain_type, spelling
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.index.bounds import require_in_range
 from pullback.ops.prelude import Composite, Node, Type, results
@@ -19,6 +19,7 @@ from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax
 from pullback.ops.row_kernels import row_kernel
 from pullback.ops.samples import integers, real
+from pullback.ops.shape.iota import Iota
 from pullback.ops.traits import HasKernel
 
 
@@ -42,9 +43,17 @@ class LabelOp(Composite, HasKernel, abstract=True):
             return None
         axis = len(x.shape) - 1
         made = row_kernel(b, self.kernel_name, x, labels, *xs, out=out, axes=(axis,))
-        if made is not None and not self.trusted:
-            require_in_range(b, [labels], [axis], x.shape, self.examples)
+        if made is not None:
+            self._require_labels(b, x, labels)
         return made
+
+    def hlo(self, b: Any, out: Any, x: Any, labels: Any, *xs: Any) -> Any:
+        self._require_labels(b, x, labels)
+        return super().hlo(b, out, x, labels, *xs)
+
+    def _require_labels(self, b: Any, x: Any, labels: Any) -> None:
+        if not self.trusted:
+            require_in_range(b, [labels], [len(x.shape) - 1], x.shape, self.examples)
 
 
 class LogProbability(LabelOp):
@@ -66,8 +75,9 @@ class LogProbability(LabelOp):
         top = where(IsFinite()(top), top, 0)
         shifted = x - top
         log_sum = Log()(Sum((axis,), True)(Exp()(shifted)))
-        take = TakeAlongAxis(axis, self.trusted, self.examples)
-        return take(shifted - log_sum, labels), top, log_sum
+        # Taken first, so that the other differences need not be in memory
+        taken = TakeAlongAxis(axis, trusted=True)(x, labels)
+        return (taken - top) - log_sum, top, log_sum
 
     @classmethod
     def samples(cls) -> Any:
@@ -88,9 +98,9 @@ class LogProbabilityGradient(LabelOp):
         return x
 
     def expand(self, x: Node, labels: Node, largest: Node, log_sum: Node, g: Node) -> Node:
-        axis = x.type.rank - 1
-        put = PutAlongAxisAdd(axis, x.type.shape[axis], self.trusted, self.examples)
-        return put(g, labels) - guarded(g, Exp()((x - largest) - log_sum))
+        # Labels are in range, and comparing long integers takes GPUs longer than all the rest
+        here = equal(Iota(x.type.shape, x.type.rank - 1, int32)(), cast(labels, int32))
+        return where(here, g, 0) - guarded(g, Exp()((x - largest) - log_sum))
 
     @classmethod
     def samples(cls) -> Any:
@@ -150,6 +160,7 @@ for _way in (LabelSpelling(trusted, n) for trusted in (False, True) for n in (0,
             fused=_way.fused,
             pull=_way.pull,
             stage=2,
+            platforms=WITH_ROW_KERNELS,
         )
     )
     spelling(
@@ -160,5 +171,6 @@ for _way in (LabelSpelling(trusted, n) for trusted in (False, True) for n in (0,
             operands=_way.gradient_operands,
             fused=_way.gradient,
             stage=3,
+            platforms=WITH_ROW_KERNELS,
         )
     )

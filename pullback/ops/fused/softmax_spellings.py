@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pullback.ops.elementwise.arithmetic import Add, Sub
@@ -19,7 +20,7 @@ from pullback.ops.fused.softmax import (
     LogSumExpGradient,
     SoftmaxGradient,
 )
-from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, plain_type, spelling
 from pullback.ops.prelude import TABLE, Node, results
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
@@ -208,4 +209,4 @@ def _softmax_spellings() -> Iterator[Spelling]:
 
 
 for _made in _softmax_spellings():
-    spelling(_made)
+    spelling(replace(_made, platforms=WITH_ROW_KERNELS))

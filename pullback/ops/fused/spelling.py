@@ -10,6 +10,9 @@ from pullback.graph.types import Type
 
 Operands = tuple[Type, ...]
 
+# CPUs have kernels for ops on rows. For GPUs, the engine makes kernels out of their plain forms.
+WITH_ROW_KERNELS = ("cpu", "cuda")
+
 
 def plain_type(node: Node) -> Type:
     """Return the shape and dtype of a node, without its layout on devices."""

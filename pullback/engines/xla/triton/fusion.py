@@ -1,0 +1,131 @@
+"""Put kernels in the place of the parts of a program that they compute.
+
+XLA fuses elementwise instructions well. Around reductions it reads the same arrays several times:
+a layer norm's for the mean, for the variance and for the result. One kernel reads them once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, captured_instructions
+from pullback.engines.xla.printer import print_attribute
+from pullback.engines.xla.triton.clusters import RowCluster, RowClusters
+from pullback.engines.xla.triton.row_kernel import RowKernel
+from pullback.graph.dtypes import float32
+from pullback.graph.types import Type
+
+
+def with_row_kernels(block: Block, b: Any) -> Block:
+    """The program with kernels for its reductions of rows; `b` is the Builder that wrote it."""
+    clusters = RowClusters(block).found
+    if not clusters:
+        return block
+    home = {y: c for c in clusters for y in c.results}
+    made = {y: i for i in block.instructions for y in i.results if y not in home}
+    needed, units = _live(block, home, made)
+    written: list[HloInstruction] = []
+    for unit in _ordered(block, units, home, made):
+        if isinstance(unit, RowCluster):
+            written += _calls(unit, needed, b)
+        else:
+            written.append(unit)
+    return dataclasses.replace(block, instructions=written)
+
+
+Unit = HloInstruction | RowCluster
+
+
+def _needs(unit: Unit) -> Iterable[HloValue]:
+    if isinstance(unit, RowCluster):
+        return dict.fromkeys(t.value for t in unit.loads)
+    return (*unit.operands, *captured_instructions(unit))
+
+
+def _live(
+    block: Block, home: dict[HloValue, RowCluster], made: dict[HloValue, HloInstruction]
+) -> tuple[set[HloValue], list[Unit]]:
+    """The values that are needed in memory, and what computes them."""
+    needed: set[HloValue] = set()
+    units: dict[Unit, None] = {}
+    stack = list(block.results)
+    while stack:
+        x = stack.pop()
+        if x in needed:
+            continue
+        needed.add(x)
+        unit: Unit | None = home.get(x) or made.get(x)
+        if unit is not None and unit not in units:
+            units[unit] = None
+            stack.extend(_needs(unit))
+    return needed, list(units)
+
+
+def _ordered(
+    block: Block, units: list[Unit], home: dict[HloValue, RowCluster],
+    made: dict[HloValue, HloInstruction],
+) -> list[Unit]:  # fmt: skip
+    """The units, operands first, otherwise as their instructions were."""
+    place = {y: n for n, i in enumerate(block.instructions) for y in i.results}
+    rank = {u: min([place[y] for y in u.results], default=0) for u in units}
+    waits: dict[Unit, int] = {}
+    users: dict[Unit, list[Unit]] = {}
+    for u in units:
+        sources = {s for x in _needs(u) if (s := home.get(x) or made.get(x)) is not None}
+        waits[u] = len(sources)
+        for s in sources:
+            users.setdefault(s, []).append(u)
+    ready = [(rank[u], n, u) for n, u in enumerate(units) if not waits[u]]
+    heapq.heapify(ready)
+    order: list[Unit] = []
+    while ready:
+        *_, unit = heapq.heappop(ready)
+        order.append(unit)
+        for user in users.get(unit, ()):
+            waits[user] -= 1
+            if not waits[user]:
+                heapq.heappush(ready, (rank[user], len(units) + len(order), user))
+    assert len(order) == len(units)  # clusters do not depend on each other in a circle
+    return order
+
+
+def _calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[HloInstruction]:
+    """The call of a cluster's kernel, and the sums of what its programs added up."""
+    kernel, results = RowKernel(_name(cluster), cluster, needed), []
+    results += kernel.results
+    if cluster.by_column:
+        results.append(b.value(Type(kernel.sums_shape, float32)))
+    call = b.triton_call(kernel.k, kernel.loads, results, kernel.plan.grid, kernel.plan.warps)
+    made = cluster.results[0].made_by
+    assert made is not None
+    call.location = made.location
+    return [call, *(_sums(cluster, results[-1], b) if cluster.by_column else ())]
+
+
+def _sums(cluster: RowCluster, parts: HloValue, b: Any) -> Iterator[HloInstruction]:
+    """Add up what the programs of a kernel have added up: all sums at once."""
+    count, _, width = parts.shape
+    old = cluster.by_column[0].made_by
+    assert old is not None and old.operands[1].made_by is not None
+    start, both = b.value(old.operands[1].type), b.value(Type((count, width), float32))
+    yield dataclasses.replace(old.operands[1].made_by, results=(start,))
+    total = dataclasses.replace(old, operands=(parts, start), results=(both,))
+    total.attributes = {**old.attributes, "dimensions": "array<i64: 1>"}
+    yield total
+    for n, y in enumerate(cluster.by_column):
+        row = b.value(Type((1, width), float32))
+        names = ("start_indices", "limit_indices", "strides")
+        places = ((n, 0), (n + 1, width), (1, 1))
+        texts = {k: print_attribute(v) for k, v in zip(names, places, strict=True)}
+        yield HloInstruction("stablehlo.slice", (both,), (row,), texts)
+        yield HloInstruction("stablehlo.reshape", (row,), (y,), {})
+
+
+def _name(cluster: RowCluster) -> str:
+    """What profilers show: the size of the array, and what is loaded and computed."""
+    rows, width = cluster.space
+    counts = (len(cluster.loads), len(cluster.arrays), len(cluster.by_row), len(cluster.by_column))
+    return f"rows_{rows}x{width}_{'_'.join(map(str, counts))}"
