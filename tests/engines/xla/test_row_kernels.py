@@ -176,6 +176,18 @@ def test_three_dimensions() -> None:
     check(lambda x, w: pb.grad(lambda x: (pb.softmax(x * w, axis=-1) * x).sum())(x), x, random(128))
 
 
+def test_bodies_of_loops_have_kernels() -> None:
+    def f(x: Any, ws: Any, scale: Any) -> Any:
+        return pb.scan(lambda y, w: (layer_norm(y + x, scale, scale) @ w, None), x, ws)[0]
+
+    block, builder = program(f, random(32, 64), random(3, 64, 64), random(64))
+    (loop,) = [i for i in block.instructions if i.name == "while"]
+    assert "triton" not in print_module(block)
+    with_row_kernels(block, builder)
+    assert print_module(block).count("__gpu$xla.gpu.triton") == 1
+    assert any("custom_call" in i.mnemonic for i in loop.regions[1].instructions)
+
+
 def test_one_kernel_for_value_and_gradient() -> None:
     block, _ = program(cross_entropy, random(16, 700), np.zeros(16, np.int32))
     (cluster,) = RowClusters(block).found

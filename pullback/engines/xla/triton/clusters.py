@@ -79,7 +79,8 @@ class RowClusters:
         made = term.value.made_by
         if made is None or made.array is not None:
             return False
-        return made.name == "reduce" or (term.part is Part.ALL and self._stored[term.value])
+        stored = self._stored.get(term.value, True)  # values from outside of a loop are
+        return made.name == "reduce" or (term.part is Part.ALL and stored)
 
     def _find_stored(self) -> None:
         """Find the arrays that are in memory: what others than kernels use, and sums with products

@@ -21,6 +21,9 @@ from pullback.graph.types import Type
 
 def with_row_kernels(block: Block, b: Any) -> Block:
     """The program with kernels for its reductions of rows; `b` is the Builder that wrote it."""
+    for i in block.instructions:
+        if i.name in ("while", "case"):
+            i.regions = tuple([with_row_kernels(region, b) for region in i.regions])
     clusters = RowClusters(block).found
     if not clusters:
         return block
