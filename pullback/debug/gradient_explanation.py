@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api.recording import RecordingTransform
 from pullback.debug.debugged_function import DebuggedFunction, exact_debugged_lines
-from pullback.debug.gradient_flow import BESIDE, Flow, FlowCut
+from pullback.debug.gradient_flow import BESIDE, GradientFlow, GradientFlowCut
 from pullback.errors import NonDifferentiableInput
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary
@@ -34,7 +34,7 @@ class ArgumentGradient:
     status: str
     gradient: OperandRange | None
     zeros: int
-    cuts: tuple[FlowCut, ...]
+    cuts: tuple[GradientFlowCut, ...]
 
     @property
     def summary(self) -> str:
@@ -102,17 +102,17 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
             message = f"explain_grad: a result must be float or complex, got {got}"
             raise NonDifferentiableInput(message)
         with RecordingTransform(), exact_debugged_lines():
-            flow = Flow(program.outputs, program.differentiable, program.closed)
+            flow = GradientFlow(program.outputs, program.differentiable, program.closed)
         named = zip(program.names, program.inputs, strict=True)
         return GradientReport(tuple([_explain(program, flow, name, x) for name, x in named]))
 
     return explained
 
 
-def _explain(program: DebuggedFunction, flow: Flow, name: str, x: Node) -> ArgumentGradient:
+def _explain(program: DebuggedFunction, flow: GradientFlow, name: str, x: Node) -> ArgumentGradient:
     if not x.type.inexact:
         return ArgumentGradient(name, x.type.plain, "discrete", None, 0, ())
-    reads = [FlowCut.read(line) for line in program.reads(x)]
+    reads = [GradientFlowCut.read(line) for line in program.reads(x)]
     g = flow.gradients[x]
     value = None if g is None else flow.values[g]
     spread = None if value is None else operand_range(value, x.type)
@@ -126,5 +126,5 @@ def _explain(program: DebuggedFunction, flow: Flow, name: str, x: Node) -> Argum
         return ArgumentGradient(name, x.type.plain, "flows", spread, zeros, tuple(cuts))
     status = "zero" if value is not None else "cut"
     if not cuts and value is not None:
-        cuts = [FlowCut.cancelled(x)]
+        cuts = [GradientFlowCut.cancelled(x)]
     return ArgumentGradient(name, x.type.plain, status, spread, zeros, (*cuts, *reads))

@@ -23,11 +23,11 @@ MOST_CUTS, MOST_STEPS = 8, 12  # that a report lists for an argument, and of a p
 MOST_RUNS = 4  # of a loop's body that are examined
 # Cuts worth telling beside a gradient that flows: comparisons and integers are as they should be
 BESIDE = ("detached", "dead")
-Found = tuple[Node, "FlowCut"]  # a cut, and the operand of its op on the path
+Found = tuple[Node, "GradientFlowCut"]  # a cut, and the operand of its op on the path
 
 
 @dataclass(frozen=True)
-class FlowCut:
+class GradientFlowCut:
     """A place where no derivative passes.
 
     `kind` is "read" (the host read the value), "detached", "discrete" (the op's result has no
@@ -49,11 +49,11 @@ class FlowCut:
         return f"{head}\n  path: {' -> '.join(_flow_step(*step) for step in self.path)}"
 
     @classmethod
-    def read(cls, where: Location) -> FlowCut:
+    def read(cls, where: Location) -> GradientFlowCut:
         return cls("read", "host read", where, "what is computed from the number is a constant")
 
     @classmethod
-    def cancelled(cls, x: Node) -> FlowCut:
+    def cancelled(cls, x: Node) -> GradientFlowCut:
         return cls("cancelled", "argument", None, "derivatives arrive, but add up to 0")
 
 
@@ -61,7 +61,7 @@ def _flow_step(op: str, where: Location) -> str:
     return op if where is None else f"{op} ({where})"
 
 
-class Flow:
+class GradientFlow:
     """The cotangents of outputs that flow to targets, with all values that decide where they pass.
 
     `closed` gives the program of a list of nodes, and the arrays to run it on.
@@ -112,14 +112,14 @@ class Flow:
     def is_zero(self, g: Node | None) -> bool:
         return g is None or not np.any(self.values[g] != 0)
 
-    def cuts(self, x: Node) -> list[FlowCut]:
+    def cuts(self, x: Node) -> list[GradientFlowCut]:
         """The places between results and an argument where no derivative passes.
 
         The walk goes on below a dead op, but only for cuts that do not depend on values.
         """
         below = self._descendants(x)
         alive = {y: True for y in self.outputs if y in below and y.type.inexact}
-        made: dict[FlowCut, None] = {}
+        made: dict[GradientFlowCut, None] = {}
         for node in reversed(self._nodes):
             if node not in alive or node is x:
                 continue
@@ -179,7 +179,7 @@ class Flow:
             return [(x, c) for c in inner]
         return [(x, _flow_constant(node) if g is None else self._dead(node))]
 
-    def _dead(self, node: Node) -> FlowCut:
+    def _dead(self, node: Node) -> GradientFlowCut:
         """The rule gave a cotangent, but all of its elements are 0 for these operands."""
         shown = []
         for x in node.inputs:
@@ -188,17 +188,17 @@ class Flow:
                 shown.append(spread.partition(": ")[2])
         operands = f"operand{'s' if len(shown) > 1 else ''} {'; '.join(shown)}"
         reason = f"its derivative is 0 here, {operands}"
-        return FlowCut("dead", title_of(node), node.where, reason)
+        return GradientFlowCut("dead", title_of(node), node.where, reason)
 
-    def _detached(self, node: Node) -> FlowCut:
+    def _detached(self, node: Node) -> GradientFlowCut:
         """What the user detached; `no_grad` does so where the value is used."""
         if node.where != node.inputs[0].where:
-            return FlowCut(
+            return GradientFlowCut(
                 "detached", title_of(node), node.where, "its result counts as a constant"
             )
         user, _ = self._users.get(node, [(node, 0)])[0]
         reason = f"{title_of(user)} is inside the block, and its result counts as a constant"
-        return FlowCut("detached", "no_grad", user.where, reason)
+        return GradientFlowCut("detached", "no_grad", user.where, reason)
 
 
 class _FlowInputWatch(MeshWatch):
@@ -215,7 +215,7 @@ def _flow_input_value(node: Node, xs: Sequence[Any], made: Any) -> Any:
     return np.asarray(made) if isinstance(node.op, InputSource) else None
 
 
-def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[FlowCut]:
+def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[GradientFlowCut]:
     """The cuts inside a graph that an op holds which are there in each of its runs."""
     found = [cuts for run in runs if (cuts := _flow_cuts_within(run)) is not None]
     if not found:
@@ -224,7 +224,7 @@ def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[FlowCut]:
     return [c for c in found[0] if all((c.kind, c.op, c.where) in others for others in places)]
 
 
-def _flow_cuts_within(run: GraphRun) -> dict[FlowCut, None] | None:
+def _flow_cuts_within(run: GraphRun) -> dict[GradientFlowCut, None] | None:
     """The cuts between the results of a run and its inputs; None if the graph has no derivative,
     as the condition of a loop. Which results matter to the loop is not known here, so cuts beside
     a derivative that flows are included."""
@@ -234,7 +234,9 @@ def _flow_cuts_within(run: GraphRun) -> dict[FlowCut, None] | None:
         return None
     arrays = [run.notes[x] for x in graph.inputs]
     try:
-        flow = Flow(graph.outputs, targets, lambda nodes: (Graph(graph.inputs, nodes), arrays))
+        flow = GradientFlow(
+            graph.outputs, targets, lambda nodes: (Graph(graph.inputs, nodes), arrays)
+        )
     except PullbackError:  # a rule that needs values, or an op without one
         return None
     return dict.fromkeys([
@@ -243,7 +245,7 @@ def _flow_cuts_within(run: GraphRun) -> dict[FlowCut, None] | None:
     ])  # fmt: skip
 
 
-def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> FlowCut:
+def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> GradientFlowCut:
     """The cut with the ops that lead to it from the argument."""
     node, cut = found
     steps: list[tuple[str, Location]] = [*reversed(cut.path)] or [(cut.op, cut.where)]
@@ -254,7 +256,7 @@ def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> FlowCut:
         node = _first_flow_below(node, below)
     if len(steps) > MOST_STEPS:
         steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = [("...", None)]
-    return FlowCut(cut.kind, cut.op, cut.where, cut.reason, tuple(reversed(steps)))
+    return GradientFlowCut(cut.kind, cut.op, cut.where, cut.reason, tuple(reversed(steps)))
 
 
 def _first_flow_below(node: Node, below: set[Node]) -> Node:
@@ -270,8 +272,10 @@ def _flow_discretised(x: Node, below: set[Node]) -> Node:
     return x
 
 
-def _flow_cancelled(node: Node) -> FlowCut:
-    return FlowCut("cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0")
+def _flow_cancelled(node: Node) -> GradientFlowCut:
+    return GradientFlowCut(
+        "cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0"
+    )
 
 
 def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -280,11 +284,11 @@ def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return g.sum(axis=tuple([i for i, n in enumerate(shape) if n == 1]), keepdims=True)
 
 
-def _flow_discrete(node: Node) -> FlowCut:
+def _flow_discrete(node: Node) -> GradientFlowCut:
     types = f"{node.type[0]}, ..." if isinstance(node.type, tuple) else str(node.type)
     reason = f"its result is {types}, and only floats have derivatives"
-    return FlowCut("discrete", title_of(node), node.where, reason)
+    return GradientFlowCut("discrete", title_of(node), node.where, reason)
 
 
-def _flow_constant(node: Node) -> FlowCut:
-    return FlowCut("constant", title_of(node), node.where, "its derivative is 0 everywhere")
+def _flow_constant(node: Node) -> GradientFlowCut:
+    return GradientFlowCut("constant", title_of(node), node.where, "its derivative is 0 everywhere")

@@ -12,7 +12,7 @@ from pullback.functions.data_types import astype
 from pullback.functions.index_updates import scatter
 from pullback.functions.padding import pad
 from pullback.functions.products import _diagonal, diagonal, tril
-from pullback.functions.reductions import sum
+from pullback.functions.reductions import sum as sum_over
 from pullback.functions.shape import flatten, moveaxis, shaped
 from pullback.functions.where_take import take, where
 from pullback.graph.arguments import validated
@@ -118,7 +118,7 @@ def matrix_trace(
     >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
     5
     """
-    return sum(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return sum_over(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 __all__ = ["diag", "diag_embed", "diagflat", "fill_diagonal", "matrix_trace", "tri"]

@@ -24,8 +24,8 @@ from pullback.functions.known_values import known_values
 from pullback.functions.quantile_positions import (
     INDEX,
     POSITION,
-    neighbours_of_position,
-    position_within,
+    quantile_position_neighbours,
+    quantile_position_within,
 )
 from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.sorting import argsort, sort
@@ -225,9 +225,11 @@ def _quantiles_at_positions(
     xp, n = _quantile_counts(values, skip)
     xp = hooks.functions if isinstance(q, Tensor) else xp
     if method in INDEX:
-        (made,) = _in_quantile_order(values, position_within(xp, INDEX[method](xp, n, q), n))
+        (made,) = _in_quantile_order(
+            values, quantile_position_within(xp, INDEX[method](xp, n, q), n)
+        )
     else:
-        low, high, part = neighbours_of_position(xp, method, n, q)
+        low, high, part = quantile_position_neighbours(xp, method, n, q)
         below, above = _in_quantile_order(values, low, high)
         made = _interpolated_quantile(below, above, astype(part, values.dtype))
     return _quantile_or_nan(made, values, skip)

@@ -64,7 +64,7 @@ def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[i
             yield from _leaf_paths_below(child, path.child(entry, attribute, unnamed), depth + 1)
 
 
-class UniqueNames:
+class UniqueLeafNames:
     """Names of tensors in a file, each of them once."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from pullback.graph.arguments import shown
 from pullback.graph.dtypes import BY_NUMPY, dtype
 from pullback.io.boxes import Box, shard_boxes
 from pullback.io.container import as_container_pairs
-from pullback.io.leaf_names import LeafPath, UniqueNames, leaf_paths
+from pullback.io.leaf_names import LeafPath, UniqueLeafNames, leaf_paths
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -56,14 +56,14 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
     except RecursionError:
         raise ArgumentError(f"{op}: containers are nested too deeply") from None
     paths = leaf_paths(made.tree)
-    names = UniqueNames()
+    names = UniqueLeafNames()
     for number, x in enumerate(leaves):
         made.leaves.append(_snapshot_leaf(op, x, paths[number][0], names, made, copy))
     return made
 
 
 def _snapshot_leaf(
-    op: str, x: Any, path: LeafPath, names: UniqueNames, made: TreeSnapshot, copy: bool
+    op: str, x: Any, path: LeafPath, names: UniqueLeafNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Return a leaf as data, and put its values into the snapshot."""
     if isinstance(x, (np.ndarray, np.generic)):
@@ -98,7 +98,7 @@ def _put_into_snapshot(made: TreeSnapshot, name: str, array: np.ndarray) -> None
 
 
 def _snapshot_shards(
-    x: Tensor, name: str, names: UniqueNames, made: TreeSnapshot, copy: bool
+    x: Tensor, name: str, names: UniqueLeafNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Put the shards that this process writes into the snapshot."""
     turn = len(made.shards)

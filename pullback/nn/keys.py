@@ -65,7 +65,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     """
     stream = _stream.get()
     if stream is None:
-        return _key_of_default_stream(op)
+        return _next_key_by_default(op)
     if stream.program != thread.frozen:
         message = "the block `with pb.nn.rng(key)` is outside of a function that is traced once"
         hint = (
@@ -77,7 +77,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     return fold_in(stream.key, stream.given - 1)
 
 
-def _key_of_default_stream(op: str) -> Tensor:
+def _next_key_by_default(op: str) -> Tensor:
     try:
         return default_key()
     except InPlaceError:

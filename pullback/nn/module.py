@@ -20,7 +20,7 @@ from pullback.nn.module_tree import (
     STATE,
     UNSAVED,
     module_tree_holds_tensors,
-    register_module,
+    register_module_tree,
 )
 from pullback.nn.module_walk import (
     is_module,
@@ -113,7 +113,7 @@ class Module:
         for name in ("__repr__", "__eq__", "__hash__"):  # a dataclass would define its own
             if name not in vars(cls):
                 setattr(cls, name, getattr(cls, name))
-        register_module(cls)
+        register_module_tree(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
@@ -389,4 +389,4 @@ class Module:
 
 
 add_foreign_members(Module, "Module")
-register_module(Module)
+register_module_tree(Module)

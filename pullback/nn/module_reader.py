@@ -21,7 +21,7 @@ from pullback.nn.module_tree import (
     hashable_in_module_tree,
     module_tree_holds_tensors,
     module_tree_without_constants,
-    split_module,
+    split_module_tree,
 )
 from pullback.tree_nodes import ChildReader, Static
 
@@ -39,7 +39,7 @@ _PLAIN = (str, int, bool, frozenset)  # equal values are the same
 def module_reader(example: Module) -> tuple[list[Any], ChildReader]:
     """Return the children of a module whose leaves are numbered, and the function that fetches
     those of a module with the same tree: it returns None for others."""
-    children, (names, static), _ = split_module(example)
+    children, (names, static), _ = split_module_tree(example)
     frozen = vars(example).get(FROZEN, _NONE)
     parts = [module_tree_without_constants(c) for c in children]
     rest = {n: v for n, v in static if n != FROZEN}

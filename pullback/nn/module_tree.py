@@ -37,14 +37,16 @@ _WITHOUT_TENSORS = frozenset({bool, int, float, str, type(None), frozenset})  # 
 _NO_NAMES: frozenset[str] = frozenset()
 
 
-def register_module(cls: type[Module]) -> None:
+def register_module_tree(cls: type[Module]) -> None:
     """Enter a class of modules into the table of tree nodes."""
     from pullback.nn.module_reader import module_reader
 
-    register_node(cls, split_module, _join_into_module(cls), attributes=True, reader=module_reader)
+    register_node(
+        cls, split_module_tree, _join_module_tree(cls), attributes=True, reader=module_reader
+    )
 
 
-def split_module(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
+def split_module_tree(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
     """Return the children of a module, its static data, and the names of the children."""
     own = vars(x)
     names = module_tree_child_names(x)
@@ -103,7 +105,7 @@ def map_module_tree_items(f: Callable[[Any, str], Any], value: Any, path: str = 
     return made
 
 
-def _join_into_module(cls: type[Module]) -> Callable[[Any, Any], Module]:
+def _join_module_tree(cls: type[Module]) -> Callable[[Any, Any], Module]:
     def join(data: Any, children: Any) -> Module:
         names, static = data
         made: Any = object.__new__(cls)
