@@ -1,5 +1,7 @@
 """Exponentials and logarithms."""
 
+from __future__ import annotations
+
 import math
 
 from pullback.functions.arguments import Tensor, float_arguments
