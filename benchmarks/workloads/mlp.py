@@ -83,9 +83,6 @@ WORKLOADS = [
     Workload(
         "mlp_undecorated", "MLP, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, torch_compile=False,
-        note=(
-            "without `pb.compile`, the step is recorded each time and old parameters are "
-            "not donated."
-        ),
+        note="without `pb.compile`, the step is recorded each time.",
     ),
 ]  # fmt: skip

@@ -120,4 +120,9 @@ WORKLOADS = [
         CASES, unit="MB", tolerance=1e-3, torch_compile=False, measure=peak_bytes,
         environment=COLD,
     ),
+    Workload(
+        "lm_undecorated_memory", "lm, pullback without `pb.compile`: peak memory of a step", inputs,
+        {"pullback": partial(with_pullback, compiled=False), **PEERS}, unit="MB",
+        tolerance=1e-3, torch_compile=False, measure=peak_bytes, environment=COLD,
+    ),
 ]  # fmt: skip

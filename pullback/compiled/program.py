@@ -18,7 +18,7 @@ from pullback.graph.dtypes import uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.cache import CacheEntry, announce_cache_miss
+from pullback.lazy.cache import CacheEntry, Variant, announce_cache_miss
 from pullback.lazy.launch import lock, refuse_launch, state
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.settings import current
@@ -27,6 +27,9 @@ from pullback.ops.wrap.call import inline_calls
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
+
+
+_ONLY = Variant(())  # the key of a compiled function tells its outputs and donors
 
 
 class CompiledProgram:
@@ -106,7 +109,7 @@ class CompiledProgram:
         with lock:
             entry = state.cache.entries.get(key) or state.cache.add(key)
         with entry.lock:
-            compiled = entry.variants.get(())
+            compiled = entry.variants.get(_ONLY)
             if compiled is None:
                 compiled = self._compile(engine, donated, entry)
         self.compiled, self.engine = compiled, engine
@@ -136,7 +139,7 @@ class CompiledProgram:
         places = {node: i for i, node in enumerate(graph.nodes)}
         compiled.written = [places[node] for _, node in compiled.checks]
         with lock:
-            much = state.cache.store(entry, (), compiled, current().cache_bytes)
+            much = state.cache.store(entry, _ONLY, compiled, current().cache_bytes)
         if much:
             engine.give_back()
         announce_cache_miss(self.cause, self.traced_in + time.perf_counter() - start, compiled)

@@ -65,6 +65,7 @@ class Engine(Protocol[Value]):
     name: str
     platform: str
     local_devices: tuple[int, ...]  # the numbers of the platform's devices in this process
+    overwrites: bool  # whether programs of pending work may overwrite inputs that nobody else has
 
     def put(self, array: np.ndarray, type: Type) -> Value:
         """Transfer an array, which must not be written to afterwards."""
@@ -78,6 +79,9 @@ class Engine(Protocol[Value]):
         """Whether a value can be passed to programs of this engine."""
 
     def owns_all(self, values: Sequence[Any]) -> bool: ...
+
+    def made(self, values: Sequence[Any]) -> list[bool]:
+        """Return for each value whether a program made it: who has its memory refers to it."""
 
     def compile(
         self, graph: Graph, donated: Sequence[int] = (), kernels: bool = True

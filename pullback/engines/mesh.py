@@ -57,6 +57,7 @@ class OnMesh(ABC):
 class MeshEngine(ABC):
     """An engine that stores values and runs programs on the devices of a mesh."""
 
+    overwrites = False  # parts are visible as buffers of their own, and processes must agree
     spans_processes = False  # whether other processes have some of the devices
 
     def __init__(self, mesh: DeviceMesh, single: Engine) -> None:
@@ -94,6 +95,9 @@ class MeshEngine(ABC):
 
     def owns_all(self, values: Sequence[Any]) -> bool:
         return all(map(self.owns, values))
+
+    def made(self, values: Sequence[Any]) -> list[bool]:
+        return [False for _ in values]
 
     def copy(self, value: OnMesh) -> OnMesh:
         return self.put(value.gathered(), value.type)

@@ -21,6 +21,7 @@ class ReferenceEngine:
 
     name = "reference"
     platform = "numpy"
+    overwrites = False
 
     def __init__(self) -> None:
         self.local_devices = tuple(range(cpu_device_count()))
@@ -33,6 +34,9 @@ class ReferenceEngine:
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, np.ndarray)
+
+    def made(self, values: Sequence[Any]) -> list[bool]:
+        return [False for _ in values]  # NumPy's views share memory
 
     def give_back(self) -> None:
         """Do nothing: Python reuses the memory."""

@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.engines.base import Program
 from pullback.engines.environment import environment_variable
@@ -29,9 +29,9 @@ _TRIM_BYTES = 8 * 2**20  # evicted bytes that are worth returning to the system
 class Cause:
     """Why a program was compiled.
 
-    `kind` is first, shape, dtype, sharding, device, static, structure, outputs, split or evicted;
-    for a compiled function also guard (a value that it read has changed) or setting. `path` names
-    the part that differs from `before` to `after`.
+    `kind` is first, shape, dtype, sharding, device, static, structure, outputs, donation, split or
+    evicted; for a compiled function also guard (a value that it read has changed) or setting.
+    `path` names the part that differs from `before` to `after`.
     """
 
     kind: str
@@ -86,13 +86,21 @@ class CacheInfo:
         return disk_cache().used()
 
 
+class Variant(NamedTuple):
+    """The outputs of a program of some structure, and the leaves whose memory they may take."""
+
+    outputs: tuple[int, ...]
+    donated: tuple[int, ...] = ()
+
+
 @dataclass(eq=False)
 class CacheEntry:
-    """All programs of one structure; they differ in their outputs."""
+    """All programs of one structure; they differ in their outputs and in what they overwrite."""
 
     key: tuple
-    variants: dict[tuple[int, ...], Program] = field(default_factory=dict)
+    variants: dict[Variant, Program] = field(default_factory=dict)
     seen: set[tuple[int, ...]] = field(default_factory=set)
+    donors: dict[tuple[int, ...], Any] = field(default_factory=dict)  # candidates, by outputs
     lock: Any = field(default_factory=threading.Lock)
     scalars: tuple[Program, list[int], Any] | None = None  # the last program, its words, packed
     users: Any = field(default_factory=weakref.WeakSet)  # compiled functions that hold the program
@@ -106,11 +114,11 @@ class Cache:
         self.hits = self.misses = self.compiles = self.disk_hits = self.disk_misses = 0
         self.nbytes = self._evicted_bytes = 0
         self.causes: deque[Cause] = deque(maxlen=1000)
-        # Least recently used first, with their entry and outputs
-        self._programs: OrderedDict[Program, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
+        # Least recently used first, with their entry and variant
+        self._programs: OrderedDict[Program, tuple[CacheEntry, Variant]] = OrderedDict()
         self.latest: Program | None = None  # the last program used, if by a compiled function
         self._last_at: dict[Any, tuple] = {}  # the last key compiled for each line
-        self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
+        self._evicted: dict[tuple[int, Variant], bool] = {}
         self._seen: dict[int, bool] = {}
 
     def add(self, key: tuple) -> CacheEntry:
@@ -119,11 +127,11 @@ class Cache:
             self.entries = {k: e for k, e in self.entries.items() if e.variants or e is entry}
         return entry
 
-    def hit(self, entry: CacheEntry, outputs: tuple[int, ...]) -> None:
+    def hit(self, entry: CacheEntry, variant: Variant) -> None:
         """Count a hit, and mark the program as used."""
         self.hits += 1
         self.latest = None
-        self._programs.move_to_end(entry.variants[outputs])
+        self._programs.move_to_end(entry.variants[variant])
 
     def used(self, program: Program, hit: bool) -> None:
         """Mark a program as used by a compiled function that holds it."""
@@ -132,19 +140,17 @@ class Cache:
             self._programs.move_to_end(program)
             self.latest = program
 
-    def store(
-        self, entry: CacheEntry, outputs: tuple[int, ...], program: Program, limit: int
-    ) -> bool:
+    def store(self, entry: CacheEntry, variant: Variant, program: Program, limit: int) -> bool:
         """Add a program and evict others beyond `limit` bytes; return whether to trim memory."""
         self.compiles += program.origin in ("missed", "compiler")
         self.disk_hits += program.origin == "disk"
         self.disk_misses += program.origin == "missed"
         if not entry.variants:
             self.entries.setdefault(entry.key, entry)
-        entry.variants[outputs] = program
+        entry.variants[variant] = program
         if self.entries.get(entry.key) is not entry:
             return False  # the cache was cleared meanwhile
-        self._programs[program] = entry, outputs
+        self._programs[program] = entry, variant
         self.latest = None
         self.nbytes += program.nbytes
         while self.nbytes > limit or len(self._programs) > MOST_PROGRAMS:
@@ -157,16 +163,16 @@ class Cache:
         return trim
 
     def _evict(self) -> None:
-        program, (entry, outputs) = self._programs.popitem(last=False)
+        program, (entry, variant) = self._programs.popitem(last=False)
         self.nbytes -= program.nbytes
         self._evicted_bytes += program.nbytes
-        del entry.variants[outputs]
+        del entry.variants[variant]
         entry.scalars = None  # it may hold the program
         for user in list(entry.users):
             user.drop()
         if not entry.variants:
             del self.entries[entry.key]
-        remember(self._evicted, (hash(entry.key), outputs), True, bound=10 * MOST_PROGRAMS)
+        remember(self._evicted, (hash(entry.key), variant), True, bound=10 * MOST_PROGRAMS)
 
     def first_sight(self, key: tuple) -> bool:
         """Return whether this key is looked up for the first time."""
@@ -174,13 +180,17 @@ class Cache:
         return mark not in self._seen and remember(self._seen, mark, True, bound=MOST_PROGRAMS)
 
     def missed(
-        self, work: Work, key: tuple, want: tuple[int, ...], known: CacheEntry | None, split: bool
+        self, work: Work, key: tuple, want: Variant, known: CacheEntry | None, split: bool
     ) -> Cause:
         """Return why there is no program for this work."""
         place = _last_line_of_cached(work)
         before = self._last_at.get(_cache_line_key(place))
         if (hash(key), want) in self._evicted:
             return Cause("evicted", place)
+        if known is not None and any(v.outputs == want.outputs for v in known.variants):
+            return Cause(
+                "donation", place, "memory of inputs", *_DONATION[:: 1 if want.donated else -1]
+            )
         if known is not None:
             return Cause("outputs", place, "outputs", "another set of live tensors", "this one")
         if before is None:
@@ -248,6 +258,7 @@ def cause_of_differing_types(old: Type, new: Type, where: Location, path: str) -
     return "sharding", where, path, str(old.sharding), str(new.sharding)
 
 
+_DONATION = "not reused", "reused"
 _END = object()  # fills the shorter of two keys
 
 

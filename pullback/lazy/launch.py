@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from pullback.engines import fork
-from pullback.engines.base import Program
-from pullback.engines.registry import engine_for, mesh_of, spans_processes
+from pullback.engines.base import Engine, Program
+from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.graph import Graph
@@ -19,6 +19,7 @@ from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.cache import Cache, CacheEntry, Cause, announce_cache_miss
 from pullback.lazy.collect import Work, base, pending_ancestors
+from pullback.lazy.donors import DonatedLeaves, Donors, HeldInterrupts, choose_donors
 from pullback.lazy.history import realise
 from pullback.lazy.program import build, pack
 from pullback.lazy.settings import Settings, current
@@ -109,22 +110,24 @@ def _prepare_launch(
         smaller = _launch_required_alone(needed, mode)
         if smaller is not None:
             return smaller
-    cause = None
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _launch_variant(entry, need, want)
-    if chosen != want and spans_processes(mode, mesh_of([n.type for n in needed])):
+    engine = engine_for(mode, mesh_of([n.type for n in wanted]))
+    if chosen != want and getattr(engine, "spans_processes", False):
         chosen = None  # processes may have cached different variants
-    if chosen is None:
+    donors = choose_donors(entry, work, chosen or want, engine, mode, nodes)
+    cause = None
+    if donors.compile:
         known = entry if entry is not None and entry.variants else None
-        cause = state.cache.missed(work, key, want, known, split)
+        cause = state.cache.missed(work, key, donors.variant, known, split)
         if not mode.may_compile:
             raise refuse_launch("evaluate", cause)
         state.cache.note(cause, work, key)
-        entry, chosen = entry or state.cache.add(key), want
+        entry = entry or state.cache.add(key)
     else:
-        state.cache.hit(entry, chosen)  # type: ignore[arg-type]
-    return Launch(work, entry, chosen, mode, cause, anywhere)  # type: ignore[arg-type]
+        state.cache.hit(entry, donors.variant)  # type: ignore[arg-type]
+    return Launch(work, entry, donors, engine, mode, cause, anywhere)  # type: ignore[arg-type]
 
 
 def _launch_key(mode: Settings, work: Work, structure: tuple) -> tuple:
@@ -156,25 +159,30 @@ def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     chosen = None if entry is None else _launch_variant(entry, set(want), want)
     if chosen is None:
         return None
-    state.cache.hit(entry, chosen)  # type: ignore[arg-type]
-    return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
+    engine = engine_for(mode, mesh_of([n.type for n in needed]))
+    donors = choose_donors(entry, work, chosen, engine, mode, work.nodes)
+    if donors.compile:
+        return None
+    state.cache.hit(entry, donors.variant)  # type: ignore[arg-type]
+    return Launch(work, entry, donors, engine, mode)  # type: ignore[arg-type]
 
 
 def _launch_variant(
     entry: CacheEntry, need: set[int], want: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Choose a variant of a cache entry: the exact one, or one that also serves.
+    """Choose the outputs of a variant of a cache entry: the exact ones, or some that also serve.
 
     One with more outputs does no more work. One with fewer leaves out optional outputs, and serves
     the first time that a larger set is wanted.
     """
-    if want in entry.variants:
+    known = [v.outputs for v in entry.variants]
+    if want in known:
         return want
     wanted = set(want)
-    more = [v for v in entry.variants if wanted <= set(v)]
+    more = [v for v in known if wanted <= set(v)]
     if more:
         return min(more, key=len)
-    fewer = [v for v in entry.variants if need <= set(v) and set(v) <= wanted]
+    fewer = [v for v in known if need <= set(v) and set(v) <= wanted]
     if fewer and want not in entry.seen:
         entry.seen.add(want)
         return max(fewer, key=len)
@@ -185,47 +193,66 @@ class Launch:
     """One run of a program."""
 
     mark: InFlight | None = None  # until the nodes are marked: an interrupt may come before
+    donated: DonatedLeaves | None = None
 
     def __init__(
-        self, work: Work, entry: CacheEntry, outputs: tuple[int, ...], mode: Settings,
+        self, work: Work, entry: CacheEntry, donors: Donors, engine: Engine, mode: Settings,
         cause: Cause | None = None, anywhere: bool = False,
     ) -> None:  # fmt: skip
         self.cause = cause
         self.positions = work.positions() if anywhere else []
-        self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
+        self.work, self.entry, self.engine, self.mode = work, entry, engine, mode
+        self.variant = donors.variant
+        self.outputs = donors.variant.outputs
         self.mark = InFlight()
-        self.nodes = [work.nodes[i] for i in outputs]
-        self.engine = engine_for(mode, mesh_of([n.type for n in self.nodes]))
+        self.nodes = [work.nodes[i] for i in self.outputs]
         # Under the lock: another thread may evict the program, or compute nodes of the work, which
         # then drop their inputs
-        self.program = entry.variants.get(outputs)
-        self.graph = None if self.program else build(work, outputs, anywhere)
+        self.program = entry.variants.get(self.variant)
+        self.graph = None if self.program else build(work, self.outputs, anywhere)
         for node in self.nodes:
             node.value = self.mark
+        if self.variant.donated:
+            self.donated = DonatedLeaves(work, donors, self.mark)
+            self.donated.take()
 
     def run(self) -> None:
         try:
             program = self.program = self.program or self._compile()
-            here, owns = self.engine, self.engine.owns
-            args = [x.value if owns(x.value) else argument_value(here, x) for x in self.work.leaves]
+            args = self._arguments()
             if self.work.scalars or self.positions:
                 args.append(self._packed(program))
-            values = program.run(args)
-            failed = self._nonfinite(args, values) if self.mode.check_nan else {}
-            with lock:
-                state.programs_run += 1
-                for i, (node, value) in enumerate(zip(self.nodes, values, strict=False)):
-                    realise(node, failed.get(i, value))
-                if program.checks or runtime_checks.any_unchecked():
-                    word = values[-1] if program.checks else None
-                    lines = [self.work.nodes[i].where for i in program.written]
-                    runtime_checks.runtime_checks_started(
-                        program, word, lines, self.work.leaves, self.nodes
-                    )
+            if self.donated is None:
+                self._start(program, args)
+            else:
+                with HeldInterrupts():
+                    self._start(program, args)
         except PullbackError as error:
             raise self._named(error).at(None, self._line(error)) from error.__cause__
         finally:
             self.release()
+
+    def _start(self, program: Program, args: list[Any]) -> None:
+        """Start the program, and give the nodes their values."""
+        values = program.run(args)
+        failed = self._nonfinite(args, values) if self.mode.check_nan else {}
+        with lock:
+            state.programs_run += 1
+            for i, (node, value) in enumerate(zip(self.nodes, values, strict=False)):
+                realise(node, failed.get(i, value))
+            if program.checks or runtime_checks.any_unchecked():
+                word = values[-1] if program.checks else None
+                lines = [self.work.nodes[i].where for i in program.written]
+                runtime_checks.runtime_checks_started(
+                    program, word, lines, self.work.leaves, self.nodes
+                )
+
+    def _arguments(self) -> list[Any]:
+        """Return the buffers of the leaves."""
+        here, owns = self.engine, self.engine.owns
+        if self.donated is not None:
+            return self.donated.arguments(here)
+        return [x.value if owns(x.value) else argument_value(here, x) for x in self.work.leaves]
 
     def _nonfinite(self, args: list[Any], values: list[Any]) -> dict[int, runtime_checks.Failed]:
         """Return the results that are not finite: reading one raises at the op that made it so."""
@@ -263,20 +290,23 @@ class Launch:
             for node in self.nodes:
                 if node.value is self.mark:
                     node.value = None
+            if self.donated is not None:
+                self.donated.give_back()
             self.mark.finish()
 
     __del__ = release  # an interrupt may come between marking the nodes and running
 
     def _compile(self) -> Program:
         with self.entry.lock:  # two threads that want the same program compile it once
-            program = self.entry.variants.get(self.outputs)
+            program = self.entry.variants.get(self.variant)
             if program is None:
                 assert self.graph is not None  # built because there was no program
                 graph, stands_for = self.graph
                 start = time.perf_counter()
                 engine, mode = self.engine, self.mode
                 compile = engine.compile_profiled if mode.profiled else engine.compile
-                program = compile(graph, kernels=mode.kernels)
+                donated = self.variant.donated
+                program = compile(graph, donated=donated, kernels=mode.kernels)
                 announce_cache_miss(self.cause, time.perf_counter() - start, program)
                 # Positions of the checked nodes in the work, not their lines: the program also
                 # serves other work of the same structure
@@ -284,7 +314,7 @@ class Launch:
                 program.written = [stands_for.get(node) for _, node in program.checks]
                 with lock:
                     limit = self.mode.cache_bytes
-                    trim = state.cache.store(self.entry, self.outputs, program, limit)
+                    trim = state.cache.store(self.entry, self.variant, program, limit)
                 if trim:
                     self.engine.give_back()
             return program

@@ -36,7 +36,7 @@ class AdamStep(Composite, HasKernel):
             return None
         if any(x.type != p for x in xs[:4]) or any(x != Type((), dtype) for x in numbers):
             return None
-        in_place = {k: i for k, i in enumerate((0, 2, 3)) if xs[i] in b.donated}
+        in_place = {k: i for k, i in enumerate((0, 2, 3)) if _has_donated_memory(b, xs[i])}
         rank = len(p.shape)
         return b.kernel("adam_step", *xs, out=out, in_place=in_place, dims=rank, flags=0)
 
@@ -63,6 +63,12 @@ class AdamStep(Composite, HasKernel):
                           positive(*shape), *numbers)  # fmt: skip
         yield cls(), (complexes(3), complexes(3, salt=1), complexes(3, salt=2),
                       positive(3), *numbers)  # fmt: skip
+
+
+def _has_donated_memory(b: Any, x: Any) -> bool:
+    """Whether a value is donated, or computed from a donated one: a decayed parameter."""
+    operands = () if x.made_by is None else x.made_by.operands
+    return x in b.donated or any(y in b.donated and y.type == x.type for y in operands)
 
 
 class AdamCorrections(Composite):

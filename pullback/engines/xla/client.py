@@ -89,17 +89,24 @@ class Client:
     def transfer(
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
     ) -> Any:
-        """Transfer arrays of one type, each to its device, as one array of jaxlib."""
+        """Transfer arrays of one type, each to its device, as one array of jaxlib.
+
+        It may share their memory, so it is not `committed` (see `made`).
+        """
         if fork.lost_xla:
             fork.refuse_after_fork("storing a value")
         jax_config = sys.modules.get("jax._src.config")
         try:
             if jax_config is None or type.dtype.bits < 64:
-                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+                return xla_client.batched_device_put(
+                    aval_of(type), sharding, arrays, devices, committed=False
+                )
             # The package jax is imported too, and has replaced our flag by its own.
             before = jax_config.enable_x64.swap_local(True)
             try:
-                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+                return xla_client.batched_device_put(
+                    aval_of(type), sharding, arrays, devices, committed=False
+                )
             finally:
                 jax_config.enable_x64.set_local(before)
         except (RuntimeError, MemoryError) as error:  # XLA's errors are RuntimeErrors
@@ -117,7 +124,8 @@ class Client:
                 return np.asarray(buffer)
             # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
             # it imports the package jax if that is installed, which takes half a second.
-            return buffer._single_device_array_to_np_array_did_copy()[0]
+            array = buffer._single_device_array_to_np_array_did_copy()[0]
+            return ViewOfBuffer(array, buffer).array() if self.platform == "cpu" else array
         except Exception as error:
             raise engine_error(error, "run") from None
 
@@ -135,6 +143,16 @@ class Client:
     def owns(self, value: Any) -> bool:
         """Whether a value is a buffer on this client's device."""
         return isinstance(value, _jax.ArrayImpl) and value._sharding is self.place
+
+    def made(self, values: Sequence[Any]) -> list[bool]:
+        """Return for each value whether it is a buffer that a program made: nothing else has its
+        memory without referring to it.
+
+        Buffers that were transferred or imported may share memory with something that does not
+        refer to them. jaxlib's mark of committed arrays, which nothing else uses, tells them apart.
+        """
+        array, mine = _jax.ArrayImpl, self.place
+        return [type(v) is array and v._sharding is mine and v._committed for v in values]
 
     def owns_all(self, values: Sequence[Any]) -> bool:
         """Whether all values are buffers on this client's device; a part of every compiled call."""
@@ -269,6 +287,21 @@ class Client:
             part.num_replicas = count
             part.device_assignment = assignment
         return result
+
+
+class ViewOfBuffer:
+    """Memory of a buffer for an array of a dtype that NumPy's protocols do not know.
+
+    jaxlib's own array refers to the memory, but not to the buffer, whose references tell whether
+    its memory may be reused.
+    """
+
+    def __init__(self, array: np.ndarray, buffer: Any) -> None:
+        self._array, self._buffer = array, buffer
+        self.__array_interface__ = array.view(f"V{array.itemsize}").__array_interface__
+
+    def array(self) -> np.ndarray:
+        return np.asarray(self).view(self._array.dtype)
 
 
 def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:

@@ -43,9 +43,10 @@ def import_capsule(
     device = client.devices[client.local_numbers[index]]
     made = _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
     place = client.place if index == 0 else OnDevice(device)
-    # jaxlib alone makes an array without an abstract value
+    # jaxlib alone makes an array without an abstract value. It is not committed: the memory is not
+    # ours (see `Client.made`)
     aval = aval_of(type)
-    return _jax.ArrayImpl(aval, place, made._arrays, True, _skip_checks=True), type
+    return _jax.ArrayImpl(aval, place, made._arrays, False, _skip_checks=True), type
 
 
 class DLTensor(ctypes.Structure):

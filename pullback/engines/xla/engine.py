@@ -53,6 +53,7 @@ class XlaEngine:
     """Compiles graphs with XLA and runs them on one device."""
 
     name = "xla"
+    overwrites = True
 
     def __init__(self, platform: str | None = None) -> None:
         self._use(Client(platform))
@@ -63,6 +64,7 @@ class XlaEngine:
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
+        self.made = self.client.made
         self.place = self.client.place  # the `_sharding` of every buffer that it owns
         # Pieces in use, for other programs with the same layers.
         self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]

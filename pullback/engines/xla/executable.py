@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,8 @@ class Executable:
     """A compiled program whose results have the given `sharding`.
 
     On the host, XLA finds out while a program runs that there is too little memory for it. A
-    program that needs much is therefore awaited: if it fails, nothing has its results yet.
+    program that needs much is therefore awaited: if it fails, nothing has its results yet. If it
+    overwrites arguments, these would be lost, so memory is asked for before.
     """
 
     def __init__(
@@ -28,7 +30,10 @@ class Executable:
         self._execute = loaded.execute_sharded
         self._handlers = [result_handler(t, sharding) for t in outs]
         self.loaded = loaded
-        self._awaited = on_host and _is_large_executable(self.memory())
+        needs = self.memory()
+        self._awaited = on_host and _is_large_executable(needs)
+        overwrites = self._awaited and loaded.get_compiled_memory_stats().alias_size_in_bytes
+        self._tried = needs.results + needs.temporaries if overwrites else 0
         # What starts the program, and what its `consume_with_handlers` takes
         self.direct = (None, None) if self._awaited else (self._execute, self._handlers)
 
@@ -47,11 +52,16 @@ class Executable:
         if fork.lost_xla:
             fork.refuse_after_fork("running a program")
         try:
+            if self._tried:
+                mmap.mmap(-1, self._tried).close()  # raises if there is too little
             results = self._execute(args).consume_with_handlers(self._handlers)
             if self._awaited:
                 for result in results:
                     result.block_until_ready()
             return results
+        except OSError:
+            wanted = show_bytes(self._tried)
+            raise OutOfMemory(_TOO_LITTLE.format(f"{wanted} for its values")) from None
         except Exception as error:
             raise engine_error(error, "run") from None
 
@@ -90,9 +100,10 @@ def engine_error(error: Exception, action: str) -> EngineError:
     if isinstance(error, MemoryError) or any(sign in first.lower() for sign in _NO_MEMORY):
         wanted = _BYTES.search(first)
         what = f"{show_bytes(int(wanted[1]))} for its values" if wanted else "its values"
-        return OutOfMemory(f"the device does not have enough memory for a program: it needs {what}")
+        return OutOfMemory(_TOO_LITTLE.format(what))
     return EngineError(f"XLA could not {action} the program: {first}")
 
 
+_TOO_LITTLE = "the device does not have enough memory for a program: it needs {}"
 _NO_MEMORY = ("resource_exhausted", "out of memory", "bad_alloc")
 _BYTES = re.compile(r"allocat\w* (?:of )?(\d+) bytes")

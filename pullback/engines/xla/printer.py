@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.types import Type
+
+# All bytes but printable characters, and of these quotes and backslashes
+_SPECIAL = re.compile(rb"[^ !#-\[\]-~]")
 
 
 def print_module(
@@ -102,5 +106,5 @@ def _print_nested(array: np.ndarray) -> str:
 
 def print_quoted(name: str) -> str:
     """A string literal of MLIR: special bytes are written as two hexadecimal digits."""
-    plain = [chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in name.encode()]
-    return f'"{"".join(plain)}"'
+    plain = _SPECIAL.sub(lambda found: b"\\%02X" % found[0][0], name.encode())
+    return f'"{plain.decode()}"'

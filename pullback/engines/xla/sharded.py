@@ -48,10 +48,13 @@ class Shards:
     block_until_ready = wait  # as a buffer of one device calls it
 
     def buffers(self) -> dict[int, Any]:
-        """Return the parts in this process as buffers of one device, by position in the group."""
+        """Return the parts in this process as buffers of one device, by position in the group.
+
+        They share memory with this value, so they are not `committed` (see `Client.made`).
+        """
         group, aval = self.group, aval_of(self.type)
         parts = zip(group.here, group.places, self.array._arrays, strict=True)
-        return {k: _jax.ArrayImpl(aval, on, [x], True, _skip_checks=True) for k, on, x in parts}
+        return {k: _jax.ArrayImpl(aval, on, [x], False, _skip_checks=True) for k, on, x in parts}
 
     def parts(self) -> dict[int, np.ndarray]:
         """Return the parts in this process as arrays of the host, by position in the group."""
@@ -110,7 +113,7 @@ class DeviceGroup:
     def join(self, buffers: dict[int, Any], type: Type) -> Shards:
         """Combine buffers that are on the right devices, as those of `Shards.buffers`."""
         given = [buffers[k] for k in self.here]
-        array = _jax.ArrayImpl(aval_of(type), self.sharding, given, True, _skip_checks=True)
+        array = _jax.ArrayImpl(aval_of(type), self.sharding, given, False, _skip_checks=True)
         return Shards(self, type, array)
 
     def owns(self, value: Any) -> bool:

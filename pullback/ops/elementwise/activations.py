@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.dtypes import float32
+from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.error_functions import times_exp_minus_square
 from pullback.ops.elementwise.exponential import Logistic
 from pullback.ops.elementwise.functions import equal, guarded, less, where
@@ -24,14 +24,25 @@ from pullback.ops.traits import HasKernel
 
 clamp, exp, absolute, reciprocal = op_functions("Clamp", "Exp", "Abs", "Reciprocal")
 tanh, minimum = op_functions("Tanh", "Minimum")
-CUBIC = 0.044715
+CUBIC, STEEP = 0.044715, math.sqrt(8 / math.pi)  # of the exponent in GeluTanh
 KERNEL_SIZE = 4096  # elements from which a kernel is better than what XLA fuses with others
 
 
-class Silu(SharedFormula):
+def activation_kernel(b: Any, name: str, out: Type, *xs: Any) -> Any:
+    """Call the kernel of an activation function; None for few elements and unknown dtypes."""
+    known = (float32,) if name in ("gelu", "gelu_gradient") else (float32, float64)
+    if out.dtype not in known or out.size < KERNEL_SIZE or any(x.shape != out.shape for x in xs):
+        return None
+    return b.kernel(name, *xs, out=out, dims=len(out.shape), flags=0)
+
+
+class Silu(SharedFormula, HasKernel):
     """x times the logistic function of x; x at infinity, 0 at -infinity."""
 
     points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return activation_kernel(b, "silu", out, x)
 
     def expand(self, x: Node) -> Node:
         return where(equal(x, -np.inf), 0, x * Logistic()(x))
@@ -76,8 +87,7 @@ class Gelu(SharedFormula, HasKernel):
     points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
 
     def kernel(self, b: Any, out: Type, x: Any) -> Any:
-        large = out.dtype is float32 and out.size >= KERNEL_SIZE
-        return b.kernel("gelu", x, out=out) if large else None
+        return activation_kernel(b, "gelu", out, x)
 
     def expand(self, x: Node) -> Node:
         return where(equal(x, -np.inf), 0, x * NormalCdf()(x))
@@ -107,25 +117,56 @@ class GeluSlope(SharedFormula):
         return (slope,)
 
 
-class GeluTanh(SharedFormula):
+class GeluTanh(SharedFormula, HasKernel):
     """An approximation of Gelu: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2."""
 
     points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        return activation_kernel(b, "gelu_tanh", out, x)
 
     def expand(self, x: Node) -> Node:
         return where(equal(x, -np.inf), 0, x * Logistic()(gelu_exponent(x)))
 
     def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: GeluTanhSlope()(x),)
+
+
+class GeluTanhSlope(SharedFormula):
+    """The derivative of GeluTanh."""
+
+    points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
+
+    def expand(self, x: Node) -> Node:
+        near = gelu_tanh_range(x)
+        u = gelu_exponent(near)
+        # The logistic function and its slope by one exponential and one quotient
+        small = exp(-absolute(u))
+        share = reciprocal(small + 1)
+        rest = small * share
+        return where(less(u, 0), rest, share) + rest * share * near * gelu_exponent_slope(near)
+
+    def partials(self, out: Node, x: Node) -> tuple:
         def slope() -> Node:
-            # beyond 100 the slope is 0 or 1 in every dtype, and cubes must not overflow
-            near = clamp(x, *[constant(c, x.type.dtype) for c in (-100, 100)])
-            u = gelu_exponent(near)
-            change = near * (near * near * (3 * CUBIC) + 1) * math.sqrt(8 / math.pi)
-            return Logistic()(u) + LogisticSlope()(u) * change
+            near = gelu_tanh_range(x)
+            u, d = gelu_exponent(near), gelu_exponent_slope(near)
+            s = LogisticSlope()(u)  # of all products first: others overflow in f16
+            steeper = d * 2 + near * near * (6 * CUBIC * STEEP)
+            return s * steeper - s * d * d * near * tanh(u * 0.5)
 
         return (slope,)
 
 
+def gelu_tanh_range(x: Node) -> Node:
+    """Return x within 30: beyond, the slope is 0 or 1 in every dtype, and cubes may overflow."""
+    return clamp(x, *[constant(c, x.type.dtype) for c in (-30, 30)])
+
+
 def gelu_exponent(x: Node) -> Node:
     """Return twice the argument of the hyperbolic tangent in GeluTanh."""
-    return x * (x * x * CUBIC + 1) * math.sqrt(8 / math.pi)
+    return x * (x * x * CUBIC + 1) * STEEP
+
+
+def gelu_exponent_slope(x: Node) -> Node:
+    """Return the derivative of `gelu_exponent`."""
+    return (x * x * (3 * CUBIC) + 1) * STEEP

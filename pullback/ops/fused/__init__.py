@@ -5,8 +5,8 @@ A `Spelling` beside an op states one way to write it. When an engine with kernel
 """
 
 from pullback.ops.fused import (  # noqa: F401
+    activation_gradients,
     attention_spelling,
-    gelu,
     layer_norm,
     layer_norm_spellings,
     log_probability,
@@ -14,4 +14,5 @@ from pullback.ops.fused import (  # noqa: F401
     softmax,
     softmax_spellings,
     tanh_gelu,
+    transposed_product,
 )

@@ -6,11 +6,12 @@ last dimension of a product into heads, so no transposes are needed.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pullback.graph.dtypes import bfloat16, float16, float32, uint8
+from pullback.graph.dtypes import bfloat16, bool_, float16, float32, int32, uint8
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _NAMES = {bfloat16: "BF16", float16: "F16"}
 _WIDEST = 128  # elements of a head
+# What is added to the score of a key that is not seen: -inf would give NaN
+_HIDDEN = {bfloat16: -(2.0**41), float16: -(2.0**15)}
 _WORKSPACE = Type((0,), uint8)  # which XLA replaces by the memory that cuDNN needs
 _BY_POSITION = (0, 2, 1, 3)  # [batch, head, position, element] and the order in memory
 
@@ -35,39 +38,103 @@ def cudnn_attention(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
     """Call cuDNN for the results of attention; None if it has none for these operands."""
     if not cudnn_takes(op, *[x.type for x in xs]):
         return None
-    q, k, v = xs
+    q, k, v, *masks = xs
     heads = _batched(out[0].shape, 3)
     results = (out[0].with_shape(heads), Type(heads[:-1], float32), _WORKSPACE)
+    seen = _Seen(op, b, q, k, masks) if masks else None
     y, statistics, _ = b.cudnn(
-        "fmhaSoftmax", *[_by_position(b, x) for x in (q, k, v)], out=results,
+        "fmhaScaleBiasSoftmax" if seen else "fmhaSoftmax",
+        *[_by_position(b, x) for x in (q, k, v)], *([seen.bias] if seen else []), out=results,
         orders=(_BY_POSITION, (0, 1, 2), (0,)), config=_config(op, q, k, _FORWARD),
     )  # fmt: skip
-    nothing = b.broadcast(b.constant(0, float32), out[2].shape)  # was lost: each query sees a key
+    if seen:
+        y, statistics = seen.rows_or_zero(y), seen.rows_or_zero(statistics)
+    nothing = b.broadcast(b.constant(0, float32), out[2].shape)  # was lost: a query sees some keys
     return b.reshape(y, out[0].shape), b.reshape(statistics, out[1].shape), nothing
 
 
 def cudnn_attention_gradient(op: AttentionGradient, b: Any, out: Any, *xs: Any) -> Any:
     """Call cuDNN for the cotangents of queries, keys and values; None if it has none for these."""
-    q, k, v, y, statistics, _, g, *more = xs
-    if more or op.all_too or not cudnn_takes(op, q.type, k.type, v.type):
+    q, k, v, y, statistics, _, g, *masks = xs
+    if op.all_too or not cudnn_takes(op, *[x.type for x in (q, k, v, *masks)]):
         return None
+    seen = _Seen(op, b, q, k, masks) if masks else None
+    if seen:
+        g = seen.rows_or_zero(b.reshape(g, _batched(g.shape, 3)))
     operands = [_by_position(b, x) for x in (q, k, v)]
     operands.append(b.reshape(statistics, _batched(statistics.shape, 2)))
-    operands += [_by_position(b, x) for x in (g, y)]
+    operands += [_by_position(b, g), *([seen.bias] if seen else []), _by_position(b, y)]
     results = [t.with_shape(_batched(t.shape, 3)) for t in out]
     *made, _ = b.cudnn(
-        "fmhaSoftmaxBackward", *operands, out=(*results, _WORKSPACE),
-        orders=(*[_BY_POSITION] * 3, (0,)), config=_config(op, q, k, _BACKWARD),
+        "fmhaScaleBiasSoftmaxBackward" if seen else "fmhaSoftmaxBackward", *operands,
+        out=(*results, _WORKSPACE), orders=(*[_BY_POSITION] * 3, (0,)),
+        config=_config(op, q, k, _BACKWARD),
     )  # fmt: skip
     return tuple([b.reshape(x, t.shape) for x, t in zip(made, out, strict=True)])
 
 
 def cudnn_takes(op: ScaledScores, q: Type, k: Type, v: Type, *masks: Type) -> bool:
     """Whether cuDNN computes attention, on every GPU that it has flash attention for."""
-    width = q.shape[-1]
+    width, rows, keys = q.shape[-1], q.shape[-2], k.shape[-2]
     if q.dtype not in _NAMES or width % 8 or width > _WIDEST or v.shape[-1] != width:
         return False
-    return op.upper in ((), (0,)) and not op.lower and not masks
+    window = not op.lower or (op.upper == (0,) and op.lower[0] <= 0 and rows <= keys)
+    if op.upper not in ((), (0,)) or not window:
+        return False
+    bools = all(m.dtype is bool_ and m.rank == q.rank for m in masks)
+    return not masks or (bools and op.zero_rows and not rows % 2 and not keys % 2)
+
+
+class _Seen:
+    """Masks as cuDNN takes them: numbers that are added to the scores.
+
+    A query that sees no key gets the mean of some values, and not zero. So its row is set to zero,
+    and its cotangent, too.
+    """
+
+    def __init__(self, op: ScaledScores, b: Any, q: Any, k: Any, masks: Sequence[Any]) -> None:
+        self.b, (self.batch, self.heads, rows, _) = b, _batched(q.shape, 3)
+        self._leading = q.shape[:-3]
+        self.scores = (rows, k.shape[-2])
+        seen = functools.reduce(self._both, map(self._four_dimensions, masks))
+        kind = seen.type.with_dtype(q.dtype)
+        self.bias = b.select(seen, b.full(kind, 0), b.full(kind, _HIDDEN[q.dtype]))
+        band = self._band(op)
+        if band is not None:
+            seen = self._both(seen, b.broadcast(band, seen.shape))
+        some = b.reduce("or", seen, False, (3,))
+        self.rows = b.broadcast_in_dim(
+            b.reshape(some, [n for n in some.shape if n > 1]),
+            (self.batch, self.heads, rows), [i for i, n in enumerate(some.shape) if n > 1],
+        )  # fmt: skip
+
+    def rows_or_zero(self, x: Any) -> Any:
+        """An array [batch, head, row, ...] with zeros where a query sees no key."""
+        here = self.b.broadcast_in_dim(self.rows, x.shape, (0, 1, 2))
+        return self.b.select(here, x, self.b.full(x.type, 0))
+
+    def _four_dimensions(self, mask: Any) -> Any:
+        """A mask [batch or 1, heads or 1, rows, keys]."""
+        *batch, heads, _, _ = mask.shape
+        whole = (1,) * len(batch) if math.prod(batch) == 1 else self._leading
+        full = self.b.broadcast(mask, (*whole, heads, *self.scores))
+        return self.b.reshape(full, (math.prod(whole), heads, *self.scores))
+
+    def _both(self, x: Any, y: Any) -> Any:
+        shape = tuple([max(sizes) for sizes in zip(x.shape, y.shape, strict=True)])
+        x, y = self.b.broadcast_all((x, y), shape)
+        return self.b.op("stablehlo.and", x, y, out=x.type)
+
+    def _band(self, op: ScaledScores) -> Any:
+        """Which keys are seen by their positions; None if all are."""
+        if not op.upper:
+            return None
+        i, j = (self.b.iota(self.scores, int32, axis) for axis in (0, 1))
+        seen = self.b.compare("LE", j, i)
+        if op.lower:
+            first = self.b.op("stablehlo.add", i, self.b.full(i.type, op.lower[0]), out=i.type)
+            seen = self._both(seen, self.b.compare("GE", j, first))
+        return seen
 
 
 def _batched(shape: Sequence[int], count: int) -> tuple[int, ...]:
@@ -104,7 +171,7 @@ def _config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[
             "mask_type": "CAUSAL" if op.upper else "NO_MASK",
             "dropout_rate": 0.0,
             "seed": 42,
-            "sliding_window_length": 0,
+            "sliding_window_length": 1 - op.lower[0] if op.lower else 0,
             "max_seg_per_batch": 1,
             "is_paged_attention": False,
             **{f"{name}_dot_dimension_numbers": _dims(*dims) for name, dims in products.items()},

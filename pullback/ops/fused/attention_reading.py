@@ -23,7 +23,10 @@ from pullback.ops.shape.axes import ExpandDims
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.wrap.identity import StopGradient
 
-Labels = tuple[str, ...]  # a name for each dimension: those of the scores, "depth" and "width"
+# A name for each dimension: those of the scores, "depth" and "width". Dimensions of the scores are
+# "row" and "key"; "b0", "b1", ... where keys and values have them; "g0", "g1", ... where queries
+# share keys and values; and "one0", "one1", ... are dimensions of size 1 that stand for those.
+Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -61,24 +64,45 @@ def read_attention(node: Node) -> Found | None:
         last = scores.type.rank - 1
         for found in _read_scores(scores):
             names = (*[f"b{i}" for i in range(last - 1)], "row", "key")
-            known = dict(zip(labels, names, strict=True))
-            return dataclasses.replace(
+            known = dict(zip(labels, names, strict=True)) | {x: x for x in v_labels if is_one(x)}
+            return _with_groups(dataclasses.replace(
                 found, v=values,
                 v_labels=tuple([known.get(x, "width") for x in v_labels]),
                 out_labels=tuple([known.get(x, "width") for x in out_labels]),
-            )  # fmt: skip
+            ))  # fmt: skip
     return None
 
 
+def is_one(label: str) -> bool:
+    """Whether a dimension of size 1 stands for one that queries have."""
+    return label.startswith("one")
+
+
+def _with_groups(found: Found) -> Found:
+    """Name the dimensions of queries along which they share keys."""
+    shared = {x for x in found.q_labels if x[0] == "b" and x not in found.k_labels}
+
+    def named(labels: Labels) -> Labels:
+        return tuple([f"g{x[1:]}" if x in shared else x for x in labels])
+
+    return dataclasses.replace(
+        found, q_labels=named(found.q_labels), v_labels=named(found.v_labels),
+        out_labels=named(found.out_labels),
+    )  # fmt: skip
+
+
 def _pair_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
-    """Names of the dimensions of a product's operands and result; None if they broadcast."""
+    """Names of the dimensions of a product's operands and result; None if they broadcast, unless
+    only the second operand of a matrix product does."""
     x, y = node.inputs
     if isinstance(node.op, MatMul):
         rank = node.type.rank
-        if x.type.shape[:-2] != y.type.shape[:-2] or rank < 2:
+        if x.type.shape[:-2] != node.type.shape[:-2] or y.type.rank != rank or rank < 2:
             return None
         batch = tuple([f"{i}" for i in range(rank - 2)])
-        return (*batch, "m", "k"), (*batch, "k", "n"), (*batch, "m", "n")
+        pairs = zip(batch, x.type.shape, y.type.shape)
+        others = [i if n == m else f"one{i}" for i, n, m in pairs]
+        return (*batch, "m", "k"), (*others, "k", "n"), (*batch, "m", "n")
     assert isinstance(node.op, Einsum)
     terms, output = parse_einsum(node.op.spec, [x.type, y.type])
     sizes: dict[str, set[int]] = {}
@@ -99,9 +123,10 @@ def _weighted_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels, Lab
     orders = [(0, x, y)] if isinstance(node.op, MatMul) else [(0, x, y), (1, y, x)]
     for at, weights, values in orders:
         summed = set(x) & set(y) - set(out)
-        if summed != set(weights[-1:]) or not summed or len(set(values) - set(weights)) != 1:
+        own = {x for x in values if x not in weights and not is_one(x)}
+        if summed != set(weights[-1:]) or not summed or len(own) != 1:
             continue
-        if set(out) == {*weights[:-1], *(set(values) - set(weights))}:
+        if set(out) == {*weights[:-1], *own}:
             yield node.inputs[at], node.inputs[1 - at], weights, values, out
 
 
@@ -207,11 +232,12 @@ def _read_product(node: Node) -> Found | None:
     q_labels, k_labels = (x, y) if at == 0 else (y, x)
     summed = set(x) & set(y) - set(out)
     own = out[-2] in k_labels or out[-1] in q_labels
-    if len(summed) != 1 or own or set(out[:-2]) != set(q_labels) & set(k_labels) - summed:
+    if len(summed) != 1 or own or set(q_labels) != {*out[:-1], *summed}:
         return None
-    if len(q_labels) != len(out) or len(k_labels) != len(out):
+    ones = {x: x for x in k_labels if is_one(x)}
+    if not {out[-1], *summed} <= set(k_labels) <= {*out[:-2], out[-1], *summed, *ones}:
         return None
-    names = {label: f"b{i}" for i, label in enumerate(out[:-2])}
+    names = {label: f"b{i}" for i, label in enumerate(out[:-2])} | ones
     names |= {out[-2]: "row", out[-1]: "key", summed.pop(): "depth"}
     scales: list[tuple[type, Node]] = []
     read: list[Node] = []

@@ -25,7 +25,13 @@ from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.functions import cast, negated
 from pullback.ops.fused.attention import Attention, AttentionGradient, score_dtype
 from pullback.ops.fused.attention_cudnn import cudnn_takes
-from pullback.ops.fused.attention_reading import Found, Labels, leads_to_product, read_attention
+from pullback.ops.fused.attention_reading import (
+    Found,
+    Labels,
+    is_one,
+    leads_to_product,
+    read_attention,
+)
 from pullback.ops.fused.spelling import Operands, Spelling, spelling
 from pullback.ops.interpret import interpret
 from pullback.ops.linalg.einsum import Einsum
@@ -78,38 +84,38 @@ class Form:
         """Return the result by the fused op."""
         q, k, v = self._arranged(operands)
         op = Attention(self.scale, self.lower, self.upper, False)
-        y = results(op(q, k, v, *self._masks(operands, q, k)))[0]
-        out = self.labels[3]
-        return _arranged(_reshaped(y, len(out)), _standard(out, "row", "width"), out)
+        y = results(op(q, k, v, *self._masks(operands, q)))[0]
+        labels, sizes = self.labels[3], self._sizes(operands)
+        return _from_heads(y, labels, ("row", "width"), [sizes[x] for x in labels])
 
     def pull(self, g: Node, made: Node, *operands: Node) -> Sequence[Node | None]:
         """Return the cotangents of queries, keys and values, at their positions."""
         while not isinstance(made.op, Attention):
             made = made.inputs[0]
         q, k, v = self._arranged(operands)
-        out = self.labels[3]
-        g = _reshaped(_arranged(g, out, _standard(out, "row", "width")), q.type.rank)
+        g = _in_heads(g, self.labels[3], ("row", "width"))
         op = AttentionGradient(self.scale, self.lower, self.upper, False)
-        masks = self._masks(operands, q, k)
+        masks = self._masks(operands, q)
         found: list[Node | None] = [None] * self.count
         dq, *others = results(op(q, k, v, *results(made), g, *masks))
         cotangents = (self._scaled(dq, operands), *others)  # scales were factors of queries alone
-        kinds = (("row", "depth"), ("key", "depth"), ("key", "width"))
-        places = zip((self.q, self.k, self.v), self.labels, cotangents, kinds)
+        places = zip((self.q, self.k, self.v), self.labels, cotangents, _KINDS)
         for at, labels, cotangent, kind in places:
-            x = _arranged(_reshaped(cotangent, len(labels)), _standard(labels, *kind), labels)
+            x = _from_heads(cotangent, labels, kind, operands[at].type.shape)
             earlier = found[at]
             found[at] = x if earlier is None else earlier + x
         return found
 
     def _arranged(self, operands: Sequence[Node]) -> list[Node]:
         """Queries, keys and values [..., heads, length, depth]."""
-        found = []
-        kinds = (("row", "depth"), ("key", "depth"), ("key", "width"))
-        for at, labels, kind in zip((self.q, self.k, self.v), self.labels, kinds):
-            x = _arranged(operands[at], labels, _standard(labels, *kind))
-            found.append(_reshaped(x, max(x.type.rank, 3)))
-        return [self._scaled(found[0], operands), *found[1:]]
+        places = zip((self.q, self.k, self.v), self.labels, _KINDS)
+        q, k, v = [_in_heads(operands[at], labels, kind) for at, labels, kind in places]
+        return [self._scaled(q, operands), k, v]
+
+    def _sizes(self, operands: Sequence[Node]) -> dict[str, int]:
+        """The sizes of the dimensions, by their names."""
+        given = zip((self.q, self.k, self.v), self.labels)
+        return {x: n for at, labels in given for x, n in zip(labels, operands[at].type.shape)}
 
     def _scaled(self, x: Node, operands: Sequence[Node]) -> Node:
         """The value times the scales that are not constants."""
@@ -118,12 +124,12 @@ class Form:
             x = x / c if divides else x * c
         return x
 
-    def _masks(self, operands: Sequence[Node], q: Node, k: Node) -> list[Node]:
-        rank, wide = q.type.rank, score_dtype(q.type.dtype)
-        found = [_reshaped(cast(operands[i], wide), rank) for i in self.bias]
+    def _masks(self, operands: Sequence[Node], q: Node) -> list[Node]:
+        wide = score_dtype(q.type.dtype)
+        found = [self._mask_in_heads(cast(operands[i], wide)) for i in self.bias]
         found = [-x if self.subtracted else x for x in found]
         for at, seen in self.mask:
-            mask = _reshaped(operands[at], rank)
+            mask = self._mask_in_heads(operands[at])
             found.append(mask if seen else negated(mask))
         for x in self.fill:
             found.append(
@@ -131,24 +137,49 @@ class Form:
             )
         return found if self.fill != ("-inf",) else found[:-1]
 
+    def _mask_in_heads(self, mask: Node) -> Node:
+        """A mask, which broadcasts to the scores, in the order of heads."""
+        batch = [x for x in self.labels[0] if x[0] in "bg"]
+        labels = (*sorted(batch, key=lambda x: int(x[1:])), "row", "key")
+        whole = (*(1,) * (len(labels) - mask.type.rank), *mask.type.shape)
+        return _in_heads(_in_shape(mask, whole), labels, ("row", "key"))
+
+
+_KINDS = ("row", "depth"), ("key", "depth"), ("key", "width")  # of queries, keys and values
+
 
 def _standard(labels: Labels, *last: str) -> Labels:
-    """The names of dimensions in the order of the fused op."""
-    return (*sorted([x for x in labels if x not in last], key=lambda x: int(x[1:])), *last)
+    """The names of dimensions in the order of the fused op: groups of queries are neighbours."""
+    batch = [x for x in labels if x[0] in "bg"]
+    return (*sorted(batch, key=lambda x: (x[0], int(x[1:]))), *last)
 
 
-def _arranged(x: Node, labels: Labels, wanted: Labels) -> Node:
-    perm = tuple([labels.index(w) for w in wanted])
-    return x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
+def _in_heads(x: Node, labels: Labels, last: Labels) -> Node:
+    """A value as the fused op has it, [..., heads, length, depth]."""
+    sizes = dict(zip(labels, x.type.shape, strict=True))
+    kept = tuple([n for n in labels if not is_one(n)])
+    x = _in_shape(x, [sizes[n] for n in kept])
+    wanted = _standard(kept, *last)
+    perm = tuple([kept.index(w) for w in wanted])
+    x = x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
+    batch = [sizes[n] for n in wanted if n[0] == "b"] or [1]
+    groups = [sizes[n] for n in wanted if n[0] == "g"]
+    heads = math.prod([batch[-1], *groups])
+    return _in_shape(x, (*batch[:-1], heads, *[sizes[n] for n in last]))
 
 
-def _reshaped(x: Node, rank: int) -> Node:
-    """A value with more or fewer dimensions of size 1 in front."""
-    shape = x.type.shape
-    extra = rank - len(shape)
-    if not extra:
-        return x
-    return Reshape((*(1,) * extra, *shape) if extra > 0 else shape[-extra:])(x)
+def _from_heads(x: Node, labels: Labels, last: Labels, shape: Sequence[int]) -> Node:
+    """The inverse of `_in_heads`, for a value of this shape."""
+    sizes = dict(zip(labels, shape, strict=True))
+    given = _standard(labels, *last)
+    x = _in_shape(x, [sizes[n] for n in given])
+    perm = tuple([given.index(n) for n in labels if not is_one(n)])
+    x = x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
+    return _in_shape(x, shape)
+
+
+def _in_shape(x: Node, shape: Sequence[int]) -> Node:
+    return x if x.type.shape == tuple(shape) else Reshape(tuple(shape))(x)
 
 
 def _forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
@@ -208,9 +239,26 @@ def _spelling_of(form: Form) -> Spelling:
 def _fits(found: Found) -> bool:
     """Whether the fused op takes these operands."""
     dtypes = {x.type.dtype for x in (found.q, found.k, found.v)}
-    names = [set(x) for x in (found.q_labels, found.k_labels, found.v_labels, found.out_labels)]
-    batch = [x - {"row", "key", "depth", "width"} for x in names]
-    return len(dtypes) == 1 and dtypes.pop().is_float and all(b == batch[0] for b in batch)
+    labels = found.q_labels, found.k_labels, found.v_labels, found.out_labels
+    q, k, v, out = ({x for x in names if x[0] in "bg"} for names in labels)
+    if len(dtypes) != 1 or not dtypes.pop().is_float:
+        return False
+    shared = {x for x in q if x[0] == "g"}
+    return q == out and k == v == q - shared and _masks_fit(found)
+
+
+def _masks_fit(found: Found) -> bool:
+    """Whether masks are the same for all heads, or given for each."""
+    sizes = dict(zip(found.q_labels, found.q.type.shape))
+    heads = [x for x in _standard(found.q_labels) if x[0] == "b"][-1:]
+    heads += [x for x in sizes if x[0] == "g"]
+    rank = len(found.q_labels)  # as many as scores have
+    for mask in (*found.bias, *[x for x, _ in found.masks]):
+        shape = (*(1,) * (rank - mask.type.rank), *mask.type.shape)
+        given = {shape[int(x[1:])] == sizes[x] for x in heads if sizes[x] != 1}
+        if len(given) == 2:
+            return False
+    return True
 
 
 def _is_number(x: Node) -> bool:

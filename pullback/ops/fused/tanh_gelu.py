@@ -34,8 +34,9 @@ class TanhGeluOp(Composite, HasKernel, abstract=True):
         return xs[0]
 
     def kernel(self, b: Any, out: Type, *xs: Any) -> Any:
-        large = out.dtype is float32 and out.size >= KERNEL_SIZE
-        return b.kernel(self.kernel_name, *xs, out=out) if large else None
+        if out.dtype is not float32 or out.size < KERNEL_SIZE:
+            return None
+        return b.kernel(self.kernel_name, *xs, out=out, dims=len(out.shape), flags=0)
 
 
 class TanhGelu(TanhGeluOp):

@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.graph.canonical import canonicalise
-from pullback.graph.dtypes import bfloat16, float16, float32
+from pullback.graph.dtypes import bfloat16, bool_, float16, float32
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.nn import functional as F
@@ -60,7 +60,8 @@ def test_programs_for_gpus_call_cudnn(dtype, upper):
         (Attention("0.5"), operands(dtype=float32)),
         (Attention("0.5"), operands((2, 4, 16, 12))),
         (Attention("0.5"), operands((2, 4, 16, 136))),
-        (Attention("0.5", (-3,), (0,)), operands()),
+        (Attention("0.5", (-3,), (1,)), operands()),
+        (Attention("0.5", (-3,), (0,)), operands(kv=(2, 4, 14, 32))),  # rows without keys
         (Attention("0.5", (), (1,)), operands()),
     ],
 )
@@ -68,7 +69,39 @@ def test_what_cudnn_does_not_compute_is_written_out(op, xs):
     assert calls(with_gradient(op, xs)) == []
 
 
-def test_masks_are_written_out():
+def test_windows_are_computed_by_cudnn():
+    graph = with_gradient(Attention("0.5", (-3,), (0,)), operands())
+    assert calls(graph) == ["fmhaSoftmax", "fmhaSoftmaxBackward"]
+    assert r"\22sliding_window_length\22: 4" in build_module(graph, for_gpus())
+
+
+@pytest.mark.parametrize(
+    ("mask", "bias"),
+    [
+        ((2, 1, 1, 16), "2x1x16x16"),
+        ((1, 4, 16, 1), "1x4x16x16"),
+        ((1, 1, 16, 16), "1x1x16x16"),
+        ((2, 4, 16, 16), "2x4x16x16"),
+    ],
+)
+def test_masks_are_added_to_scores(mask, bias):
+    xs = [*operands(), TABLE["Input"]("mask", mask, bool_)()]
+    graph = with_gradient(Attention("0.5", (), (0,)), xs)
+    assert calls(graph) == ["fmhaScaleBiasSoftmax", "fmhaScaleBiasSoftmaxBackward"]
+    text = build_module(graph, for_gpus())
+    called = [line for line in text.split("\n") if "fmhaScaleBiasSoftmax" in line]
+    assert all(f"tensor<{bias}xbf16>" in line for line in called)
+
+
+@pytest.mark.parametrize("rows", [15, 16])
+def test_masks_that_cudnn_does_not_take_are_written_out(rows):
+    mask = TABLE["Input"]("mask", (1, 1, 1, rows), bool_)()
+    xs = [*operands((2, 4, rows, 32)), mask]
+    op = Attention("0.5", zero_rows=rows == 15)
+    assert calls(Graph(xs, list(results(op(*xs))))) == []
+
+
+def test_masks_of_floats_are_written_out():
     mask = TABLE["Input"]("mask", (1, 1, 16, 16), float32)()
     xs = [*operands(), mask]
     assert calls(Graph(xs, list(results(Attention("0.5")(*xs))))) == []
@@ -115,6 +148,34 @@ def test_16_bit_attention_agrees_with_the_plain_form(heads, groups, rows, keys, 
 
     def run() -> list[np.ndarray]:
         y, pull = pb.vjp(attend, *xs)
+        return [x.astype(pb.float32).numpy() for x in (y, *pull(g))]
+
+    made = run()
+    with pb.config(kernels=False):
+        wanted = run()
+    for a, b in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(a, b, atol=0.03 * np.abs(b).max())
+
+
+MASKS = {
+    "padding": np.arange(16) < np.array([9, 16, 0])[:, None, None, None],  # the last sees nothing
+    "left": np.arange(16) >= np.array([9, 0, 3])[:, None, None, None],
+    "random": np.random.default_rng(1).random((3, 4, 16, 16)) < 0.4,
+    "shared": np.random.default_rng(2).random((16, 16)) < 0.4,
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", MASKS)
+def test_masked_attention_agrees_with_the_plain_form(name, causal):
+    rng = np.random.default_rng(0)
+    *xs, g = [pb.tensor(rng.normal(size=(3, 4, 16, 32))).astype(pb.bfloat16) for _ in range(4)]
+    mask = pb.tensor(MASKS[name] & np.tri(16, dtype=bool) if causal else MASKS[name])
+
+    def run() -> list[np.ndarray]:
+        y, pull = pb.vjp(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask), *xs
+        )
         return [x.astype(pb.float32).numpy() for x in (y, *pull(g))]
 
     made = run()

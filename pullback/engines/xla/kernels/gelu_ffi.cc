@@ -1,33 +1,12 @@
 #include "gelu.h"
 
-#include "xla_pool.h"
+#include "row_calls.h"
 
 using namespace pullback;
 
-static ffi::Error gelu_handler(ffi::ThreadPool threads, ffi::Buffer<ffi::F32> x,
-                               ffi::Result<ffi::Buffer<ffi::F32>> y) {
-  XlaPool pool(threads);
-  gelu(pool, x.typed_data(), y->typed_data(), x.element_count());
-  return ffi::Error::Success();
-}
+PULLBACK_ROW_KERNEL(gelu, if constexpr (std::is_same_v<T, float>)
+                              gelu(call.pool, call.in<T>(0), call.out<T>(0), call.rows * call.n));
 
-static ffi::Error gelu_gradient_handler(ffi::ThreadPool threads, ffi::Buffer<ffi::F32> g,
-                                        ffi::Buffer<ffi::F32> x,
-                                        ffi::Result<ffi::Buffer<ffi::F32>> dx) {
-  XlaPool pool(threads);
-  gelu_gradient(pool, g.typed_data(), x.typed_data(), dx->typed_data(), x.element_count());
-  return ffi::Error::Success();
-}
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(pullback_gelu, gelu_handler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<ffi::Buffer<ffi::F32>>()
-                                  .Ret<ffi::Buffer<ffi::F32>>());
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(pullback_gelu_gradient, gelu_gradient_handler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<ffi::Buffer<ffi::F32>>()
-                                  .Arg<ffi::Buffer<ffi::F32>>()
-                                  .Ret<ffi::Buffer<ffi::F32>>());
+PULLBACK_ROW_KERNEL(gelu_gradient, if constexpr (std::is_same_v<T, float>)
+                                       gelu_gradient(call.pool, call.in<T>(0), call.in<T>(1),
+                                                     call.out<T>(0), call.rows * call.n));

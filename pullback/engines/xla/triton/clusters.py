@@ -17,6 +17,7 @@ from pullback.engines.xla.triton.expressions import (
 )  # fmt: skip
 
 RESIDENT = 16384  # the widest row that a kernel keeps in registers
+LARGEST = 12  # arrays that a kernel reads and writes
 
 
 @dataclass(eq=False)
@@ -41,6 +42,11 @@ class RowCluster:
     def wide(self) -> bool:
         """Whether a row is too long for registers."""
         return self.space.width > RESIDENT
+
+    @property
+    def traffic(self) -> int:
+        """The number of arrays that the kernel reads and writes."""
+        return len(self.arrays) + sum([t.part is Part.ALL for t in self.loads])
 
     def computes(self, term: Term) -> bool:
         """Whether the kernel has a term while it works on the rows that it belongs to."""
@@ -174,7 +180,7 @@ class RowClusters:
                 candidates[c] = candidates.get(c, 0) + shared
         for c in sorted(candidates, key=lambda c: -candidates[c]):
             mixed = (by_column and c.by_row) or (by_row and c.by_column)
-            if c.space != space or (wide and mixed):
+            if c.space != space or (wide and mixed) or c.traffic >= LARGEST:
                 continue
             if not any(self._depends(t.value, c) for t in loads if not c.computes(t)):
                 return c

@@ -9,8 +9,9 @@ store one row each, so the bits do not depend on the device.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from pullback.engines.xla.triton.text import KernelText, Tile
 
 PROGRAMS = 1056  # that add up rows: eight for each multiprocessor of a large GPU
 CHUNK = 4096  # elements of a row that is longer than a tile
+_REGISTERS = 1 << 16  # of a multiprocessor: elements of all arrays of a tile with whole rows
 _FEWEST = 1024  # elements of a tile with whole rows
 _SUMMED = (2, 1024)  # the tile of a kernel that only adds up rows
 _FIRST_OF = {Part.ALL: "rc", Part.BY_ROW: "r", Part.BY_COLUMN: "c", Part.NUMBER: ""}
@@ -54,7 +56,7 @@ def plan_of(cluster: RowCluster) -> KernelPlan:
     if not cluster.by_row:
         tall, columns, per_thread = _SUMMED[0], min(columns, _SUMMED[1]), 8
         across = -(-width // columns)
-    elif cluster.wide:
+    elif cluster.wide or (not cluster.by_column and columns * cluster.traffic > _REGISTERS):
         columns, per_thread = CHUNK, 8
     else:
         tall = max(1, _FEWEST // columns)
@@ -84,6 +86,7 @@ class RowKernel:
         self.scopes: list[dict[Term, Tile]] = [{}]
         self.row = self.column = Tile("", (), "")  # of the tile's elements
         self.here: Tile | None = None  # which elements exist
+        self.whole = False  # whether the tile surely ends before the row does
         self._write()
 
     def _write(self) -> None:
@@ -135,7 +138,7 @@ class RowKernel:
         k, (_, rows, width) = self.k, self.sums_shape
         base = k.same("arith.muli", program, k.constant(width, "i32"))
         column = k.same("arith.addi", self.column, k.splat(base, self.column.shape))
-        mask = self._inside(self.column, width, self.plan.columns * self.plan.grid[1])
+        mask = self._inside_row()
         for n, total in enumerate(sums):
             start = k.add_pointer(k.arguments[-1], k.constant(n * rows * width, "i32"))
             at = k.add_pointer(k.splat(start, column.shape), column)
@@ -144,8 +147,7 @@ class RowKernel:
     def _tile(self) -> None:
         """Compute everything for one tile that holds whole rows, or needs none."""
         self._evaluate_rows(self.cluster.by_row)
-        for y in self._arrays:
-            self._store(Term(y, Part.ALL), self.here)
+        self._store_arrays([])
 
     @property
     def _arrays(self) -> list[HloValue]:
@@ -197,36 +199,54 @@ class RowKernel:
 
     def _chunks(self) -> None:
         """Compute rows that are longer than a tile."""
-        k, plan, width = self.k, self.plan, self.cluster.space.width
-        zero, stop = k.constant(0, "i32"), k.constant(width, "i32")
-        step = k.constant(plan.columns, "i32")
+        k = self.k
         for level in self._levels():
             searches = [y for y in level if self._extremum(y) is not None]
-            level = [y for y in level if y not in searches]
-            self._hoist((Part.BY_ROW, Part.NUMBER), map(_reduced, level))
-            ways = list(map(_combination, level))
-            starts = [k.full(self.shape, how.identity, how.kind) for how in ways]
-            made: list[Tile] = []
-            with k.loop(zero, stop, step, starts, made) as (at, carried, following):
-                self._enter_chunk(at)
-                parts = [self._operand(y) for y in level]
-                pairs = zip(ways, carried, parts, strict=True)
-                following([k.same(how.operation, a, b) for how, a, b in pairs])
-                self.scopes.pop()
-            for y, how, total in zip(level, ways, made, strict=True):
+            sums = [y for y in level if y not in searches]
+            self._hoist((Part.BY_ROW, Part.NUMBER), map(_reduced, sums))
+            ways = list(map(_combination, sums))
+
+            def combine(carried: list[Tile], sums: Any = sums, ways: Any = ways) -> list[Tile]:
+                parts = zip(ways, carried, map(self._operand, sums), strict=True)
+                return [k.same(how.operation, a, b) for how, a, b in parts]
+
+            made = self._over_chunks(
+                [k.full(self.shape, how.identity, how.kind) for how in ways], combine
+            )
+            for y, how, total in zip(sums, ways, made, strict=True):
                 self._finish_row(y, k.reduce(how.operation, total, 1))
             for y in searches:
                 self._finish_search(y)
         if self._arrays:
             self._hoist((Part.BY_ROW, Part.NUMBER), self._arrays)
-            with k.loop(zero, stop, step, [], []) as (at, _, _):
-                self._enter_chunk(at)
-                for y in self._arrays:
-                    self._store(Term(y, Part.ALL), self.here)
-                self.scopes.pop()
+            self._over_chunks([], self._store_arrays)
 
-    def _enter_chunk(self, at: Tile) -> None:
+    def _store_arrays(self, carried: list[Tile]) -> list[Tile]:
+        for y in self._arrays:
+            self._store(Term(y, Part.ALL), self.here)
+        return carried
+
+    def _over_chunks(
+        self, starts: list[Tile], body: Callable[[list[Tile]], list[Tile]]
+    ) -> list[Tile]:
+        """Run `body` on all chunks of a row; it gets the carried tiles and returns the next ones.
+        Only the last chunk may have fewer elements, and needs masks."""
+        k, columns, width = self.k, self.plan.columns, self.cluster.space.width
+        whole, made = width // columns * columns, list[Tile]()
+        zero, stop, step = (k.constant(n, "i32") for n in (0, whole, columns))
+        with k.loop(zero, stop, step, starts, made) as (at, carried, following):
+            self._enter_chunk(at, whole=True)
+            following(body(carried))
+            self.scopes.pop()
+        if whole < width:
+            self._enter_chunk(stop, whole=False)
+            made = body(made)
+            self.scopes.pop()
+        return made
+
+    def _enter_chunk(self, at: Tile, whole: bool) -> None:
         self.scopes.append({})
+        self.whole = whole
         self._move_right(at)
         self._find_elements()
 
@@ -323,8 +343,7 @@ class RowKernel:
         if term.part is Part.BY_ROW:
             offset, mask = self.row, self._inside(self.row, rows, self.covered)
         elif term.part is Part.BY_COLUMN:
-            covered = self.plan.columns * self._turns()
-            offset, mask = self.column, self._inside(self.column, width, covered)
+            offset, mask = self.column, self._inside_row()
         else:
             offset = k.full((1, 1), np.int64(0), "i32")
         return k.add_pointer(k.splat(pointer, extent), offset), mask
@@ -354,17 +373,18 @@ class RowKernel:
         self.column = self.k.same("arith.addi", self.columns, self.k.splat(first, shape))
 
     def _find_elements(self) -> None:
-        rows, width = self.cluster.space
-        down = self._inside(self.row, rows, self.covered)
-        right = self._inside(self.column, width, self.plan.columns * self._turns())
+        down = self._inside(self.row, self.cluster.space.rows, self.covered)
+        right = self._inside_row()
         found = [self._all(m) for m in (down, right) if m is not None]
         self.here = (
             self.k.same("arith.andi", *found) if len(found) > 1 else found[0] if found else None
         )
 
-    def _turns(self) -> int:
-        """How many tiles there are side by side."""
-        return -(-self.cluster.space.width // self.plan.columns)
+    def _inside_row(self) -> Tile | None:
+        """Which columns of the tile exist; None if all do."""
+        width, columns = self.cluster.space.width, self.plan.columns
+        covered = width if self.whole else -(-width // columns) * columns
+        return self._inside(self.column, width, covered)
 
     def _inside(self, position: Tile, count: int, covered: int) -> Tile | None:
         """Where a position is less than a count; None if all of those covered are."""
