@@ -103,7 +103,7 @@ class DynamicSlice(Op):
             yield cls((2, 3), op.batched), (x, *starts)
 
 
-class DynamicBlockWrite(Op, abstract=True):
+class BlockWrite(Op, abstract=True):
     """Writes blocks; `x` and `updates` have the same dtype."""
 
     batched: int = 0
@@ -161,7 +161,7 @@ class DynamicBlockWrite(Op, abstract=True):
         return whole(*spread_all(axis, xs[:2], mapped[:2]), constant(0, int64), *starts)
 
 
-class DynamicUpdateSlice(DynamicBlockWrite):
+class DynamicUpdateSlice(BlockWrite):
     """`x` with the blocks that begin at `starts` replaced, one in each part of `x`."""
 
     stablehlo = "set"
@@ -192,7 +192,7 @@ class DynamicUpdateSlice(DynamicBlockWrite):
         yield cls(1), (real(2, 4), real(2, 3, salt=1), integers(2, high=2))
 
 
-class DynamicUpdateAdd(DynamicBlockWrite):
+class DynamicUpdateAdd(BlockWrite):
     """`x` with blocks added that begin at `starts`; they may overlap."""
 
     stablehlo = "add"
