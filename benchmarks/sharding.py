@@ -118,7 +118,7 @@ def new_rules(f: Callable, on: bool, count: int) -> float:
 def forget_rules() -> None:
     """Clear all caches of propagation."""
     factors._FORMS.clear()
-    for remembering in (factors.parse_factors, propagate._propagation_plan, spec.on_mesh):
+    for remembering in (factors.parse_factors, propagate._propagation_plan, spec.spec_on_mesh):
         remembering.cache_clear()
 
 

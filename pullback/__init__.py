@@ -16,7 +16,7 @@ import pullback.ops  # enters every op into the table
 import pullback.static  # prints graphs
 from pullback import debug, distributed, errors, functions, ir, random, tree, typing
 from pullback.api import checkpoint_policies
-from pullback.api.applied import apply_along_axis, apply_over_axes, fromfunction
+from pullback.api.apply_along_axis import apply_along_axis, apply_over_axes
 from pullback.api.associative_scan import associative_scan
 from pullback.api.auto_shard import auto_shard
 from pullback.api.check_grads import check_grads
@@ -38,12 +38,13 @@ from pullback.api.collectives import (
 from pullback.api.cond import cond, switch
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.divisors import gcd, lcm
+from pullback.api.eval_shape import eval_shape
+from pullback.api.fromfunction import fromfunction
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.gradients import gradients
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
-from pullback.api.placeholders import eval_shape
 from pullback.api.shard_map import shard_map
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.user_ops import apply, op

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import optree
 
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import function
+from pullback.graph.arguments import function_argument
 from pullback.graph.boundary import publish
 from pullback.tree_constants import Constant
 from pullback.tree_nodes import (
     LEAF_TYPES,
     NAMESPACE,
     fields_of,
-    has_attributes,
+    node_has_attributes,
     register_dataclass,
     register_dataclasses,
     register_node,
@@ -101,7 +101,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
-    function("tree.map", f, "f")
+    function_argument("tree.map", f, "f")
     found, structure = flatten(tree)
     columns = [_tree_leaves_like(structure, r) for r in rest]
     # Not optree's map: errors in `f` are located at the first line outside this package
@@ -115,7 +115,7 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map_with_path(lambda path, x: f"{path} is {x}", {"a": 1, "b": [2]})
     {'a': "['a'] is 1", 'b': ["['b'][0] is 2"]}
     """
-    function("tree.map_with_path", f, "f")
+    function_argument("tree.map_with_path", f, "f")
     found, structure = flatten(tree)
     columns = [_tree_leaves_like(structure, r, "map_with_path") for r in rest]
     rows = zip(paths(tree), found, *columns, strict=True)
@@ -131,7 +131,7 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initial: Any = _NONE_GIVEN) 
     >>> pb.tree.reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)})
     6
     """
-    function("tree.reduce", f, "f")
+    function_argument("tree.reduce", f, "f")
     found = leaves(tree)
     if initial is not _NONE_GIVEN:
         return functools.reduce(f, found, initial)
@@ -205,7 +205,7 @@ def _written(part: optree.PyTreeEntry) -> str:
     """One step of a path: an attribute of a dataclass or module, or an item."""
     if part.type is Constant:
         return ""
-    return f".{part.entry}" if has_attributes(part.type) else f"[{part.entry!r}]"
+    return f".{part.entry}" if node_has_attributes(part.type) else f"[{part.entry!r}]"
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:

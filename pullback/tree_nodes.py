@@ -83,7 +83,7 @@ def register_dataclass(cls: type) -> None:
 def register_dataclasses(leaves: Sequence[Any]) -> bool:
     """Register the classes of leaves that are dataclasses; return whether there are any."""
     new = set(map(type, leaves)) - LEAF_TYPES
-    nodes = {cls for cls in new if _is_rebuildable_dataclass(cls)}
+    nodes = {cls for cls in new if _is_rebuildable_node(cls)}
     for cls in nodes:
         register_dataclass(cls)
     if len(LEAF_TYPES) > _MOST_LEAF_TYPES:  # classes made in a loop are not kept alive
@@ -92,7 +92,7 @@ def register_dataclasses(leaves: Sequence[Any]) -> bool:
     return bool(nodes)
 
 
-def _is_rebuildable_dataclass(cls: type) -> bool:
+def _is_rebuildable_node(cls: type) -> bool:
     """Whether a class is a user's dataclass whose instances consist of their fields.
 
     A subclass of a dataclass that is none itself may hold more, as may one of `dict` or of an
@@ -111,7 +111,7 @@ def _is_rebuildable_dataclass(cls: type) -> bool:
 
 def is_node(cls: type) -> bool:
     """Whether instances of a class are nodes of trees."""
-    return cls in _registered or _is_rebuildable_dataclass(cls)
+    return cls in _registered or _is_rebuildable_node(cls)
 
 
 class FieldNames(NamedTuple):
@@ -236,7 +236,7 @@ def static_values(tree: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def has_attributes(cls: type) -> bool:
+def node_has_attributes(cls: type) -> bool:
     """Whether the children of a node of this class are attributes."""
     known = _registered.get(cls)
     return known is not None and known.attributes
@@ -286,7 +286,7 @@ def child_entries(node: Any) -> list[Any]:
 
 def class_named(name: str) -> type | None:
     """Return the class that is registered under a name, or a dataclass that is imported."""
-    return _named.get(name) or _imported_dataclass(name)
+    return _named.get(name) or _imported_dataclass_node(name)
 
 
 def rebuild(name: str, data: Any, children: Iterable[Any]) -> Any:
@@ -298,7 +298,7 @@ def rebuild(name: str, data: Any, children: Iterable[Any]) -> Any:
     return _registered[cls].rebuilt(None if data is None else Static(data), children)
 
 
-def _imported_dataclass(name: str) -> type | None:
+def _imported_dataclass_node(name: str) -> type | None:
     """Return the dataclass of that name in a module that is already imported, as a node."""
     for module in [m for m in list(sys.modules) if name.startswith(f"{m}.")]:
         found: Any = sys.modules[module]
@@ -306,13 +306,13 @@ def _imported_dataclass(name: str) -> type | None:
             found = vars(found).get(part) if hasattr(found, "__dict__") else None
         named = isinstance(found, type) and node_name(found) == name
         # A file must not choose the fields of an object that acts when it is dropped
-        if named and _is_rebuildable_dataclass(found) and not hasattr(found, "__del__"):
+        if named and _is_rebuildable_node(found) and not hasattr(found, "__del__"):
             register_dataclass(found)
             return found
     return None
 
 
-def register_hint(x: object) -> str | None:
+def register_node_hint(x: object) -> str | None:
     """What to do with an object that is an argument but no tree, for the hint of an error."""
     cls = type(x)
     if cls.__module__ in ("builtins", "numpy"):

@@ -20,19 +20,19 @@ class LostWrites:
     """
 
     def __init__(self, arguments: Any) -> None:
-        self.before = [(x, _node_attributes(x)) for x in watched_nodes(arguments)]
+        self.before = [(x, _attributes_watched_for_writes(x)) for x in watched_nodes(arguments)]
 
     def refuse(self, name: str, result: Any) -> None:
         """Raise if an attribute was set since, a list or dict among them has other items, or a
         tensor was changed in place.
         """
-        changed = [(x, before) for x, before in self.before if _changed_attribute(x, before, ())]
+        changed = [(x, before) for x, before in self.before if _written_attribute(x, before, ())]
         if not changed:
             return
         # The node that was written to, or the tensor that was changed in place
         returned = set(map(id, [*nodes_within(result), *tree.leaves(result)]))
         for x, before in changed:
-            n = None if id(x) in returned else _changed_attribute(x, before, returned)
+            n = None if id(x) in returned else _written_attribute(x, before, returned)
             if n is not None:
                 what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
                 hint = getattr(type(x), "lost_write_hint", _HINT)
@@ -61,9 +61,9 @@ _HINT = "It has a copy, so the write would be lost. Return the new value."
 _ABSENT = (None, LostWrites)
 
 
-def _changed_attribute(x: Any, before: dict[str, Any], returned: Container[int]) -> str | None:
+def _written_attribute(x: Any, before: dict[str, Any], returned: Container[int]) -> str | None:
     """Return the name of an attribute that has changed, other than in a tensor that is returned."""
-    now = _node_attributes(x)
+    now = _attributes_watched_for_writes(x)
     for n in dict.fromkeys([*before, *now]):
         new, old = now.get(n, _ABSENT), before.get(n, _ABSENT)
         if len(new) != len(old):
@@ -75,15 +75,15 @@ def _changed_attribute(x: Any, before: dict[str, Any], returned: Container[int])
     return None
 
 
-def _watched_parts(value: Any) -> tuple[Any, ...]:
+def _parts_watched_for_writes(value: Any) -> tuple[Any, ...]:
     """Return a value and what it holds: the node of a tensor, the items of a container."""
     if isinstance(value, (list, tuple, dict, set)):
         items = [*value, *value.values()] if isinstance(value, dict) else value
-        return (value, *[part for item in items for part in _watched_parts(item)])
+        return (value, *[part for item in items for part in _parts_watched_for_writes(item)])
     return value, getattr(value, "_node", None)
 
 
-def _node_attributes(x: Any) -> dict[str, Any]:
+def _attributes_watched_for_writes(x: Any) -> dict[str, Any]:
     """Return the attributes of a node, with the nodes of tensors and the items of containers."""
     fields = fields_of(type(x))
     if fields is None:
@@ -91,4 +91,4 @@ def _node_attributes(x: Any) -> dict[str, Any]:
     else:
         names = [n for n in (*fields.children, *fields.static) if hasattr(x, n)]
         own = {n: getattr(x, n) for n in names} | dict(fields.more(x))
-    return {n: _watched_parts(v) for n, v in own.items()}
+    return {n: _parts_watched_for_writes(v) for n, v in own.items()}

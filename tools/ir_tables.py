@@ -7,14 +7,14 @@ from pathlib import Path
 
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.catalogue import CATALOGUE
-from pullback.static.descriptions import instruction_entries
+from pullback.static.descriptions import described_instructions
 from pullback.static.profiles import CORE, EXTENDED
 
 
 def instructions_table() -> str:
     """Every instruction, as a Markdown table."""
     rows = ["| instruction | profile | dtypes | derivative |", "|---|---|---|---|"]
-    for e in instruction_entries():
+    for e in described_instructions():
         formulas = "-" if e.derivative is None else "; ".join(map(_quoted, e.derivative))
         if e.name in FORWARD_ONLY:
             formulas = f"{CORE}: E5001; {EXTENDED}: {formulas}"

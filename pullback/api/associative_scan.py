@@ -9,9 +9,10 @@ from pullback import tree
 from pullback.api.carry import carry_leaf
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import along, axis_of
-from pullback.functions.joining import concat, stack
+from pullback.functions.arguments import axis_of, index_argument_along
+from pullback.functions.joining import concat
 from pullback.functions.shape import flip, shaped
+from pullback.functions.stacking import stack
 from pullback.graph.arguments import validated
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
@@ -50,17 +51,17 @@ def associative_scan(
 
     def combine(before: list[Tensor], after: list[Tensor]) -> list[Tensor]:
         pair = (tree.unflatten(structure, part) for part in (before, after))
-        return _combined_leaves(fn(*pair), structure, before)
+        return _associative_combined(fn(*pair), structure, before)
 
     if reverse:
         xs = [flip(x, i) for x, i in zip(xs, axes)]
-    made = _prefixes_of_leaves(combine, xs, axes)
+    made = _associative_prefixes(combine, xs, axes)
     if reverse:
         made = [flip(x, i) for x, i in zip(made, axes)]
     return tree.unflatten(structure, made)
 
 
-def _combined_leaves(result: Any, structure: Any, like: Sequence[Tensor]) -> list[Tensor]:
+def _associative_combined(result: Any, structure: Any, like: Sequence[Tensor]) -> list[Tensor]:
     """The leaves of what the function returned, which must be like those it was given."""
     leaves, found = tree.flatten(result)
     if found != structure:
@@ -76,41 +77,46 @@ def _combined_leaves(result: Any, structure: Any, like: Sequence[Tensor]) -> lis
     return made
 
 
-def _prefixes_of_leaves(combine: Combine, xs: list[Tensor], axes: list[int]) -> list[Tensor]:
+def _associative_prefixes(combine: Combine, xs: list[Tensor], axes: list[int]) -> list[Tensor]:
     """Combine neighbours, scan the half as many pairs, and fill in the elements between them."""
     n = xs[0].shape[axes[0]]
     if n < 2:
         return xs
-    pairs = combine(_strided(xs, axes, 0, n - 1), _strided(xs, axes, 1, n))
-    odd = _prefixes_of_leaves(combine, pairs, axes)  # the prefixes that end at 1, 3, 5 ...
-    first = _strided(xs, axes, 0, 1)
+    pairs = combine(_associative_strided(xs, axes, 0, n - 1), _associative_strided(xs, axes, 1, n))
+    odd = _associative_prefixes(combine, pairs, axes)  # the prefixes that end at 1, 3, 5 ...
+    first = _associative_strided(xs, axes, 0, 1)
     if n == 2:
-        return _joined_leaves(first, odd, axes)
+        return _associative_joined(first, odd, axes)
     count = (n - 1) // 2  # of the elements at 2, 4, 6 ...
-    even = combine([_part(x, i, 0, count) for x, i in zip(odd, axes)], _strided(xs, axes, 2, n))
-    return _interleaved(_joined_leaves(first, even, axes), odd, axes)
+    even = combine(
+        [_associative_part(x, i, 0, count) for x, i in zip(odd, axes)],
+        _associative_strided(xs, axes, 2, n),
+    )
+    return _associative_interleaved(_associative_joined(first, even, axes), odd, axes)
 
 
-def _part(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
-    return x[along(axis, slice(start, stop, step))]
+def _associative_part(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
+    return x[index_argument_along(axis, slice(start, stop, step))]
 
 
-def _strided(xs: list[Tensor], axes: list[int], start: int, stop: int) -> list[Tensor]:
+def _associative_strided(xs: list[Tensor], axes: list[int], start: int, stop: int) -> list[Tensor]:
     """Every other element, from `start` to before `stop`."""
-    return [_part(x, i, start, stop, 2) for x, i in zip(xs, axes)]
+    return [_associative_part(x, i, start, stop, 2) for x, i in zip(xs, axes)]
 
 
-def _joined_leaves(a: list[Tensor], b: list[Tensor], axes: list[int]) -> list[Tensor]:
+def _associative_joined(a: list[Tensor], b: list[Tensor], axes: list[int]) -> list[Tensor]:
     return [concat([x, y], axis=i) for x, y, i in zip(a, b, axes)]
 
 
-def _interleaved(even: list[Tensor], odd: list[Tensor], axes: list[int]) -> list[Tensor]:
+def _associative_interleaved(
+    even: list[Tensor], odd: list[Tensor], axes: list[int]
+) -> list[Tensor]:
     """One element of each in turn; there may be one more of the first."""
     made = []
     for x, y, axis in zip(even, odd, axes):
         n = y.shape[axis]
-        pairs = stack([_part(x, axis, 0, n), y], axis=axis + 1)
+        pairs = stack([_associative_part(x, axis, 0, n), y], axis=axis + 1)
         whole = shaped(pairs, (*y.shape[:axis], 2 * n, *y.shape[axis + 1 :]))
-        rest = _part(x, axis, n, x.shape[axis])
+        rest = _associative_part(x, axis, n, x.shape[axis])
         made.append(concat([whole, rest], axis=axis) if rest.shape[axis] else whole)
     return made

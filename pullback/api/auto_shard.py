@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn
 
 from pullback import tree
-from pullback.api.custom_arguments import comparable_argument, is_array_argument
+from pullback.api.custom_arguments import comparable_custom_argument, is_custom_array_argument
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
@@ -71,7 +71,7 @@ class AutoSharded(Generic[Params, Result]):
         self._plans: dict[tuple, ShardingPlan] = {}
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        call = ShardedArguments(self.f, args, kwargs)
+        call = AutoShardArguments(self.f, args, kwargs)
         specs = self._plan(call).specs
         leaves = [
             shard(x, self.mesh, specs[path]) if isinstance(t, Type) else x
@@ -82,9 +82,9 @@ class AutoSharded(Generic[Params, Result]):
 
     def plan(self, *args: Tree, **kwargs: Tree) -> ShardingPlan:
         """Return the layouts for arguments that are tensors, or types made with `pb.Type`."""
-        return self._plan(ShardedArguments(self.f, args, kwargs))
+        return self._plan(AutoShardArguments(self.f, args, kwargs))
 
-    def _plan(self, call: ShardedArguments) -> ShardingPlan:
+    def _plan(self, call: AutoShardArguments) -> ShardingPlan:
         if self.given is not None:
             self.given.check(self.mesh, call.tensors)
             return self.given
@@ -92,7 +92,7 @@ class AutoSharded(Generic[Params, Result]):
             self._plans[call.key] = self._search(call)
         return self._plans[call.key]
 
-    def _search(self, call: ShardedArguments) -> ShardingPlan:
+    def _search(self, call: AutoShardArguments) -> ShardingPlan:
         from pullback.api.auto_shard_search import AutoShardSearch  # heavy, and rarely needed
 
         if not call.tensors:
@@ -106,7 +106,7 @@ class AutoSharded(Generic[Params, Result]):
         ]
         return ShardingPlan.of(self.mesh, planned, found)
 
-    def _fixed(self, call: ShardedArguments) -> list[P | None]:
+    def _fixed(self, call: AutoShardArguments) -> list[P | None]:
         """Return the spec of each leaf that the user fixed, `None` for the others."""
         specs = call.by_name(self.in_specs)
         whole = call.by_name(dict.fromkeys([call.name(n) for n in self.whole], P()))
@@ -121,7 +121,7 @@ class AutoSharded(Generic[Params, Result]):
         return fixed
 
 
-class ShardedArguments:
+class AutoShardArguments:
     """The arguments of one call: their leaves, and the paths of these."""
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ class ShardedArguments:
         keywords = [(name, kwargs[name]) for name in sorted(kwargs)]
         self.entries = [*zip(_auto_shard_names(f, len(args)), args, strict=True), *keywords]
         self.paths = [name + path for name, x in self.entries for path in tree.paths(x)]
-        keys = [t if isinstance(t, Type) else comparable_argument(t) for t in self.types]
+        keys = [t if isinstance(t, Type) else comparable_custom_argument(t) for t in self.types]
         self.key = (self.structure, tuple(keys))
 
     @property
@@ -179,7 +179,7 @@ def _auto_shard_type(x: Any) -> Any:
     """Return the type of a tensor without its layout, and any other value unchanged."""
     if isinstance(x, Type):
         return x.plain
-    return asarray(x)._node.type.plain if is_array_argument(x) else x
+    return asarray(x)._node.type.plain if is_custom_array_argument(x) else x
 
 
 def _auto_shard_names(f: Callable, count: int) -> list[str]:

@@ -29,7 +29,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, P, Sharding, layout
 
 if TYPE_CHECKING:
-    from pullback.api.auto_shard import ShardedArguments
+    from pullback.api.auto_shard import AutoShardArguments
 
 BATCHES = 3  # leading sizes to try as a batch
 DESCENT = 10.0  # the most seconds to look for layouts that need less memory
@@ -45,7 +45,7 @@ class AutoShardSearch:
         self,
         f: Callable,
         mesh: DeviceMesh,
-        call: ShardedArguments,
+        call: AutoShardArguments,
         fixed: Sequence[P | None],
         machine: Machine,
     ) -> None:

@@ -20,10 +20,10 @@ from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber, is_weak
 from pullback.ops.control.dependence import dependence_positions
-from pullback.ops.control.varying import axes_of, varying_union
+from pullback.ops.control.varying import varying_axes_of, varying_union
 from pullback.ops.prelude import Op
 from pullback.ops.sources import SCALAR, placeholder
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import register_node_hint
 
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
@@ -154,7 +154,7 @@ def carry_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
     if not is_recorded_value(x):
         message = f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
-        raise ArgumentError(message, hint=register_hint(x))
+        raise ArgumentError(message, hint=register_node_hint(x))
     return asarray(x)
 
 
@@ -176,7 +176,7 @@ class JoinedCarry:
     def __init__(self, staged: Sequence[Staged], arguments: int) -> None:
         self.captured = list(dict.fromkeys(c for s in staged for c in s.captured))
         self.graphs = [self._graph(s, arguments) for s in staged]
-        self.axes = axes_of(self.graphs[0].inputs)
+        self.axes = varying_axes_of(self.graphs[0].inputs)
 
     def _graph(self, staged: Staged, arguments: int) -> Graph:
         own = dict(zip(staged.captured, staged.graph.inputs[arguments:], strict=True))

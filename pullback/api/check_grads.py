@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.api.recording import differentiable_leaves
+from pullback.api.recording import differentiable_recorded_leaves
 from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
@@ -38,7 +38,7 @@ def check_grads(
     if not modes or not {"fwd", "rev"}.issuperset(modes):
         raise ArgumentError(f'check_grads: modes must be "fwd" or "rev", got {tuple(modes)}')
     leaves, structure = tree.flatten(args := tuple(args))
-    found = differentiable_leaves("check_grads", leaves, args)
+    found = differentiable_recorded_leaves("check_grads", leaves, args)
 
     def of_tensors(*tensors: Tensor) -> Tree:  # other leaves are constants
         rest = iter(tensors)
@@ -46,10 +46,12 @@ def check_grads(
         return f(*tree.unflatten(structure, given))
 
     tensors = tuple([t for t in found if t is not None])
-    _check(of_tensors, tensors, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
+    _check_grads_in_mode(
+        of_tensors, tensors, order, tuple(modes), eps, tol, np.random.default_rng(0), 1
+    )
 
 
-def _check(
+def _check_grads_in_mode(
     f: Callable, args: tuple, order: int, modes: tuple[str, ...], eps: float | None,
     tol: float | None, rng: np.random.Generator, level: int,
 ) -> None:  # fmt: skip
@@ -57,8 +59,8 @@ def _check(
     names = [x.dtype.name for x in leaves]
     step = eps or max(_STEP[n] for n in names)
     tolerance = (tol or max(_TOLERANCE[n] for n in names)) * 10 ** (level - 1)
-    ts = _random_direction(args, rng)
-    slope = _central_difference(f, args, ts, step)
+    ts = _check_grads_direction(args, rng)
+    slope = _check_grads_difference(f, args, ts, step)
     if "fwd" in modes:
         _, pushed = jvp(f, args, ts)
         _compare_checked_grads(
@@ -66,40 +68,44 @@ def _check(
         )
     if "rev" in modes:
         y, pull = vjp(f, *args)
-        gs = _random_direction(y, rng)
-        left, right = _inner_product_of_trees(slope, gs), _inner_product_of_trees(ts, pull(gs))
+        gs = _check_grads_direction(y, rng)
+        left, right = _check_grads_product(slope, gs), _check_grads_product(ts, pull(gs))
         if not np.isclose(left, right, rtol=tolerance * 10, atol=tolerance * 10):
             what = f"reverse mode of order {level} disagrees with differences"
             raise GradientVerification(f"check_grads: {what}: {right} against {left}")
     if order > 1:
         if "fwd" in modes:
-            _check(lambda *xs: jvp(f, xs, ts)[1], args, order - 1, modes, eps, tol, rng, level + 1)
+            _check_grads_in_mode(
+                lambda *xs: jvp(f, xs, ts)[1], args, order - 1, modes, eps, tol, rng, level + 1
+            )
         if "rev" in modes:
-            gs = _random_direction(f(*args), rng)
-            _check(lambda *xs: vjp(f, *xs)[1](gs), args, order - 1, modes, eps, tol, rng, level + 1)
+            gs = _check_grads_direction(f(*args), rng)
+            _check_grads_in_mode(
+                lambda *xs: vjp(f, *xs)[1](gs), args, order - 1, modes, eps, tol, rng, level + 1
+            )
 
 
-def _central_difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tree:
+def _check_grads_difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tree:
     """Central differences of `f` at `args` in the direction `ts`."""
 
     def moved(by: float) -> Tree:
         def shift(x: Tensor, t: Tensor) -> Tensor:
-            return from_host(np.array(_widened_for_check(x) + by * t.numpy(), x.dtype.numpy))
+            return from_host(np.array(_widened_for_check_grads(x) + by * t.numpy(), x.dtype.numpy))
 
         return tree.map(asarray, f(*tree.map(shift, args, ts)))
 
     return tree.map(
-        lambda a, b: (_widened_for_check(a) - _widened_for_check(b)) / (2 * step),
+        lambda a, b: (_widened_for_check_grads(a) - _widened_for_check_grads(b)) / (2 * step),
         moved(step),
         moved(-step),
     )
 
 
-def _widened_for_check(x: Tensor) -> np.ndarray:
+def _widened_for_check_grads(x: Tensor) -> np.ndarray:
     return x.numpy().astype(np.complex128 if x.dtype.is_complex else np.float64)
 
 
-def _random_direction(values: Tree, rng: np.random.Generator) -> Tree:
+def _check_grads_direction(values: Tree, rng: np.random.Generator) -> Tree:
     def draw(x: Any) -> Tensor:
         x = asarray(x)
         v = rng.standard_normal(x.shape)
@@ -110,7 +116,7 @@ def _random_direction(values: Tree, rng: np.random.Generator) -> Tree:
     return tree.map(draw, values)
 
 
-def _inner_product_of_trees(xs: Tree, ys: Tree) -> float:
+def _check_grads_product(xs: Tree, ys: Tree) -> float:
     pairs = zip(tree.leaves(xs), tree.leaves(ys), strict=True)
     return sum(float(np.real(np.vdot(np.asarray(b), np.asarray(a)))) for a, b in pairs)
 

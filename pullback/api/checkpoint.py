@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from pullback import tree
 from pullback.api.checkpoint_policies import CheckpointPolicy, nothing_saved
-from pullback.api.custom_arguments import is_array_argument
+from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.placeholders import stage
 from pullback.api.signatures import ArrayLike, Params, Result
 from pullback.errors import ArgumentError
@@ -56,7 +56,7 @@ def checkpoint(f: Callable | None = None, policy: CheckpointPolicy = nothing_sav
     @functools.wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
-        nodes = [node_of(asarray(x)) if is_array_argument(x) else None for x in leaves]
+        nodes = [node_of(asarray(x)) if is_custom_array_argument(x) else None for x in leaves]
         given = [x if n is None else n.type for x, n in zip(leaves, nodes, strict=True)]
         staged = stage("checkpoint", f, given, in_tree, numbers=True, frozen=False)
         op = Checkpoint(name, inline_calls(staged.graph), policy.dots, policy.names)

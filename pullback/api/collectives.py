@@ -15,18 +15,24 @@ from pullback.api.recording import deliver_recorded
 from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
-from pullback.functions.arguments import counting_dtype
+from pullback.functions.arguments import counting_dtype_argument
 from pullback.graph.arguments import flag, integer, sequence, shown
 from pullback.graph.boundary import boundary
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.collective.move import AllGather, AllToAll, PPermute, ReduceScatter
-from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
+from pullback.ops.collective.axis_index import AxisIndex
+from pullback.ops.collective.gather_scatter_permute import (
+    AllGather,
+    AllToAll,
+    PPermute,
+    ReduceScatter,
+)
+from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.prelude import Op
-from pullback.ops.reduce.reductions import accumulator
+from pullback.ops.reduce.reductions import reduction_accumulator
 
 X = TypeVar("X")
 
@@ -61,7 +67,7 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
     [0.25, 0.75]
     """
     names = bound_names("psum", axis_name)
-    return _reduce_collective(PSum, x.astype(counting_dtype(x.dtype)), names)
+    return _reduce_collective(PSum, x.astype(counting_dtype_argument(x.dtype)), names)
 
 
 @collective_per_leaf
@@ -73,7 +79,9 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """
     names = bound_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
-    total = _reduce_collective(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
+    total = _reduce_collective(
+        PSum, x.astype(reduction_accumulator(counting_dtype_argument(x.dtype))), names
+    )
     mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
 
@@ -128,7 +136,7 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
     [3.0, 4.0]
     """
-    return deliver_recorded(_varying_operand(x, bound_names("pvary", axis_name)))
+    return deliver_recorded(_varying_collective_operand(x, bound_names("pvary", axis_name)))
 
 
 @collective_per_leaf
@@ -144,7 +152,9 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     name = one_axis_name("all_gather", axis_name)
     tiled = flag("all_gather", tiled, "tiled")
     dim = _collective_dim("all_gather", axis, x, new=not tiled)
-    made = record(AllGather(name, named_axis_size(name), dim), (_varying_operand(x, (name,)),))
+    made = record(
+        AllGather(name, named_axis_size(name), dim), (_varying_collective_operand(x, (name,)),)
+    )
     return _folded_collective(made, dim) if tiled else made
 
 
@@ -160,9 +170,11 @@ def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     [[11.0], [22.0]]
     """
     name = one_axis_name("reduce_scatter", axis_name)
-    x = x.astype(counting_dtype(x.dtype))
+    x = x.astype(counting_dtype_argument(x.dtype))
     dim = _collective_dim("reduce_scatter", axis, x)
-    rows = _varying_operand(_unfolded_collective("reduce_scatter", x, dim, name), (name,))
+    rows = _varying_collective_operand(
+        _unfolded_collective("reduce_scatter", x, dim, name), (name,)
+    )
     return record(ReduceScatter(name, named_axis_size(name), dim), (rows,))
 
 
@@ -183,7 +195,7 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
     name = one_axis_name("all_to_all", axis_name)
     split = _collective_dim("all_to_all", split_axis, x)
     concat = _collective_dim("all_to_all", concat_axis, x)
-    rows = _varying_operand(_unfolded_collective("all_to_all", x, split, name), (name,))
+    rows = _varying_collective_operand(_unfolded_collective("all_to_all", x, split, name), (name,))
     return _folded_collective(
         record(AllToAll(name, named_axis_size(name), split, concat), (rows,)), concat
     )
@@ -200,16 +212,16 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     [3.0, 1.0, 2.0]
     """
     name = one_axis_name("ppermute", axis_name)
-    pairs = tuple([_pair(pair) for pair in sequence("ppermute", perm, "perm")])
+    pairs = tuple([_collective_pair(pair) for pair in sequence("ppermute", perm, "perm")])
     size = named_axis_size(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
             must = f"sources and targets must be different numbers below {size}"
             raise ArgumentError(f"ppermute: {must}, got {list(pairs)}")
-    return record(PPermute(name, pairs), (_varying_operand(x, (name,)),))
+    return record(PPermute(name, pairs), (_varying_collective_operand(x, (name,)),))
 
 
-def _pair(value: Any) -> tuple[int, int]:
+def _collective_pair(value: Any) -> tuple[int, int]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ArgumentError(f"perm must consist of pairs, got {shown(value)}", op="ppermute")
     source, target = [integer("ppermute", v, "a number in perm") for v in value]
@@ -219,12 +231,12 @@ def _pair(value: Any) -> tuple[int, int]:
 def _reduce_collective(
     op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]
 ) -> Tensor:
-    return record(op(names), (_varying_operand(x, names),)) if names else x
+    return record(op(names), (_varying_collective_operand(x, names),)) if names else x
 
 
-def _varying_operand(x: Tensor, names: tuple[str, ...]) -> Node:
+def _varying_collective_operand(x: Tensor, names: tuple[str, ...]) -> Node:
     """The node of `x`, as one that varies over the named axes."""
-    return vary_over(node_of(x), names)
+    return node_varying_over(node_of(x), names)
 
 
 def _collective_dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:

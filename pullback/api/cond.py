@@ -16,7 +16,7 @@ from pullback.api.carry import (
 from pullback.api.placeholders import Staged, stage
 from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import function, sequence, validated
+from pullback.graph.arguments import function_argument, sequence, validated
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit_node
@@ -28,7 +28,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.control.cond import Cond, Switch, no_branch_of_cond
 from pullback.ops.control.holder import canonical_held
-from pullback.ops.control.varying import unify_branches
+from pullback.ops.control.varying import varying_alike_branches
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
 from pullback.ops.sources import placeholder
@@ -49,7 +49,7 @@ def cond(
     >>> f(pb.tensor(9.0)).item(), f(pb.tensor(-2.0)).item(), pb.grad(f)(pb.tensor(-2.0)).item()
     (3.0, 2.0, -1.0)
     """
-    index = _scalar_operand("cond", "the predicate", pred, bool_)
+    index = _cond_operand("cond", "the predicate", pred, bool_)
     if index.type.dtype is not bool_:
         message = f"cond: the predicate must be a bool, got {index.type}"
         raise ArgumentError(message, hint="Write a comparison: `x != 0` for a number x.")
@@ -70,19 +70,19 @@ def switch(
     9.0
     """
     given = sequence("switch", branches, "branches")
-    functions = tuple([function("switch", f, "each of the branches") for f in given])
+    functions = tuple([function_argument("switch", f, "each of the branches") for f in given])
     if not functions:
         raise ArgumentError("switch: branches must contain at least one function")
     at = number(index)
     if type(at) is int and not 0 <= at < len(functions):
         raise no_branch_of_cond(len(functions), at).at("switch", user_line())
-    node = _scalar_operand("switch", "the index", index, int64)
+    node = _cond_operand("switch", "the index", index, int64)
     if not node.type.dtype.is_integer:
         raise ArgumentError(f"switch: the index must be an integer, got {node.type}")
     return _choose_cond_branch("switch", Switch, node, functions, args)
 
 
-def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
+def _cond_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
     """The scalar that selects a branch. A number becomes an operand, so that it may change."""
     value = number(value)
     if type(value) in NUMBERS and asarray(value)._node.type.dtype is dtype:
@@ -101,15 +101,15 @@ def _choose_cond_branch(
     # A number stays a number: it has no dtype of its own inside either.
     operands = {i: asarray(x) for i, x in enumerate(leaves) if hasattr(x, "__array__")}
     types = [operands[i]._node.type if i in operands else x for i, x in enumerate(leaves)]
-    branches = [_Branch(name, f, types, in_tree) for f in functions]
-    structure = _branches_agree(name, branches)
+    branches = [_CondBranch(name, f, types, in_tree) for f in functions]
+    structure = _cond_branches_agree(name, branches)
     joined = JoinedCarry([b.staged for b in branches], len(operands))
-    graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
+    graphs = varying_alike_branches(joined.graphs, joined.axes, index.type.varying)
     nodes = [index, *map(node_of, operands.values())]
     return tree.unflatten(structure, joined.apply(op(tuple(map(canonical_held, graphs))), nodes))
 
 
-class _Branch:
+class _CondBranch:
     """The program of a branch. `numbers` are the results that have no dtype of their own."""
 
     def __init__(self, name: str, f: Callable, types: Sequence[Any], in_tree: Any) -> None:
@@ -142,7 +142,7 @@ class _Branch:
         self.staged = Staged(Graph(inputs, outputs), self.staged.structure, captured)
 
 
-def _branches_agree(name: str, branches: Sequence[_Branch]) -> Any:
+def _cond_branches_agree(name: str, branches: Sequence[_CondBranch]) -> Any:
     """The structure that all branches return; numbers take the dtypes of the other branches."""
     first = branches[0]
     same = all(b.staged.structure == first.staged.structure for b in branches)

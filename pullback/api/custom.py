@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pullback import tree
-from pullback.api.custom_arguments import RuleArguments, line_of_rule
-from pullback.api.custom_rules import UserRule, known_custom_result
+from pullback.api.custom_arguments import CustomArguments
+from pullback.api.custom_results import known_custom_result, line_of_custom_rule
+from pullback.api.custom_rules import CustomRule
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
@@ -23,7 +24,7 @@ from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import wrap
-from pullback.ops.wrap.custom import Custom, closure_error
+from pullback.ops.wrap.custom import Custom, custom_closure_error
 from pullback.ops.wrap.identity import StopGradient
 
 _STOP = StopGradient()
@@ -71,7 +72,7 @@ class CustomFunction(Generic[Params, Result]):
         names = list(self.signature.parameters)
         if name not in names:
             what = f"{self.kind}: {self.name} has no argument {name!r}"
-            raise ArgumentError(what, where=line_of_rule(self.f))
+            raise ArgumentError(what, where=line_of_custom_rule(self.f))
         return names.index(name)
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -79,7 +80,7 @@ class CustomFunction(Generic[Params, Result]):
             rule = "f.defvjp(fwd, bwd)" if self.kind == "custom_vjp" else "f.defjvp(rule)"
             hint = f"Call {rule} after its definition."
             raise ArgumentError(f"{self.name}: no derivative rule was given", hint=hint)
-        call = RuleArguments(self, args, kwargs)
+        call = CustomArguments(self, args, kwargs)
         key = (self, *call.key)
         nodes = tuple([node_of(x) for x in call.tensors])
         known = known_custom_result(key, nodes)
@@ -89,8 +90,8 @@ class CustomFunction(Generic[Params, Result]):
         result = call(self.f, [wrap(_constant_of_custom(x)) for x in nodes])
         ys, out_tree = recorded_outputs(self.name, result)
         outs = [node_of(y) for y in ys]
-        _check_closure(self.name, outs, first)
-        op = Custom(UserRule(key, self, call, out_tree), len(outs))
+        _check_custom_closure(self.name, outs, first)
+        op = Custom(CustomRule(key, self, call, out_tree), len(outs))
         return tree.unflatten(out_tree, record_several(op, (*outs, *nodes)))
 
     def defvjp(self, fwd: Callable, bwd: Rule) -> Rule:
@@ -100,13 +101,13 @@ class CustomFunction(Generic[Params, Result]):
         `bwd(*static, residuals, g)` returns a tuple with one cotangent for each argument that is
         not static; `None` stands for zero.
         """
-        _require_callables(f"{self.name}.defvjp", fwd, bwd)
+        _require_custom_callables(f"{self.name}.defvjp", fwd, bwd)
         self.fwd, self.bwd = fwd, bwd
         return bwd
 
     def defjvp(self, rule: Rule) -> Rule:
         """Set the forward-mode rule, `rule(*static, primals, tangents) -> (result, tangent)`."""
-        _require_callables(f"{self.name}.defjvp", rule)
+        _require_custom_callables(f"{self.name}.defjvp", rule)
         self.jvp = rule
         return rule
 
@@ -184,7 +185,7 @@ def _constant_of_custom(x: Node) -> Node:
     return Node(_STOP, (x,), x.type, x.where, tokens_of_constant(x.tokens))
 
 
-def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
+def _check_custom_closure(name: str, outs: Sequence[Node], first: int) -> None:
     """Raise if the function uses a differentiated value that is not one of its arguments.
 
     Arguments are constants inside, so any node under a derivative comes from outside.
@@ -194,14 +195,14 @@ def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
     for node in ancestors(outs, lambda n: n.number < first):
         inside = node.number >= first
         if _custom_under_derivative(node) and (inside or node in outs):
-            raise closure_error(name, (node.where if inside else None) or user_line())
+            raise custom_closure_error(name, (node.where if inside else None) or user_line())
 
 
 def _custom_under_derivative(node: Node) -> bool:
     return any(t.alive and not t.traces for t in node.tokens)
 
 
-def _require_callables(name: str, *functions: Any) -> None:
+def _require_custom_callables(name: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
             raise ArgumentError(f"{name}: rules must be functions, got {type(f).__name__}")

@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.errors import ArgumentError, GradientVerification
+from pullback.api.custom_results import fitting_custom_result, line_of_custom_rule
+from pullback.errors import ArgumentError
 from pullback.graph.interned import exact_key
 from pullback.graph.node import Node
-from pullback.graph.types import Type
-from pullback.graph.where import SourceLine, user_line
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
     from pullback.api.custom import CustomFunction
 
 
-class RuleArguments:
+class CustomArguments:
     """The arguments of one call, separated into tensors and everything else."""
 
     def __init__(self, custom: CustomFunction, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -29,16 +27,16 @@ class RuleArguments:
             raise ArgumentError(f"{custom.name}: {error}") from None
         bound.apply_defaults()
         self.keywords, values = bound.kwargs, bound.args
-        self.static_positions = _static_positions(custom, len(values))
+        self.static_positions = _static_custom_arguments(custom, len(values))
         self.static = tuple([values[i] for i in sorted(self.static_positions)])
         given = [x for i, x in enumerate(values) if i not in self.static_positions]
         leaves, self.in_tree = tree.flatten(given)
-        self.template = [None if is_array_argument(x) else (x,) for x in leaves]
-        self.tensors = [asarray(x) for x in leaves if is_array_argument(x)]
-        leaf_keys = [x if x is None else comparable_argument(x[0]) for x in self.template]
+        self.template = [None if is_custom_array_argument(x) else (x,) for x in leaves]
+        self.tensors = [asarray(x) for x in leaves if is_custom_array_argument(x)]
+        leaf_keys = [x if x is None else comparable_custom_argument(x[0]) for x in self.template]
         static_keys = [
-            *map(comparable_argument, self.static),
-            *map(comparable_argument, self.keywords.items()),
+            *map(comparable_custom_argument, self.static),
+            *map(comparable_custom_argument, self.keywords.items()),
         ]
         self.key = (self.in_tree, tuple(leaf_keys), tuple(static_keys))
 
@@ -68,11 +66,13 @@ class RuleArguments:
             wanted = f"{len(given)} cotangents, one for each argument that is not static"
             message = f"{name}: bwd must return a tuple of {wanted}, got {count}"
             hint = "None stands for a zero cotangent; (g,) is a tuple of one."
-            raise ArgumentError(message, where=line_of_rule(bwd), hint=hint)
+            raise ArgumentError(message, where=line_of_custom_rule(bwd), hint=hint)
         made: list[Node | None] = []
         for i, (argument, c) in enumerate(zip(given, found, strict=True)):
             what = f"the cotangent of argument {i}"
-            for x, g in zip(tree.leaves(argument), _custom_entries(name, what, bwd, c, argument)):
+            for x, g in zip(
+                tree.leaves(argument), _custom_argument_entries(name, what, bwd, c, argument)
+            ):
                 if isinstance(x, Node):
                     made.append(
                         None if g is None else fitting_custom_result(name, what, bwd, g, x.type)
@@ -80,18 +80,20 @@ class RuleArguments:
         return made
 
 
-def _custom_entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list[Any]:
+def _custom_argument_entries(
+    name: str, what: str, bwd: Callable, c: Any, argument: Any
+) -> list[Any]:
     """The cotangent of each leaf of an argument; `None` is zero, for any subtree."""
     found = tree.broadcast_prefix(c, argument)
     if found is None or len([g for g in found if g is not None]) != len(tree.leaves(c)):
         like, got = (tree.show(tree.flatten(x)[1]) for x in (argument, c))
         message = f"{name}: {what} must be a tree like the argument, {like}, got {got}"
         hint = "None stands for a zero cotangent of any subtree, * for a leaf."
-        raise ArgumentError(message, where=line_of_rule(bwd), hint=hint)
+        raise ArgumentError(message, where=line_of_custom_rule(bwd), hint=hint)
     return found
 
 
-def _static_positions(custom: CustomFunction, count: int) -> set[int]:
+def _static_custom_arguments(custom: CustomFunction, count: int) -> set[int]:
     """The positions of static arguments among `count` positional ones."""
     positions = set()
     for i in custom.static:
@@ -105,11 +107,11 @@ def _static_positions(custom: CustomFunction, count: int) -> set[int]:
     return positions
 
 
-def is_array_argument(x: object) -> bool:
+def is_custom_array_argument(x: object) -> bool:
     return isinstance(x, Tensor) or hasattr(x, "__array__")
 
 
-def comparable_argument(value: Any) -> Any:
+def comparable_custom_argument(value: Any) -> Any:
     """A hashable key that is equal for static values of equal type and bits, or the same object."""
     key = exact_key(value)
     try:
@@ -117,36 +119,3 @@ def comparable_argument(value: Any) -> Any:
     except TypeError:
         return ("object", id(value))  # the rule keeps it alive, so the id stays unique
     return key
-
-
-def expect_custom_result(
-    name: str, what: str, f: Callable, given: Any, structure: Any, like: Sequence[Node]
-) -> list[Node | None]:
-    """The leaves of `given` as nodes; they must have the tree and the types of `like`."""
-    leaves, got = tree.flatten(given)
-    if got != structure:
-        trees = f"{tree.show(structure)}, got {tree.show(got)}"
-        message = f"{name}: {what} must be a tree like the function's result, {trees}"
-        raise ArgumentError(message, where=line_of_rule(f), hint="* stands for a leaf.")
-    return [
-        fitting_custom_result(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)
-    ]
-
-
-def fitting_custom_result(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | None:
-    """A leaf that a rule returned, as a node of the given type; `None` if that carries none."""
-    if not type.inexact:
-        return None
-    made = asarray(x) if isinstance(x, Tensor) else asarray(x, dtype=type.dtype)
-    if made.shape != type.shape or made.dtype is not type.dtype:
-        message = f"{name}: {what} must be {type}, got {made._node.type}"
-        raise GradientVerification(message, where=line_of_rule(f))
-    return node_of(made)
-
-
-def line_of_rule(f: Callable) -> SourceLine | None:
-    """The line of a function's definition; for other callables the line that is running."""
-    while hasattr(f, "func") or hasattr(f, "__wrapped__"):
-        f = getattr(f, "func", None) or f.__wrapped__  # type: ignore[attr-defined]
-    code = getattr(f, "__code__", None)
-    return user_line() if code is None else SourceLine(code, 0)

@@ -8,28 +8,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_arguments import RuleArguments, expect_custom_result, line_of_rule
+from pullback.api.custom_arguments import CustomArguments
+from pullback.api.custom_results import (
+    adopt_custom_result,
+    expect_custom_result,
+    line_of_custom_rule,
+)
 from pullback.api.named_axes import bind, bound_axes, rebind_axes
-from pullback.api.placeholders import stage_types
-from pullback.api.signatures import Tree
+from pullback.api.placeholders import stage_placeholder_types
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
-from pullback.graph.ambient import on_placeholders, thread
-from pullback.graph.graph import ancestors
+from pullback.graph.ambient import ambient_on_placeholders, thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import Axis, spread, sum_to, zeros
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.custom import DerivativeRule
+from pullback.ops.wrap.custom import CustomDerivativeRule
 from pullback.transforms.batch import batched_graph
-from pullback.transforms.reverse import gradients, on_path
+from pullback.transforms.reverse import gradients, reverse_path
 
 if TYPE_CHECKING:
     from pullback.api.custom import CustomFunction
 
 
 @dataclass(frozen=True)
-class UserRule(DerivativeRule):
+class CustomRule(CustomDerivativeRule):
     """The rule of one call: the user's functions, and the call's static values.
 
     Rules with the same `key` are equal; the rest follows from it.
@@ -37,7 +40,7 @@ class UserRule(DerivativeRule):
 
     key: tuple
     custom: CustomFunction = field(compare=False)
-    call: RuleArguments = field(compare=False)
+    call: CustomArguments = field(compare=False)
     out_tree: Any = field(compare=False)
     axes: tuple = field(default_factory=bound_axes, compare=False)  # bound at the call
 
@@ -74,16 +77,18 @@ class UserRule(DerivativeRule):
     ) -> list[Node | None]:
         """The transpose of the jvp: reverse mode at any tangents, since it is linear in them."""
         ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
-        with on_placeholders(next_number(), frozen=False):
+        with ambient_on_placeholders(next_number(), frozen=False):
             pushed = self.push(xs, outs, ts)
         chosen = [t for t in ts if t is not None]
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
         found = gradients([y for y, _ in pairs], [g for _, g in pairs], chosen)
-        if on_path([c for c in found if c is not None], chosen):
+        if reverse_path([c for c in found if c is not None], chosen):
             assert self.custom.jvp is not None
             message = f"{self.name}: the jvp must be linear in the tangents, or it has no transpose"
             hint = "Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well."
-            raise GradientVerification(message, where=line_of_rule(self.custom.jvp), hint=hint)
+            raise GradientVerification(
+                message, where=line_of_custom_rule(self.custom.jvp), hint=hint
+            )
         remaining = iter(found)
         return [None if t is None else next(remaining) for t in ts]
 
@@ -110,10 +115,10 @@ class UserRule(DerivativeRule):
     def _require_pair(self, made: Any, what: str, f: Callable) -> None:
         if not isinstance(made, tuple) or len(made) != 2:
             got = f"{self.name}: {what}, got {type(made).__name__}"
-            raise ArgumentError(got, where=line_of_rule(f))
+            raise ArgumentError(got, where=line_of_custom_rule(f))
 
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
-        return BatchedRule(self, axis, tuple(mapped))
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> CustomDerivativeRule:
+        return BatchedCustomRule(self, axis, tuple(mapped))
 
     @contextmanager
     def _running(self, xs: Sequence[Node], outs: Sequence[Node]) -> Iterator[None]:
@@ -127,19 +132,11 @@ class UserRule(DerivativeRule):
             thread.custom_calls.pop()
 
 
-def known_custom_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
-    """The result of a call whose rule is running, if this is the same call."""
-    for rule, nodes, outs in reversed(thread.custom_calls):
-        if rule.key == key and len(nodes) == len(xs) and all(a is b for a, b in zip(nodes, xs)):
-            return tree.unflatten(rule.out_tree, [wrap(y) for y in outs])
-    return None
-
-
 @dataclass(frozen=True)
-class BatchedRule(DerivativeRule):
+class BatchedCustomRule(CustomDerivativeRule):
     """The rule of all examples, which batches the programs that the rule of one example records."""
 
-    rule: DerivativeRule
+    rule: CustomDerivativeRule
     axis: Axis
     mapped: tuple[bool, ...]
 
@@ -164,8 +161,8 @@ class BatchedRule(DerivativeRule):
             for y, t in zip(outs, found, strict=True)
         ]
 
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
-        return BatchedRule(self, axis, tuple(mapped))
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> CustomDerivativeRule:
+        return BatchedCustomRule(self, axis, tuple(mapped))
 
     def _apply(self, rule: Callable, *parts_and_flags: Any) -> list[Node | None]:
         """Stage `rule` for one example of arguments, results and (co)tangents; run it batched."""
@@ -181,7 +178,7 @@ class BatchedRule(DerivativeRule):
             return [None if y is None else wrap(y) for y in made]
 
         with bind(self.axis):
-            staged = stage_types(self.name, run, types, frozen=False)
+            staged = stage_placeholder_types(self.name, run, types, frozen=False)
         wide, _ = batched_graph(staged.graph, self.axis, [*flags, *[False] * len(staged.captured)])
         made = wide(*nodes, *staged.captured)
         layout = tree.unflatten(staged.structure, range(len(made)))
@@ -191,14 +188,3 @@ class BatchedRule(DerivativeRule):
         axes = type.varying if self.axis.name is None else (*type.varying, self.axis.name)
         shape = type.shape[1:] if has_axis else type.shape
         return Type(shape, type.dtype, None, tuple(sorted(axes)))
-
-
-def adopt_custom_result(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
-    """Mark the nodes that a rule recorded, from number `first` on, as nodes of a backward pass;
-    drop the tokens of leaves while `backward()` runs."""
-    for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
-        if node.number >= first:
-            node.forward_op = thread.forward_op
-            if not thread.leaf_tokens:
-                node.tokens = tuple([t for t in node.tokens if not t.leaf])
-    return found

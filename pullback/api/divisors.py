@@ -19,7 +19,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.gcd([12, -18, 0], 8).tolist()
     [4, 2, 8]
     """
-    a, b = _integer_operands("gcd", x1, x2)
+    a, b = _divisor_operands("gcd", x1, x2)
     a, b = abs(a), abs(b)
 
     def shorter(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -35,12 +35,12 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.lcm([12, -18, 0], 8).tolist()
     [24, 72, 0]
     """
-    a, b = _integer_operands("lcm", x1, x2)
+    a, b = _divisor_operands("lcm", x1, x2)
     common = gcd(a, b)
     return abs(a // where(common == 0, 1, common) * b)
 
 
-def _integer_operands(op: str, x1: ArrayLike, x2: ArrayLike) -> list[Tensor]:
+def _divisor_operands(op: str, x1: ArrayLike, x2: ArrayLike) -> list[Tensor]:
     a, b = broadcast_arrays(*map(wrap, operands(x1, x2)))
     if not a.dtype.is_integer:
         raise DTypeError(f"needs integers, got {a._node.type}", op=op)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
-from pullback.api.recording import Recording, Transform, normal_argnums, recorded_outputs
+from pullback.api.recording import Recording, RecordingTransform, recorded_argnums, recorded_outputs
 from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
 from pullback.graph.arguments import validated
@@ -39,7 +39,7 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     @boundary
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        _, aux, g = _differentiate_scalar("grad", f, argnums, has_aux, args, kwargs)
+        _, aux, g = _grad_of_scalar("grad", f, argnums, has_aux, args, kwargs)
         return (g, aux) if has_aux else g
 
     return gradient
@@ -67,22 +67,22 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
     @boundary
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        y, aux, g = _differentiate_scalar("value_and_grad", f, argnums, has_aux, args, kwargs)
+        y, aux, g = _grad_of_scalar("value_and_grad", f, argnums, has_aux, args, kwargs)
         return ((y, aux) if has_aux else y), g
 
     return both
 
 
-def _differentiate_scalar(
+def _grad_of_scalar(
     name: str, f: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[Tensor, Any, Tree]:
     """The value of `f`, its auxiliary data and the gradient."""
-    selected = normal_argnums(name, argnums, len(args))
-    with Transform(args, kwargs):
+    selected = recorded_argnums(name, argnums, len(args))
+    with RecordingTransform(args, kwargs):
         recording = Recording(name, f, args, kwargs, selected)
         with recording.derivative:
             value, aux = split_grad_aux(name, recording.result, has_aux)
-            y = _scalar_loss(name, value)
+            y = _grad_loss(name, value)
             found = gradients([y._node], [ones(y._node.type)], recording.inputs)
             grads = recording.gradients(found)
     y, aux = recording.hand_out((y, aux))
@@ -97,13 +97,13 @@ def split_grad_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result if has_aux else (result, None)
 
 
-def _scalar_loss(name: str, value: Tree) -> Tensor:
+def _grad_loss(name: str, value: Tree) -> Tensor:
     """The scalar that the function returned, as a tensor."""
     tensors, _ = recorded_outputs(name, value)
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         message = f"{name}: the function must return one scalar, got {got}"
-        raise UnsupportedShape(message, hint=_gradient_advice(tensors))
+        raise UnsupportedShape(message, hint=_grad_advice(tensors))
     y = tensors[0]
     if not y.dtype.is_float:
         message = f"{name}: the function must return a real float, got {y._node.type}"
@@ -112,7 +112,7 @@ def _scalar_loss(name: str, value: Tree) -> Tensor:
     return y
 
 
-def _gradient_advice(tensors: Sequence[Tensor]) -> str:
+def _grad_advice(tensors: Sequence[Tensor]) -> str:
     """What to write instead of a function that does not return one scalar."""
     if not tensors:
         return "It returned None or an empty tree: is a `return` missing?"

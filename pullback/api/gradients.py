@@ -8,24 +8,24 @@ from typing import Any, TypeVar
 from pullback import tree
 from pullback.api.recording import (
     deliver_recorded,
-    differentiable_leaf,
+    differentiable_recorded_leaf,
     is_recorded_value,
     recorded_outputs,
 )
 from pullback.api.signatures import Tree
 from pullback.api.trace import refuse_cut_trace
-from pullback.api.vjp_jvp import matching_derivatives
+from pullback.api.vjp_jvp import matching_vjp_derivatives
 from pullback.errors import ArgumentError, NonDifferentiableInput, TraceError, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.tape import consumed_by, leaves_gone, requires_gradient
+from pullback.graph.tape import consumed_by, requires_gradient, tape_leaves_gone
 from pullback.lazy.backward import already_consumed, paths_to_leaves
 from pullback.lazy.host_reads import is_unknown
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.transforms.call_rules import start_log
-from pullback.transforms.reverse import accumulate, on_path
+from pullback.transforms.reverse import accumulate, reverse_path
 from pullback.transforms.reverse import gradients as derive_gradients
 
 Targets = TypeVar("Targets")  # a tensor, or a tree of tensors
@@ -57,7 +57,7 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
     found, structure = recorded_outputs("gradients", ys)
     made = [y._node if y._token is None else node_of(y) for y in found]
     cotangents = _gradient_seeds(found, seeds, structure)
-    wanted = _Targets(targets)
+    wanted = _GradientTargets(targets)
     wanted.check(made)
     if not thread.transform_depth:
         start_log()
@@ -72,7 +72,7 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
 def _gradient_seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[Node | None]:
     """The cotangents of the outputs: those given, or ones for real scalars."""
     if seeds is not None:
-        return matching_derivatives("gradients", seeds, structure, ys)
+        return matching_vjp_derivatives("gradients", seeds, structure, ys)
     for y in ys:
         if y.shape != ():
             hint = "Reduce it with .sum() or .mean(), or pass its cotangent as seeds."
@@ -91,7 +91,7 @@ def _total_gradient(target: Tensor, grads: Sequence[Node | None]) -> Tensor:
     return deliver_recorded(accumulate(target._node, arrived) or zeros_like(target._node.type))
 
 
-class _Targets:
+class _GradientTargets:
     """The targets: their tree, their tensors (`None` for other leaves), and the nodes of each."""
 
     def __init__(self, targets: Any) -> None:
@@ -105,7 +105,7 @@ class _Targets:
     def _tensor(self, x: Any, i: int) -> Tensor | None:
         if type(x) is Tensor and x._node.type.inexact:
             return x
-        number = differentiable_leaf("gradients", x, i, ())
+        number = differentiable_recorded_leaf("gradients", x, i, ())
         if number is not None or any(x is t for t in self.given):
             got = f"{x._node.type if isinstance(x, Tensor) else type(x).__name__}"
             what = f"a target must be a float or complex tensor, got {got} at {self._path(i)}"
@@ -128,18 +128,18 @@ class _Targets:
         """Raise unless everything between outputs and targets is known."""
         nodes = self.nodes()
         for i, own in enumerate(self.spread):
-            if own and not _keeps_history(own[0]):
+            if own and not _keeps_gradient_history(own[0]):
                 raise self._dropped(own[0], i)
         for token in dict.fromkeys(t for n in nodes for t in n.tokens if t.traces and t.alive):
             refuse_cut_trace("gradients", token, nodes)
-        if any(_hangs_on_leaves(n) for n in nodes):
+        if any(_hangs_on_gradient_leaves(n) for n in nodes):
             self._find_leaves(outputs)
         if thread.frozen:
-            _refuse_outside(outputs, self.nodes())
+            _refuse_gradients_outside(outputs, self.nodes())
 
     def _find_leaves(self, outputs: Sequence[Node]) -> None:
         """Let each leaf tensor stand for the values that it had when the outputs were computed."""
-        if not any(requires_gradient(y.tokens) or _keeps_history(y) for y in outputs):
+        if not any(requires_gradient(y.tokens) or _keeps_gradient_history(y) for y in outputs):
             raise ArgumentError(
                 "gradients: the outputs do not depend on a tensor with requires_grad=True",
                 hint="Compute them again after the tensor was made to require a gradient. What is "
@@ -153,7 +153,7 @@ class _Targets:
     def _dropped(self, node: Node, i: int) -> Exception:
         if consumed_by(node) is not None:
             return already_consumed(node)
-        if leaves_gone(node.tokens):
+        if tape_leaves_gone(node.tokens):
             hint = "Keep a reference to them: `w = pb.tensor(data, requires_grad=True)`."
             what = "the tensors with requires_grad=True that it was computed from no longer exist"
             return ArgumentError(f"gradients: {self._path(i)} has no history: {what}", hint=hint)
@@ -166,23 +166,23 @@ class _Targets:
         )
 
 
-def _keeps_history(node: Node) -> bool:
+def _keeps_gradient_history(node: Node) -> bool:
     """Whether what was computed from a node can be differentiated with respect to it."""
     if any(t.alive for t in node.tokens):
         return True
     return bool(thread.tracing_from) and node.value is None and is_unknown(node)
 
 
-def _hangs_on_leaves(node: Node) -> bool:
+def _hangs_on_gradient_leaves(node: Node) -> bool:
     """Whether only leaves that require a gradient keep the history of a node."""
     alive = [t for t in node.tokens if t.alive]
     return bool(alive) and all(t.leaf for t in alive)
 
 
-def _refuse_outside(outputs: Sequence[Node], targets: Sequence[Node]) -> None:
+def _refuse_gradients_outside(outputs: Sequence[Node], targets: Sequence[Node]) -> None:
     """Raise if a rule would use inner values of a computation outside of the traced function:
     they would be frozen in its program."""
-    path = on_path(outputs, targets)
+    path = reverse_path(outputs, targets)
     for node in path:
         if node.number < thread.tracing_from and not path.keys().isdisjoint(node.inputs):
             what = "a target was used outside of the function that is being traced"

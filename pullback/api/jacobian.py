@@ -15,9 +15,9 @@ from pullback.api.grad import split_grad_aux
 from pullback.api.loops import map as map_rows
 from pullback.api.recording import (
     Recording,
-    Transform,
+    RecordingTransform,
     deliver_recorded,
-    normal_argnums,
+    recorded_argnums,
     recorded_outputs,
 )
 from pullback.api.signatures import Argnums, Params, Tree
@@ -29,7 +29,7 @@ from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import int64
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
@@ -113,8 +113,8 @@ def _jacobian(
     @boundary
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Tree:
-        with Transform(args, kwargs):
-            selected = normal_argnums(name, argnums, len(args))
+        with RecordingTransform(args, kwargs):
+            selected = recorded_argnums(name, argnums, len(args))
             recording = Recording(name, f, args, kwargs, selected)
             with recording.derivative:
                 result, aux = split_grad_aux(name, recording.result, has_aux)
@@ -140,7 +140,7 @@ def _jacobian_by_rows(
     def pull(selected: Sequence[int], gs: Sequence[Node]) -> Sequence[Node | None]:
         return gradients([nodes[i] for i in selected], gs, recording.inputs)
 
-    return _LinearMap(pull, ys, recording.tensors, 0).matrix(chunk_size)
+    return _JacobianMap(pull, ys, recording.tensors, 0).matrix(chunk_size)
 
 
 def _jacobian_by_columns(
@@ -152,12 +152,12 @@ def _jacobian_by_columns(
     def push(selected: Sequence[int], ts: Sequence[Node]) -> Sequence[Node | None]:
         return forward_tangents(nodes, [recording.inputs[i] for i in selected], ts)
 
-    columns = _LinearMap(push, recording.tensors, ys, -1).matrix(chunk_size)
+    columns = _JacobianMap(push, recording.tensors, ys, -1).matrix(chunk_size)
     return [[column[k] for column in columns] for k in range(len(ys))]
 
 
 @dataclass
-class _LinearMap:
+class _JacobianMap:
     """A linear map between lists of tensors, to be applied to all unit vectors.
 
     `apply` is given the positions of some tensors and a vector for each; the others are zero.
@@ -227,7 +227,7 @@ class _LinearMap:
 
     def _apply(self, group: Sequence[int], vectors: Sequence[Node]) -> list[Tensor]:
         axes = [self.domain[i]._node.type.varying for i in group]
-        vectors = [vary_over(v, a) for v, a in zip(vectors, axes, strict=True)]
+        vectors = [node_varying_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
         return [
             deliver_recorded(zeros_like(like._node.type) if y is None else y) for y, like in found

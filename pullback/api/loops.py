@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.carry import Carry, JoinedCarry, carry_leaf, is_carried_number, returned_carry
-from pullback.api.placeholders import stage_types
+from pullback.api.placeholders import stage_placeholder_types
 from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
@@ -16,9 +16,9 @@ from pullback.graph.dtypes import bool_, promote_dtypes
 from pullback.graph.types import Type
 from pullback.lazy.operators import node_of, number, weak
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.control.holder import canonical_held, row
+from pullback.ops.control.holder import canonical_held, held_row
 from pullback.ops.control.scan import Scan
-from pullback.ops.control.varying import varying_scan_body, while_graphs
+from pullback.ops.control.varying import varying_scan_body, varying_while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 
@@ -43,7 +43,7 @@ def scan(
     >>> power(w).item(), pb.grad(power)(w).item()
     (8.0, 12.0)
     """
-    return _record_scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
+    return _record_scan_loop("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
 @validated
@@ -55,7 +55,7 @@ def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     >>> pb.map(lambda x: x * x, pb.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
-    return _record_scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
+    return _record_scan_loop("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
 @validated
@@ -77,11 +77,11 @@ def fori_loop(
             i, s = counted
             return (i + 1, body(i, s)), None
 
-        (_, last), _ = _record_scan("fori_loop", step, state, None, max(0, high - low))
+        (_, last), _ = _record_scan_loop("fori_loop", step, state, None, max(0, high - low))
         return last
     first, limit = _loop_bounds(lo, hi)
     state = Carry("fori_loop", (first, init), counted=True)
-    return _record_while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
+    return _record_while_loop(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
 @validated
@@ -95,10 +95,10 @@ def while_loop(
     >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, pb.tensor(2)).item()
     162
     """
-    return _record_while(Carry("while_loop", init), cond, body)
+    return _record_while_loop(Carry("while_loop", init), cond, body)
 
 
-def _record_scan(
+def _record_scan_loop(
     name: str, f: Callable, state: Carry, xs: Any, length: Any = None, reverse: bool = False,
     unroll: int = 1,
 ) -> tuple[Any, Any]:  # fmt: skip
@@ -121,8 +121,10 @@ def _record_scan(
         return (*state.returned(result[0]), *ys)
 
     whole = [x._node.type for x in rows]
-    types = [row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole]  # rows keep their layout
-    staged = state.settle(lambda given: stage_types(name, step, [*given, *types]))
+    types = [
+        held_row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole
+    ]  # rows keep their layout
+    staged = state.settle(lambda given: stage_placeholder_types(name, step, [*given, *types]))
     joined = JoinedCarry([staged], count + len(rows))
     body = canonical_held(varying_scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
@@ -130,7 +132,7 @@ def _record_scan(
     return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
 
 
-def _record_while(state: Carry, cond: Callable, body: Callable) -> Any:
+def _record_while_loop(state: Carry, cond: Callable, body: Callable) -> Any:
     name, count = state.name, len(state.leaves)
 
     def test(*values: Any) -> Any:
@@ -139,8 +141,8 @@ def _record_while(state: Carry, cond: Callable, body: Callable) -> Any:
     def step(*values: Any) -> Any:
         return tuple(state.returned(body(state.unflatten(values))))
 
-    work = state.settle(lambda given: stage_types(name, step, given))
-    ends = stage_types(name, test, state.types)
+    work = state.settle(lambda given: stage_placeholder_types(name, step, given))
+    ends = stage_placeholder_types(name, test, state.types)
     answer = [y.type.plain for y in ends.graph.outputs]
     if answer != [Type((), bool_)]:
         got = tree.unflatten(ends.structure, answer)
@@ -149,7 +151,7 @@ def _record_while(state: Carry, cond: Callable, body: Callable) -> Any:
         raise ArgumentError(message, hint=hint)
     joined = JoinedCarry([ends, work], count)
     first, second = joined.graphs
-    first, second = while_graphs(first, second, joined.axes, count)
+    first, second = varying_while_graphs(first, second, joined.axes, count)
     op = While(canonical_held(first), canonical_held(second), count)
     return state.unflatten(joined.apply(op, state.nodes()))
 

@@ -20,7 +20,7 @@ def bound_axes() -> tuple:
     return axes if thread.mesh is None else (*axes, (None, thread.mesh))
 
 
-def bound_mesh() -> DeviceMesh | None:
+def mesh_of_named_axes() -> DeviceMesh | None:
     """The mesh of the shard_map whose function is running."""
     return thread.mesh
 
@@ -49,7 +49,7 @@ class bind:
             thread.mesh = None
 
 
-def bind_mesh(mesh: DeviceMesh) -> bind:
+def bind_named_mesh(mesh: DeviceMesh) -> bind:
     return bind(*[Axis(size, name) for name, size in mesh.sizes.items()], mesh=mesh)
 
 

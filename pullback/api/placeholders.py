@@ -7,22 +7,19 @@ from typing import Any, NamedTuple
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.custom_arguments import is_array_argument
+from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.recording import recorded_outputs
-from pullback.api.signatures import Tree
-from pullback.graph.ambient import on_placeholders, thread
-from pullback.graph.arguments import validated
+from pullback.graph.ambient import ambient_on_placeholders, thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import record_node
-from pullback.lazy.state_writes import collect_state_writes
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
-from pullback.ops.wrap.debug_print import Tied
+from pullback.ops.wrap.tied import Tied
 from pullback.tree_writes import LostWrites
 
 
@@ -52,20 +49,22 @@ def stage(
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
-    with on_placeholders(first, frozen):
+    with ambient_on_placeholders(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
         writes = LostWrites((args, kwargs))
         result = f(*args, **kwargs)
         ys, structure = recorded_outputs(name, result)
         writes.refuse(name, result)
-        made = _tied_to_prints([y._node for y in ys])
+        made = _placeholders_tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
     return Staged(graph, structure, captured)
 
 
-def stage_types(name: str, f: Callable, types: Sequence[Any], frozen: bool = True) -> Staged:
+def stage_placeholder_types(
+    name: str, f: Callable, types: Sequence[Any], frozen: bool = True
+) -> Staged:
     """`stage` for a function of positional arguments, with numbers captured."""
     return stage(name, f, types, tree.flatten((tuple(types), {}))[1], True, frozen)
 
@@ -73,34 +72,14 @@ def stage_types(name: str, f: Callable, types: Sequence[Any], frozen: bool = Tru
 def program_on_placeholders(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
     """The program that `f` would run on its arguments, which are tensors or types."""
     leaves, in_tree = tree.flatten((args, kwargs))
-    types = [asarray(x)._node.type if is_array_argument(x) else x for x in leaves]
+    types = [asarray(x)._node.type if is_custom_array_argument(x) else x for x in leaves]
     return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
 
 
-def _tied_to_prints(made: list[Node]) -> list[Node]:
+def _placeholders_tied_to_prints(made: list[Node]) -> list[Node]:
     """The results of a function that was traced; computing the first also prints."""
     if thread.prints is not None and made:
         # A number may get another dtype later, so a computed value is better
         place = next((i for i, y in enumerate(made) if y.inputs), 0)
         made[place] = record_node(Tied(), made[place], thread.prints)
     return made
-
-
-@validated
-def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
-    """Return the types of what `f` would return, without computing anything.
-
-    Arguments are tensors, or types made with `pb.Type(shape, dtype)`.
-
-    >>> pb.eval_shape(lambda x: x @ x, pb.Type((4, 4), pb.float32))
-    f32[4,4]
-    """
-    leaves, in_tree = tree.flatten((args, kwargs))
-    types = [x if isinstance(x, Type) else asarray(x)._node.type for x in leaves]
-
-    def run(*args: Tree, **kwargs: Tree) -> Tree:
-        with collect_state_writes():  # nothing is computed, so nothing is written
-            return f(*args, **kwargs)
-
-    staged = stage("eval_shape", run, types, in_tree)
-    return tree.unflatten(staged.structure, [y.type for y in staged.graph.outputs])

@@ -24,14 +24,14 @@ from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
 from pullback.tree_constants import constant_leaves
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import register_node_hint
 from pullback.tree_writes import LostWrites, refuse_shared
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
-class Transform:
+class RecordingTransform:
     """A derivative in progress; before the outermost one, its arguments are computed."""
 
     def __init__(self, *arguments: Tree) -> None:
@@ -74,8 +74,8 @@ class Recording:
         self.leaves = found = _recorded_leaves(name, leaves, selected)
         self.tensors = [t for t in found if t is not None]
         tokens = (self.derivative.token,)
-        self.inputs = [alias_argument(node_of(t), tokens) for t in self.tensors]
-        others = [x if t is not None else _handle_copy(x) for x, t in zip(leaves, found)]
+        self.inputs = [recorded_argument_alias(node_of(t), tokens) for t in self.tensors]
+        others = [x if t is not None else _recorded_handle_copy(x) for x, t in zip(leaves, found)]
         handles = self.arguments([wrap(n) for n in self.inputs], others)
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
@@ -115,15 +115,15 @@ def _recorded_leaves(name: str, leaves: Sequence[Any], selected: Sequence[Any]) 
     """The leaves of the selected arguments as tensors, `None` where there is no derivative."""
     if name == "trace":
         return [as_recorded_value(name, x, i, selected) for i, x in enumerate(leaves)]
-    return differentiable_leaves(name, leaves, selected)
+    return differentiable_recorded_leaves(name, leaves, selected)
 
 
-def _handle_copy(x: Any) -> Any:
+def _recorded_handle_copy(x: Any) -> Any:
     """A handle of its own for a constant among the arguments, so that a write is noticed."""
     return deliver_recorded(node_of(x)) if type(x) is Tensor else x
 
 
-def alias_argument(node: Node, tokens: tuple) -> Node:
+def recorded_argument_alias(node: Node, tokens: tuple) -> Node:
     """An alias of an argument that carries the token of a new derivative."""
     if node.tokens:
         tokens = (*lasting_tokens(node.tokens), *tokens)
@@ -157,18 +157,20 @@ def is_recorded_value(x: object) -> bool:
     )
 
 
-def differentiable_leaves(
+def differentiable_recorded_leaves(
     name: str, leaves: Sequence[Any], selected: Sequence[Any]
 ) -> list[Tensor | None]:
     """The leaves of the selected arguments as tensors; `None` for those without a derivative."""
     constant = constant_leaves(selected)
     return [
-        None if constant[i] else differentiable_leaf(name, x, i, selected)
+        None if constant[i] else differentiable_recorded_leaf(name, x, i, selected)
         for i, x in enumerate(leaves)
     ]
 
 
-def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:
+def differentiable_recorded_leaf(
+    name: str, x: Any, i: int, selected: Sequence[Any]
+) -> Tensor | None:
     """Leaf `i` of the selected arguments, as a tensor that can carry a derivative.
 
     A leaf that cannot is `None` inside a tree; an argument that cannot is refused.
@@ -176,7 +178,7 @@ def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> T
     if type(x) is Tensor and x._node.type.inexact:
         return x
     place = next((j for j, a in enumerate(selected) if x is a), None)
-    if place is None and (not is_recorded_value(x) or _is_other_array(x)):
+    if place is None and (not is_recorded_value(x) or _is_unrecorded_array(x)):
         return None
     made = as_recorded_value(name, x, i, selected)
     if made.dtype.is_inexact:
@@ -189,7 +191,7 @@ def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> T
     raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
 
 
-def _is_other_array(x: Any) -> bool:
+def _is_unrecorded_array(x: Any) -> bool:
     """Whether an array holds objects, strings or times, which tensors cannot."""
     return getattr(getattr(x, "dtype", None), "kind", None) in tuple("OSUMm")
 
@@ -199,11 +201,13 @@ def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     if not is_recorded_value(x):
         got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"
         what = f"{name}: arguments must be tensors, arrays or numbers, got {got}"
-        raise ArgumentError(what, hint=register_hint(x))
+        raise ArgumentError(what, hint=register_node_hint(x))
     return asarray(x)
 
 
-def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tree) -> list[Any]:
+def recorded_prefix_entries(
+    transform: str, name: str, kind: str, prefix: Tree, like: Tree
+) -> list[Any]:
     """The entry for each leaf of `like` in an argument of a transform, a prefix of its tree.
 
     `like` are the positional arguments (a tuple) if `name` begins with "in", else the results.
@@ -222,7 +226,7 @@ def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tre
     return found
 
 
-def normal_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
+def recorded_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
     if type(argnums) is int and 0 <= argnums < count:
         return (argnums,)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.custom_arguments import is_array_argument
-from pullback.api.named_axes import bind_mesh, bound_mesh
+from pullback.api.custom_arguments import is_custom_array_argument
+from pullback.api.named_axes import bind_named_mesh, mesh_of_named_axes
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver_recorded, prefix_entries, recorded_outputs
+from pullback.api.recording import deliver_recorded, recorded_outputs, recorded_prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.arguments import validated
@@ -22,7 +22,12 @@ from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
-from pullback.ops.collective.shard_map import ShardMap, join_parts, local_type, take_part
+from pullback.ops.collective.shard_map import (
+    ShardMap,
+    join_shard_map_parts,
+    shard_map_local_type,
+    take_shard_map_part,
+)
 from pullback.ops.control.varying import varying_union
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
@@ -63,7 +68,7 @@ def shard_map(
             what = f"arguments must be positional, as in_specs is, got {list(kwargs)}"
             raise ArgumentError(f"shard_map: {what}")
         call = _ShardMapCall(f, mesh, in_specs, out_specs, args)
-        inside = bound_mesh()
+        inside = mesh_of_named_axes()
         if inside is None:
             return call.recorded()
         if inside is not mesh:
@@ -83,7 +88,7 @@ class _ShardMapCall:
         self.f, self.mesh = f, mesh
         self.in_specs, self.out_specs = in_specs, out_specs
         leaves, self.in_tree = tree.flatten((args, {}))
-        self.leaves = [asarray(x) if is_array_argument(x) else x for x in leaves]
+        self.leaves = [asarray(x) if is_custom_array_argument(x) else x for x in leaves]
         specs = _shard_map_specs("in_specs", in_specs, args)
         self.nodes: list[Node] = []
         self.dims: list[Dims] = []  # of each of the nodes
@@ -92,7 +97,7 @@ class _ShardMapCall:
             self.given.append(self._enter(x, spec, f"argument{path}"))
 
     def _enter(self, x: Any, spec: P, place: str) -> Any:
-        if not is_array_argument(x):
+        if not is_custom_array_argument(x):
             if len(spec):
                 what = f"{place} is a {type(x).__name__} with the spec {spec}"
                 raise ArgumentError(f"shard_map: only tensors can be split, {what}")
@@ -100,7 +105,7 @@ class _ShardMapCall:
         node = node_of(x)
         dims = _shard_map_dims("in_specs", spec, node.type, place)
         try:
-            local = local_type(node.type.plain, dims, self.mesh)
+            local = shard_map_local_type(node.type.plain, dims, self.mesh)
         except ShapeError as error:
             error.message = f"{place}: {error.message}"
             raise error.at("shard_map", user_line()) from None
@@ -109,7 +114,7 @@ class _ShardMapCall:
         return local.over(varying_union(node.type.varying, _shard_map_axes(dims)))
 
     def recorded(self) -> Any:
-        with bind_mesh(self.mesh):
+        with bind_named_mesh(self.mesh):
             staged = stage("shard_map", self.f, self.given, self.in_tree, True, frozen=False)
         operands = [*self.nodes, *staged.captured]
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
@@ -149,7 +154,9 @@ class _ShardMapCall:
                 raise ArgumentError(f"shard_map: {what}, got {x.type} with the spec {P(*dims)}")
         with deriving_rules(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
-            parts = iter([deliver_recorded(take_part(x, dims, self.mesh)) for x, dims in pairs])
+            parts = iter(
+                [deliver_recorded(take_shard_map_part(x, dims, self.mesh)) for x, dims in pairs]
+            )
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
         args, _ = tree.unflatten(self.in_tree, given)
         ys, structure = recorded_outputs("shard_map", self.f(*args))
@@ -159,7 +166,9 @@ class _ShardMapCall:
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
         with deriving_rules(user_line()):
-            whole = [deliver_recorded(join_parts(y, dims, self.mesh)) for y, dims in found]
+            whole = [
+                deliver_recorded(join_shard_map_parts(y, dims, self.mesh)) for y, dims in found
+            ]
         return tree.unflatten(structure, whole)
 
 
@@ -179,7 +188,7 @@ def _check_shard_map_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
 
 def _shard_map_specs(name: str, specs: Tree, like: Tree) -> list[P]:
     """The spec of each leaf of the arguments or results."""
-    found = prefix_entries("shard_map", name, "a pb.P", specs, like)
+    found = recorded_prefix_entries("shard_map", name, "a pb.P", specs, like)
     return [P() if spec is None else spec for spec in found]
 
 

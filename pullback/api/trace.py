@@ -8,9 +8,9 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
+from pullback.api.recording import Recording, RecordingTransform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Params, Tree
-from pullback.api.vjp_jvp import matching_derivatives, matching_tangents
+from pullback.api.vjp_jvp import matching_jvp_tangents, matching_vjp_derivatives
 from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import public_methods
@@ -21,7 +21,7 @@ from pullback.graph.tape import Token
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
-from pullback.transforms.reverse import Contribution, accumulate, gradients, on_path
+from pullback.transforms.reverse import Contribution, accumulate, gradients, reverse_path
 
 
 @validated
@@ -50,9 +50,9 @@ class Trace:
     """
 
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
-        with Transform(args, kwargs):
+        with RecordingTransform(args, kwargs):
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
-        self.names = argument_names(f, args)
+        self.names = trace_argument_names(f, args)
         self._outputs, self._structure = recorded_outputs("trace", self._recording.result)
         self._made = [y._node for y in self._outputs]  # now: users may write to the handles later
 
@@ -79,7 +79,7 @@ class Trace:
         """Return the result for arguments of the same types, without running the function again."""
         self.refuse_if_branched("replayed")
         rec = self._recording
-        nodes = matching_tangents("replay", list(args), rec.in_tree, rec.tensors)
+        nodes = matching_jvp_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver_recorded(y) for y in made])
@@ -123,10 +123,10 @@ class Trace:
         """The gradient of each input, `None` where no output depends on it."""
         recording, ys = self._recording, self.outputs
         refuse_cut_trace(name, recording.derivative.token, recording.inputs)
-        with Transform(cotangents):
+        with RecordingTransform(cotangents):
             seeds: list[Node | None] = [ones(y._node.type) for y in ys]
             if cotangents is not None:
-                seeds = matching_derivatives(name, cotangents, self._structure, ys)
+                seeds = matching_vjp_derivatives(name, cotangents, self._structure, ys)
             return gradients(self._made, seeds, recording.inputs)
 
     def text(self, provenance: bool = False) -> str:
@@ -172,13 +172,13 @@ def refuse_cut_trace(name: str, token: Token, inputs: Sequence[Node]) -> None:
     """Raise if the function of a trace read, as an array, a value that depends on inputs: what it
     computed from that has no derivative."""
     for line, node in token.cuts:
-        if node in on_path([node], inputs):
+        if node in reverse_path([node], inputs):
             why = f"the function read {node.type}, and what it computed from that is a constant"
             hint = "Write x.detach() before the read if that is meant, or x.item()."
             raise GradientCut(f"{name}: {why}", where=line, hint=hint)
 
 
-def argument_names(f: Callable, args: Sequence[Any]) -> list[str]:
+def trace_argument_names(f: Callable, args: Sequence[Any]) -> list[str]:
     """A name for each leaf of the arguments: the parameter and the path inside it."""
     try:
         parameters = list(inspect.signature(f).bind(*args).arguments.items())

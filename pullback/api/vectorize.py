@@ -13,7 +13,7 @@ from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.functions.data_types import astype
 from pullback.functions.shape import broadcast_shapes, shaped, spread
-from pullback.graph.arguments import function, shown, validated
+from pullback.graph.arguments import function_argument, shown, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.typing import DTypeLike
@@ -53,9 +53,9 @@ def vectorize(
         return functools.partial(
             vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature
         )
-    f = function("vectorize", pyfunc, "pyfunc")
-    core = None if signature is None else _parse_signature(signature)
-    left_out = _excluded_names(excluded)
+    f = function_argument("vectorize", pyfunc, "pyfunc")
+    core = None if signature is None else _parse_vectorize_signature(signature)
+    left_out = _vectorize_excluded(excluded)
 
     @functools.wraps(f)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
@@ -68,16 +68,18 @@ def vectorize(
             for i, tensor in zip(mapped, tensors):
                 given[i] = tensor
             found = f(*given[: len(args)], **dict(zip(kwargs, given[len(args) :])))
-            return found if core is None else _checked_results(found, core)
+            return found if core is None else _checked_vectorize_results(found, core)
 
-        return _cast(_mapped_over(of_mapped, [asarray(values[i]) for i in mapped], core), otypes)
+        return _cast_vectorized(
+            _vectorize_mapped(of_mapped, [asarray(values[i]) for i in mapped], core), otypes
+        )
 
     if doc is not None:
         vectorized.__doc__ = doc
     return vectorized
 
 
-def _excluded_names(excluded: Any) -> frozenset[int | str]:
+def _vectorize_excluded(excluded: Any) -> frozenset[int | str]:
     """Positions and names of arguments that are passed on unchanged."""
     names = () if excluded is None else excluded
     several = isinstance(names, Collection) and not isinstance(names, str)
@@ -87,7 +89,7 @@ def _excluded_names(excluded: Any) -> frozenset[int | str]:
     return frozenset(names)
 
 
-def _parse_signature(signature: str) -> CoreDimensions:
+def _parse_vectorize_signature(signature: str) -> CoreDimensions:
     """Read "(m,n),(n)->(m)"."""
     text = re.sub(r"\s+", "", signature)
     if not re.fullmatch(rf"{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*", text):
@@ -100,13 +102,13 @@ def _parse_signature(signature: str) -> CoreDimensions:
     return CoreDimensions(*sides)
 
 
-def _mapped_over(f: Callable[..., Any], xs: list[Tensor], core: CoreDimensions | None) -> Any:
+def _vectorize_mapped(f: Callable[..., Any], xs: list[Tensor], core: CoreDimensions | None) -> Any:
     """Apply `f` to all combinations of elements, or of slices with the core dimensions."""
     operands = [()] * len(xs) if core is None else core.operands
     if len(operands) != len(xs):
         message = f"the signature has {len(operands)} operands, but {len(xs)} are given"
         raise ArgumentError(message, op="vectorize")
-    _check_core_sizes(xs, operands)
+    _check_vectorize_sizes(xs, operands)
     ranks = [x.ndim - len(names) for x, names in zip(xs, operands)]
     outer = [x.shape[:rank] for x, rank in zip(xs, ranks)]
     try:
@@ -125,7 +127,7 @@ def _mapped_over(f: Callable[..., Any], xs: list[Tensor], core: CoreDimensions |
     return tree.map(lambda y: shaped(y, shape + y.shape[1:]), made)
 
 
-def _check_core_sizes(xs: Sequence[Any], names: Sequence[tuple[str, ...]]) -> None:
+def _check_vectorize_sizes(xs: Sequence[Any], names: Sequence[tuple[str, ...]]) -> None:
     """Raise if operands lack a core dimension or disagree on its size."""
     sizes: dict[str, int] = {}
     for i, (x, core) in enumerate(zip(xs, names)):
@@ -141,7 +143,7 @@ def _check_core_sizes(xs: Sequence[Any], names: Sequence[tuple[str, ...]]) -> No
                 raise ShapeError(message, op="vectorize")
 
 
-def _checked_results(found: Any, core: CoreDimensions) -> Any:
+def _checked_vectorize_results(found: Any, core: CoreDimensions) -> Any:
     """What a function returned; it must have the dimensions of the signature."""
     results = list(found) if isinstance(found, (tuple, list)) else [found]
     ranks, wanted = [asarray(r).ndim for r in results], [len(names) for names in core.results]
@@ -151,7 +153,7 @@ def _checked_results(found: Any, core: CoreDimensions) -> Any:
     return found
 
 
-def _cast(made: Any, otypes: Sequence[DTypeLike] | None) -> Any:
+def _cast_vectorized(made: Any, otypes: Sequence[DTypeLike] | None) -> Any:
     if otypes is None:
         return made
     results = list(made) if isinstance(made, (tuple, list)) else [made]

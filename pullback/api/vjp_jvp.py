@@ -7,10 +7,10 @@ from typing import Any, Literal, overload
 
 from pullback import tree
 from pullback.api.grad import grad, split_grad_aux
-from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
+from pullback.api.recording import Recording, RecordingTransform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, function, validated
+from pullback.graph.arguments import flag, function_argument, validated
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
@@ -41,8 +41,8 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     [2.0, 40.0]
     """
     has_aux = flag("vjp", has_aux, "has_aux")
-    function("vjp", f, "f")
-    with Transform(xs, kwargs):
+    function_argument("vjp", f, "f")
+    with RecordingTransform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_grad_aux("vjp", recording.result, has_aux)
     ys, structure = recorded_outputs("vjp", result)
@@ -50,8 +50,8 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
 
     @boundary
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
-        with Transform(cotangent):
-            gs = matching_derivatives("pull", cotangent, structure, ys)
+        with RecordingTransform(cotangent):
+            gs = matching_vjp_derivatives("pull", cotangent, structure, ys)
             found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
 
@@ -81,7 +81,7 @@ def jvp(
     >>> y.item(), t.item()
     (9.0, 6.0)
     """
-    with Transform(xs, ts, kwargs):
+    with RecordingTransform(xs, ts, kwargs):
         y, push, *aux = _linearize("jvp", f, _vjp_arguments("jvp", xs), kwargs, has_aux)
         return y, push(*_vjp_arguments("jvp", ts)), *aux
 
@@ -110,7 +110,7 @@ def linearize(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> t
 def _linearize(
     name: str, f: Callable, xs: Sequence[Tree], kwargs: dict[str, Any], has_aux: bool
 ) -> tuple:
-    with Transform(xs, kwargs):
+    with RecordingTransform(xs, kwargs):
         recording = Recording(name, f, xs, kwargs, range(len(xs)))
     result, aux = split_grad_aux(name, recording.result, has_aux)
     ys, structure = recorded_outputs(name, result)
@@ -118,8 +118,8 @@ def _linearize(
 
     @boundary
     def push(*ts: Tree) -> Any:
-        with Transform(ts):
-            given = matching_derivatives(name, list(ts), recording.in_tree, recording.leaves)
+        with RecordingTransform(ts):
+            given = matching_vjp_derivatives(name, list(ts), recording.in_tree, recording.leaves)
             found = forward_tangents(nodes, recording.inputs, [t for t in given if t is not None])
             pairs = zip(nodes, found, strict=True)
             made = [deliver_recorded(zeros_like(y.type) if t is None else t) for y, t in pairs]
@@ -154,7 +154,7 @@ def _vjp_arguments(name: str, xs: Any) -> tuple:
     return tuple(xs)
 
 
-def matching_derivatives(
+def matching_vjp_derivatives(
     name: str, given: Tree, structure: Any, like: Sequence[Tensor | None]
 ) -> list[Node | None]:
     """The tangents or cotangents of `like`, the leaves of a tree.
@@ -164,16 +164,18 @@ def matching_derivatives(
     wanted = [x for x in like if x is not None and x.dtype.is_inexact]
     carries = [x is not None and x.dtype.is_inexact for x in like]
     if len(wanted) == len(like):
-        return list(matching_tangents(name, given, structure, wanted))
+        return list(matching_jvp_tangents(name, given, structure, wanted))
     needed = tree.flatten(tree.unflatten(structure, [0 if c else None for c in carries]))[1]
     leaves, got = tree.flatten(given)
     if got == structure:
         given = tree.unflatten(needed, [x for x, c in zip(leaves, carries, strict=True) if c])
-    nodes = iter(matching_tangents(name, given, needed, wanted))
+    nodes = iter(matching_jvp_tangents(name, given, needed, wanted))
     return [next(nodes) if c else None for c in carries]
 
 
-def matching_tangents(name: str, given: Tree, structure: Any, like: Sequence[Tensor]) -> list[Node]:
+def matching_jvp_tangents(
+    name: str, given: Tree, structure: Any, like: Sequence[Tensor]
+) -> list[Node]:
     """The leaves of `given`, which must have the tree, shapes and dtypes of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:

@@ -9,7 +9,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver_recorded, is_recorded_value, prefix_entries
+from pullback.api.recording import deliver_recorded, is_recorded_value, recorded_prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.arguments import validated
@@ -26,7 +26,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
 from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving_rules
-from pullback.tree_nodes import register_hint
+from pullback.tree_nodes import register_node_hint
 
 
 @validated
@@ -55,7 +55,7 @@ def vmap(
     """
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
         raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
-    spmd = _spmd_axes(spmd_axis_name)
+    spmd = _spmd_vmap_axes(spmd_axis_name)
 
     @boundary
     @functools.wraps(f)
@@ -81,7 +81,7 @@ def vmap(
             positions = _vmap_axes("out_axes", out_axes, made)
             pairs = zip(found, positions, strict=True)
             results = [
-                deliver_recorded(_move_batch_axis(y, has, to, axis)) for (y, has), to in pairs
+                deliver_recorded(_move_vmap_axis(y, has, to, axis)) for (y, has), to in pairs
             ]
         return tree.unflatten(staged.structure, results)
 
@@ -107,7 +107,7 @@ class _VmapExamples:
         hint = "Use None in in_axes for an argument that all examples share."
         if not is_recorded_value(x):
             what = f"only tensors and arrays can be mapped, got {type(x).__name__}"
-            more = register_hint(x)
+            more = register_node_hint(x)
             hint = f"{hint}\n{more}" if more else hint
             raise ArgumentError(f"vmap: {what} at {self._path(i)}", hint=hint)
         made = self.leaves[i] = asarray(x)
@@ -141,7 +141,7 @@ class _VmapExamples:
     def nodes(self) -> list[Node]:
         """The tensors among the leaves; those that are mapped have the axis first."""
         pairs = zip(self.leaves, self.axes)
-        return [_batch_axis_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
+        return [_vmap_axis_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
 
     def types(self, axis: Axis) -> list[Any]:
         """The arguments for one example: types of the tensors, other leaves as they are."""
@@ -160,13 +160,13 @@ def _vmap_example_type(type: Type, a: int | None, axis: Axis) -> Type:
     return Type(shape, type.dtype, sharding, tuple(sorted(axes)))
 
 
-def _batch_axis_to_front(x: Node, axis: int | None) -> Node:
+def _vmap_axis_to_front(x: Node, axis: int | None) -> Node:
     if not axis:
         return x
     return Transpose((axis, *[i for i in range(x.type.rank) if i != axis]))(x)
 
 
-def _move_batch_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
+def _move_vmap_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
     """A result with its axis at the position that `out_axes` gives."""
     if to is None and has:
         message = f"vmap: out_axes is None for a result {y.type} that differs between examples"
@@ -182,7 +182,7 @@ def _move_batch_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
     return Transpose((*range(1, to + 1), 0, *range(to + 1, rank)))(y) if to else y
 
 
-def _spmd_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+def _spmd_vmap_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     made = () if names is None else (names,) if isinstance(names, str) else names
     if not isinstance(made, tuple) or not all(isinstance(a, str) for a in made):
         message = f"vmap: spmd_axis_name must be a mesh axis or a tuple of mesh axes, got {names!r}"
@@ -213,7 +213,7 @@ def _split_vmap_axes(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | Non
 
 def _vmap_axes(name: str, axes: Tree, like: Tree) -> list[int | None]:
     """The axis of each leaf of the arguments or results."""
-    found = prefix_entries("vmap", name, "an int, None", axes, like)
+    found = recorded_prefix_entries("vmap", name, "an int, None", axes, like)
     for a in found:
         if a is not None and type(a) is not int:
             raise ArgumentError(f"vmap: {name} must contain ints or None, got {a!r}")

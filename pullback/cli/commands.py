@@ -11,16 +11,16 @@ from typing import Any
 from pullback.cli.diagnostics import (
     CommandError,
     Diagnostic,
-    Source,
+    DiagnosticSource,
     report_diagnostics,
-    report_failures,
+    report_failed_diagnostics,
 )
 from pullback.cli.options import FILE, FILES, command_with_options, profile_option
 from pullback.errors import PullbackError
 from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
 from pullback.static.autodiff import GradientOptions, autodiff
-from pullback.static.descriptions import instruction_entries
-from pullback.static.literals import type_text
+from pullback.static.descriptions import described_instructions
+from pullback.static.literals import type_literal
 from pullback.static.module import IRModule, canonicalise, fingerprint, verify
 from pullback.static.profiles import EXTENDED
 
@@ -31,7 +31,7 @@ AS_OPTIONS = {  # how the command line writes the arguments that hints show
 }
 
 
-def register(commands: Any) -> None:
+def register_commands(commands: Any) -> None:
     verify_help = "check modules against the rules of the IR"
     parser = command_with_options(commands, "verify", _verify_command, verify_help, files=FILES)
     profile_option(parser, "check against this profile instead of the module's own")
@@ -48,7 +48,7 @@ def register(commands: Any) -> None:
     )
     hash_help = "print fingerprints, which are equal for equivalent modules"
     command_with_options(commands, "hash", _hash_command, hash_help, files=FILES)
-    _register_grad(commands)
+    _register_grad_command(commands)
 
     parser = command_with_options(
         commands, "ops", _ops_command, "list the instructions with profile and derivative"
@@ -68,7 +68,7 @@ def register(commands: Any) -> None:
     )
 
 
-def _register_grad(commands: Any) -> None:
+def _register_grad_command(commands: Any) -> None:
     help = "print a module that also computes gradients"
     more = "The gradients of one output follow the module's outputs."
     parser = command_with_options(commands, "grad", _grad_command, help, more, file=FILE)
@@ -106,7 +106,7 @@ def _command_for_each(
         raise CommandError("the standard input can be read only once")
     for path in args.file:
         try:
-            with Source(path) as source:
+            with DiagnosticSource(path) as source:
                 found.append({"file": source.name, **work(source.module)})
         except Diagnostic as failure:
             failures.append(failure)
@@ -121,7 +121,7 @@ def _verify_command(args: argparse.Namespace) -> int:
         return {"profile": module.profile, **_summary_command(module)}
 
     found, failures = _command_for_each(args, checked)
-    return report_failures(failures, args.json, modules=found)
+    return report_failed_diagnostics(failures, args.json, modules=found)
 
 
 def _summary_command(module: IRModule) -> dict[str, Any]:
@@ -129,13 +129,13 @@ def _summary_command(module: IRModule) -> dict[str, Any]:
     pairs = zip(graph.names, graph.inputs, strict=True)
     return {
         "instructions": len(module.instructions),
-        "inputs": [{"name": name, "type": type_text(x.type)} for name, x in pairs],
-        "outputs": [type_text(y.type) for y in graph.outputs],
+        "inputs": [{"name": name, "type": type_literal(x.type)} for name, x in pairs],
+        "outputs": [type_literal(y.type) for y in graph.outputs],
     }
 
 
 def _format_command(args: argparse.Namespace) -> int:
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         text = source.module.text()
     same = source.data.decode("utf-8").rstrip("\n") == text
     if args.json:
@@ -148,7 +148,7 @@ def _format_command(args: argparse.Namespace) -> int:
 
 
 def _canon_command(args: argparse.Namespace) -> int:
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         made, values = canonicalise(source.module, with_map=True)
     return _print_command(args, made, values=values)
 
@@ -158,7 +158,7 @@ def _hash_command(args: argparse.Namespace) -> int:
     if not args.json:
         for one in found:
             print(f"{one['fingerprint']}  {one['file']}")
-    return report_failures(failures, args.json, modules=found)
+    return report_failed_diagnostics(failures, args.json, modules=found)
 
 
 def _grad_command(args: argparse.Namespace) -> int:
@@ -166,7 +166,7 @@ def _grad_command(args: argparse.Namespace) -> int:
     options = GradientOptions(not args.no_verify, args.strict_ops, kind)
     wrt = [_command_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
     output = None if args.output is None else _command_number(args.output)
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         try:
             made = autodiff(source.module, wrt, output, args.seed, options, args.profile)
         except PullbackError as error:
@@ -189,7 +189,7 @@ def _command_target(text: str) -> int | str:
 
 
 def _ops_command(args: argparse.Namespace) -> int:
-    found = instruction_entries(args.name or None, args.profile or EXTENDED)
+    found = described_instructions(args.name or None, args.profile or EXTENDED)
     unknown = sorted(set(args.name) - {e.name for e in found})
     if unknown:
         within = f" in the profile {args.profile}" if args.profile else ""
@@ -208,7 +208,7 @@ def _ops_command(args: argparse.Namespace) -> int:
 def _export_command(args: argparse.Namespace) -> int:
     if args.portable and not args.out and (args.json or sys.stdout.isatty()):
         raise CommandError("--portable writes bytes: name a file with --out")
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         made = to_stablehlo(source.module, portable=args.portable)
     if args.out:
         try:
@@ -227,6 +227,6 @@ def _export_command(args: argparse.Namespace) -> int:
 
 
 def _import_command(args: argparse.Namespace) -> int:
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         made = from_stablehlo(source.data)
     return _print_command(args, made)

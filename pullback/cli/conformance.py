@@ -35,7 +35,7 @@ OUTCOMES = {"pass": ("passed", "green"), "fail": ("failed", "red"), "skip": ("sk
 LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specification allows
 
 
-def register(commands: Any) -> None:
+def register_conformance(commands: Any) -> None:
     about = "run conformance cases written in YAML"
     more = "Print a line for each; the status is 1 if one fails."
     parser = command_with_options(commands, "conformance", _conformance, about, more)
@@ -49,12 +49,12 @@ def _conformance(args: argparse.Namespace) -> int:
     records = []
     for path in args.path:
         for name, case in read_conformance_cases(path):
-            verdict = judge_case(case, args.engine)
+            verdict = judge_conformance_case(case, args.engine)
             about = case.get("description", "") if isinstance(case, dict) else ""
             records.append({"case": name, "description": about, **verdict._asdict()})
             count[verdict.outcome] += 1
             if not args.json and (verdict.outcome != "pass" or not args.quiet):
-                _show_case(records[-1])
+                _show_conformance_case(records[-1])
     if not records:
         raise CommandError(f"there are no cases in {', '.join(args.path)}")
     totals = {word: count[outcome] for outcome, (word, _) in OUTCOMES.items()}
@@ -65,7 +65,7 @@ def _conformance(args: argparse.Namespace) -> int:
     return 1 if count["fail"] else 0
 
 
-def _show_case(record: dict[str, str]) -> None:
+def _show_conformance_case(record: dict[str, str]) -> None:
     outcome = record["outcome"]
     more = "".join(
         [f": {printable_diagnostic(record[k])}" for k in ("description", "reason") if record[k]]
@@ -106,15 +106,15 @@ class CaseFailure(Exception):
     """The reason why a case fails."""
 
 
-def judge_case(case: Any, engine: str | None = None) -> Verdict:
+def judge_conformance_case(case: Any, engine: str | None = None) -> Verdict:
     """Run a case and compare the outcome."""
     try:
-        given, expected = _parts_of_case(case)
+        given, expected = _parts_of_conformance_case(case)
         if "ir_module" not in given:
             return Verdict("skip", "no ir_module: the surface language is not supported")
         if case.get("profile") == "gpu" and not (engine or "").startswith("xla:"):
             return Verdict("skip", "it needs an accelerator: choose one with --engine")
-        _judge_case(case, given, expected, engine)
+        _judge_conformance_parts(case, given, expected, engine)
     except CaseFailure as failure:
         return Verdict("fail", str(failure))
     except Exception as error:  # bad values in the case, or an error in pullback
@@ -122,7 +122,7 @@ def judge_case(case: Any, engine: str | None = None) -> Verdict:
     return Verdict("pass")
 
 
-def _parts_of_case(case: Any) -> tuple[Mapping, Mapping]:
+def _parts_of_conformance_case(case: Any) -> tuple[Mapping, Mapping]:
     if not isinstance(case, Mapping):
         raise CaseFailure("a case must be a mapping with `input` and `expected`")
     given, expected = case.get("input"), case.get("expected")
@@ -133,16 +133,18 @@ def _parts_of_case(case: Any) -> tuple[Mapping, Mapping]:
     return given, expected
 
 
-def _judge_case(case: Mapping, given: Mapping, expected: Mapping, engine: str | None) -> None:
+def _judge_conformance_parts(
+    case: Mapping, given: Mapping, expected: Mapping, engine: str | None
+) -> None:
     wanted = expected.get("output") or {}
     try:
-        found = _case_outcome(case, given, wanted, engine)
+        found = _conformance_outcome(case, given, wanted, engine)
     except PullbackError as error:
         if expected["status"] == "success":
             raise CaseFailure(
                 f"expected success, got {error.code}: {diagnostic_message(error)}"
             ) from error
-        _compare_case_error(expected.get("error") or {}, error)
+        _compare_conformance_error(expected.get("error") or {}, error)
         return
     if expected["status"] == "error":
         raise CaseFailure(f"expected {(expected.get('error') or {}).get('code')}, got success")
@@ -150,12 +152,12 @@ def _judge_case(case: Mapping, given: Mapping, expected: Mapping, engine: str | 
         if key not in found:
             raise CaseFailure(f"cannot compare `output.{key}`")
         if key == "result":
-            _compare_case_arrays(value, found[key])
+            _compare_conformance_arrays(value, found[key])
         else:
-            _compare_case_texts(key, str(value), found[key])
+            _compare_conformance_texts(key, str(value), found[key])
 
 
-def _case_outcome(
+def _conformance_outcome(
     case: Mapping, given: Mapping, wanted: Mapping, engine: str | None
 ) -> dict[str, Any]:
     """The results that the case compares."""
@@ -166,7 +168,7 @@ def _case_outcome(
     if not differentiates:
         verify(module)
     elif "ir" not in wanted:
-        module, count = _case_gradient(module, given), len(module.outputs)
+        module, count = _conformance_gradient(module, given), len(module.outputs)
         found["gradient_module"] = module.text()
     if "ir" in wanted:
         found["ir"] = canonicalise(module).text()
@@ -175,19 +177,19 @@ def _case_outcome(
     return found
 
 
-def _case_gradient(module: IRModule, given: Mapping) -> IRModule:
-    wrt = [_case_value(t) for t in given["wrt"]] if "wrt" in given else None
+def _conformance_gradient(module: IRModule, given: Mapping) -> IRModule:
+    wrt = [_conformance_value(t) for t in given["wrt"]] if "wrt" in given else None
     output = None if given.get("output") is None else int(str(given["output"]).removeprefix("%"))
     made = autodiff(module, wrt, output, given.get("seed"), profile=given.get("profile"))
     return made.gradient_module
 
 
-def _case_value(target: Any) -> int | str:
+def _conformance_value(target: Any) -> int | str:
     text = str(target)
     return int(text[1:]) if text[:1] == "%" and text[1:].isdigit() else text
 
 
-def _compare_case_error(wanted: Mapping, error: PullbackError) -> None:
+def _compare_conformance_error(wanted: Mapping, error: PullbackError) -> None:
     got = f"{error.code}: {diagnostic_message(error)}"
     if "code" in wanted and wanted["code"] != error.code:
         raise CaseFailure(f"expected {wanted['code']}, got {got}")
@@ -202,7 +204,7 @@ def _compare_case_error(wanted: Mapping, error: PullbackError) -> None:
             raise CaseFailure(f"expected the place {dict(place)}, got {at or 'none'}")
 
 
-def _compare_case_texts(key: str, wanted: str, found: str) -> None:
+def _compare_conformance_texts(key: str, wanted: str, found: str) -> None:
     lines, got = parse(wanted).text().split("\n"), found.split("\n")
     for number, (a, b) in enumerate(zip(lines, got, strict=False), 1):
         if a != b:
@@ -211,15 +213,15 @@ def _compare_case_texts(key: str, wanted: str, found: str) -> None:
         raise CaseFailure(f"{key}: expected {len(lines)} lines, got {len(got)}")
 
 
-def _compare_case_arrays(wanted: Any, found: list[np.ndarray]) -> None:
+def _compare_conformance_arrays(wanted: Any, found: list[np.ndarray]) -> None:
     listed = wanted if isinstance(wanted, list) else [wanted]
     if len(listed) != len(found):
         raise CaseFailure(f"expected {len(listed)} results, got {len(found)}")
     for number, (one, array) in enumerate(zip(listed, found, strict=True)):
-        _compare_case_array(f"result {number}" if len(listed) > 1 else "result", one, array)
+        _compare_conformance_array(f"result {number}" if len(listed) > 1 else "result", one, array)
 
 
-def _compare_case_array(name: str, wanted: Mapping, found: np.ndarray) -> None:
+def _compare_conformance_array(name: str, wanted: Mapping, found: np.ndarray) -> None:
     kind = str(wanted.get("dtype", "f32"))
     if kind not in NAMES:
         raise CaseFailure(f"{name}: {kind} is not a dtype")

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.errors import PullbackError, TextPosition
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
-from pullback.static.literals import type_text
+from pullback.static.literals import type_literal
 from pullback.static.module import IRModule
 from pullback.static.parser import parse
 
@@ -36,12 +36,12 @@ class CommandError(Exception):
 class Diagnostic(Exception):
     """An error in a module, or in its run."""
 
-    def __init__(self, error: PullbackError, source: Source) -> None:
+    def __init__(self, error: PullbackError, source: DiagnosticSource) -> None:
         super().__init__(error)
         self.error, self.source = error, source
 
 
-class Source:
+class DiagnosticSource:
     """The bytes of a module and their name in messages.
 
     Within `with source:`, errors become diagnostics that point at a place in the source.
@@ -49,7 +49,7 @@ class Source:
 
     def __init__(self, path: str) -> None:
         self.name = "<stdin>" if path == "-" else path
-        self.data = _read_source(path)
+        self.data = _read_diagnostic_source(path)
 
     @cached_property
     def module(self) -> IRModule:
@@ -59,7 +59,7 @@ class Source:
         lines = self.data.decode("utf-8-sig", "replace").split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> DiagnosticSource:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
@@ -67,7 +67,7 @@ class Source:
             raise Diagnostic(error, self) from error
 
 
-def _read_source(path: str) -> bytes:
+def _read_diagnostic_source(path: str) -> bytes:
     try:
         if path != "-":
             with open(path, "rb") as file:
@@ -104,7 +104,7 @@ class Style:
         return f"\x1b[{';'.join([COLOURS[n] for n in names])}m{text}\x1b[0m"
 
 
-def terminal_width() -> int:
+def diagnostic_width() -> int:
     return shutil.get_terminal_size((120, 24)).columns
 
 
@@ -139,10 +139,10 @@ def _show_diagnostic(failure: Diagnostic) -> None:
     print("\n".join(shown), file=sys.stderr)
 
 
-def _diagnostic_excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
+def _diagnostic_excerpt(source: DiagnosticSource, place: TextPosition, style: Style) -> list[str]:
     """The line, cut to the terminal's width around the place, and a caret below it."""
     number = str(place.line)
-    room = max(20, terminal_width() - len(number) - 4)
+    room = max(20, diagnostic_width() - len(number) - 4)
     line, at = source.line(place.line), place.column - 1
     start = max(0, at - room // 2) if len(line) > room else 0
     before, after = (
@@ -157,18 +157,18 @@ def _diagnostic_excerpt(source: Source, place: TextPosition, style: Style) -> li
     ]
 
 
-def plain(value: Any) -> Any:
+def plain_diagnostic_value(value: Any) -> Any:
     """A value as JSON. Infinities and NaN, which JSON lacks, are strings."""
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): plain_diagnostic_value(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
-        return [plain(v) for v in value]
+        return [plain_diagnostic_value(v) for v in value]
     if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.floating):
-        return plain(value.tolist())
+        return plain_diagnostic_value(value.tolist())
     if isinstance(value, Type):
-        return type_text(value)
+        return type_literal(value)
     if isinstance(value, complex):
-        return [plain(value.real), plain(value.imag)]
+        return [plain_diagnostic_value(value.real), plain_diagnostic_value(value.imag)]
     if isinstance(value, (float, np.floating)):
         return float(value) if np.isfinite(value) else str(float(value))
     if value is None or isinstance(value, (bool, int, str)):
@@ -183,24 +183,26 @@ def _diagnostic_record(failure: Diagnostic) -> dict[str, Any]:
         "code": error.code, "message": diagnostic_message(error), "hint": error.hint,
         "file": failure.source.name,
         "line": place.line if place else None, "column": place.column if place else None,
-        "values": {k: plain(v) for k, v in values.items() if k not in ("line", "column")},
+        "values": {
+            k: plain_diagnostic_value(v) for k, v in values.items() if k not in ("line", "column")
+        },
     }  # fmt: skip
 
 
-def write_json(record: dict[str, Any]) -> None:
+def write_diagnostic_json(record: dict[str, Any]) -> None:
     print(json.dumps(record, indent=2, allow_nan=False))
 
 
 def report_diagnostics(**results: Any) -> int:
     """Write the results of a command that succeeded; return the exit status."""
-    write_json({"ok": True, "errors": [], **results})
+    write_diagnostic_json({"ok": True, "errors": [], **results})
     return 0
 
 
-def report_failures(failures: Sequence[Diagnostic], as_json: bool, **results: Any) -> int:
+def report_failed_diagnostics(failures: Sequence[Diagnostic], as_json: bool, **results: Any) -> int:
     """Report errors and the other results; return the exit status."""
     if as_json:
-        write_json(
+        write_diagnostic_json(
             {"ok": not failures, "errors": [_diagnostic_record(f) for f in failures], **results}
         )
     else:
@@ -209,10 +211,10 @@ def report_failures(failures: Sequence[Diagnostic], as_json: bool, **results: An
     return 1 if failures else 0
 
 
-def report_command_error(error: CommandError, as_json: bool) -> int:
+def report_error_diagnostic(error: CommandError, as_json: bool) -> int:
     if as_json:
         record = {"code": error.code, "message": error.message, "hint": error.hint}
-        write_json({"ok": False, "errors": [record]})
+        write_diagnostic_json({"ok": False, "errors": [record]})
     else:
         diagnostic_line(error.message, "" if error.code == "usage" else error.code)
         if error.hint:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from pullback.cli.diagnostics import (
     CommandError,
-    Source,
+    DiagnosticSource,
     Style,
+    diagnostic_width,
     printable_diagnostic,
     report_diagnostics,
-    terminal_width,
 )
 from pullback.cli.options import FILE, command_with_options
 from pullback.static.instructions import Instruction
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     right: str
 
 
-def register(commands: Any) -> None:
+def register_diff(commands: Any) -> None:
     about = "show two modules side by side in their canonical forms"
     parser = command_with_options(commands, "diff", _diff, about, "The status is 1 if they differ.")
     parser.add_argument("left", help=FILE)
@@ -54,24 +54,24 @@ def _diff(args: argparse.Namespace) -> int:
         raise CommandError("the standard input can be read only once")
     modules, marks = [], []
     for path in (args.left, args.right):
-        with Source(path) as source:
+        with DiagnosticSource(path) as source:
             modules.append(canonicalise(source.module))
             marks.append(fingerprint(modules[-1]))
-    rows = list(compared_modules(*modules))
+    rows = list(diff_of_modules(*modules))
     same = modules[0] == modules[1]
     if args.json:
         records = [row._asdict() for row in rows if row.mark != " "]
         report_diagnostics(same=same, fingerprints=marks, differences=records)
     elif not same:
         chosen = [row for row in rows if row.mark != " " or not args.changes]
-        for line in diff_side_by_side(chosen, args.width or terminal_width(), Style(sys.stdout)):
+        for line in diff_side_by_side(chosen, args.width or diagnostic_width(), Style(sys.stdout)):
             print(line)
         if marks[0] == marks[1]:
             print("Their fingerprints are equal: only names or profiles differ.")
     return 0 if same else 1
 
 
-def compared_modules(left: IRModule, right: IRModule) -> Iterator[Row]:
+def diff_of_modules(left: IRModule, right: IRModule) -> Iterator[Row]:
     """The rows of a comparison, in order."""
     if left.profile != right.profile:
         yield Row("|", f"profile: {left.profile}", f"profile: {right.profile}")

@@ -43,14 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse has reported the error, or printed its help
         return int(end.code or 0)
     try:
-        status = _run_and_report(args)
+        status = _run_main(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        _abandon_output()
+        _abandon_main_output()
         return 141
     except OSError as error:
-        _abandon_output()
+        _abandon_main_output()
         diagnostic_line(f"cannot write the output: {error.strerror or error}")
         return 2
     except KeyboardInterrupt:
@@ -58,29 +58,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run_and_report(args: argparse.Namespace) -> int:
+def _run_main(args: argparse.Namespace) -> int:
     """Run the command, report errors, return the exit status."""
     try:
         return args.work(args)
     except Diagnostic as failure:
-        return diagnostics.report_failures([failure], args.json)
+        return diagnostics.report_failed_diagnostics([failure], args.json)
     except CommandError as error:
-        return diagnostics.report_command_error(error, args.json)
+        return diagnostics.report_error_diagnostic(error, args.json)
     except OSError:
         raise
     except MemoryError:
         full = CommandError("not enough memory", status=1)
-        return diagnostics.report_command_error(full, args.json)
+        return diagnostics.report_error_diagnostic(full, args.json)
     except Exception as error:
         if environment_variable("PULLBACK_TRACEBACK", "short") == "full":
             raise
         what = f"an error in pullback itself: {type(error).__name__}: {error}"
         hint = "Set PULLBACK_TRACEBACK=full to see where it happened."
         internal = CommandError(what, status=1, hint=hint, code="internal")
-        return diagnostics.report_command_error(internal, args.json)
+        return diagnostics.report_error_diagnostic(internal, args.json)
 
 
-def _abandon_output() -> None:
+def _abandon_main_output() -> None:
     """Discard the output that is left; otherwise Python tries to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -91,33 +91,35 @@ def _main_parser() -> argparse.ArgumentParser:
     versions = "show the versions of pullback, Python, NumPy and jaxlib"
     parser.add_argument("--version", action="store_true", help=versions)
     parser.add_argument("--json", action="store_true", help="write JSON, for programs")
-    parser.set_defaults(work=lambda args: _without_command(parser, args))
+    parser.set_defaults(work=lambda args: _main_without_command(parser, args))
     groups = parser.add_subparsers(metavar="ir")
     ir = groups.add_parser(
         "ir", help="verify, print, differentiate, run and compare modules",
         description="Work on modules of the static IR. A file may be - for the standard input.",
         epilog="docs/ir.md describes the language and shows every command.",
     )  # fmt: skip
-    ir.set_defaults(work=lambda args: _without_command(ir, args))
+    ir.set_defaults(work=lambda args: _main_without_command(ir, args))
     names = ir.add_subparsers(metavar="command", title="commands")
-    for family in (commands, run, diff, conformance):
-        family.register(names)
+    commands.register_commands(names)
+    run.register_run(names)
+    diff.register_diff(names)
+    conformance.register_conformance(names)
     return parser
 
 
-def _without_command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def _main_without_command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if args.version:
-        return _report_versions(args.json)
+        return _report_main_versions(args.json)
     parser.print_help(sys.stderr)
     return 2
 
 
-def _report_versions(as_json: bool) -> int:
+def _report_main_versions(as_json: bool) -> int:
     found: dict[str, Any] = {
         "pullback": pullback.__version__, "specification": SPECIFICATION,
         "profiles": list(PROFILES), "python": platform.python_version(),
-        "jaxlib": _installed_versions("jaxlib"), "numpy": _installed_versions("numpy"),
-        "optional": {what: _installed_versions(package) for what, package in OPTIONAL.items()},
+        "jaxlib": _main_versions("jaxlib"), "numpy": _main_versions("numpy"),
+        "optional": {what: _main_versions(package) for what, package in OPTIONAL.items()},
     }  # fmt: skip
     if as_json:
         print(json.dumps(found, indent=2))
@@ -132,7 +134,7 @@ def _report_versions(as_json: bool) -> int:
     return 0
 
 
-def _installed_versions(package: str) -> str | None:
+def _main_versions(package: str) -> str | None:
     """The version of an installed package, found without importing it."""
     try:
         return metadata.version(package)

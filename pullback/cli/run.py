@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.cli.diagnostics import CommandError, Source, plain, report_diagnostics, terminal_width
+from pullback.cli.diagnostics import (
+    CommandError,
+    DiagnosticSource,
+    diagnostic_width,
+    plain_diagnostic_value,
+    report_diagnostics,
+)
 from pullback.cli.options import (
     FILE,
     command_with_options,
@@ -24,12 +30,12 @@ from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import bfloat16
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.static.literals import type_text
+from pullback.static.literals import type_literal
 from pullback.static.parser import parse
 from pullback.static.run import run
 
 
-def register(commands: Any) -> None:
+def register_run(commands: Any) -> None:
     parser = command_with_options(
         commands, "run", _run_command, "compute a module's outputs", file=FILE
     )
@@ -51,7 +57,7 @@ def register(commands: Any) -> None:
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    with Source(args.file) as source:
+    with DiagnosticSource(args.file) as source:
         module = source.module
         inputs = _read_run_inputs(args.input, module.graph)
         if args.random is not None:
@@ -60,11 +66,11 @@ def _run_command(args: argparse.Namespace) -> int:
         found = run(module, inputs, args.engine, checks, args.timeout)
     if args.out:
         _save_run_output(args.out, found)
-    types = [type_text(module.values[i].type) for i in module.outputs]
+    types = [type_literal(module.values[i].type) for i in module.outputs]
     rows = list(zip(module.outputs, types, found, strict=True))
     if args.json:
         return report_diagnostics(
-            outputs=[{"value": i, "type": t, "data": plain(y)} for i, t, y in rows]
+            outputs=[{"value": i, "type": t, "data": plain_diagnostic_value(y)} for i, t, y in rows]
         )
     for row in rows:
         print(run_output_text(*row))
@@ -74,7 +80,7 @@ def _run_command(args: argparse.Namespace) -> int:
 def run_output_text(i: int, type: str, array: np.ndarray) -> str:
     """One output; a matrix starts on its own line, a large one is shown by its corners."""
     head = f"%{i} : {type} ="
-    text = np.array2string(array, separator=", ", max_line_width=terminal_width(), threshold=1000)
+    text = np.array2string(array, separator=", ", max_line_width=diagnostic_width(), threshold=1000)
     return f"{head}\n{text}" if "\n" in text else f"{head} {text}"
 
 
@@ -141,7 +147,7 @@ def _typed_run_input(array: np.ndarray, type: Type) -> np.ndarray:
 
 def _literal_run_input(name: str, value: str, type: Type) -> np.ndarray:
     """Parse a literal of the IR with the declared type of an input."""
-    line = f"profile: extended\n%0 = ConstTensor({value}) : {type_text(type)}\noutputs: %0"
+    line = f"profile: extended\n%0 = ConstTensor({value}) : {type_literal(type)}\noutputs: %0"
     reason = f"not a number or list of numbers: {value}"
     try:
         module = parse(line)

@@ -10,16 +10,19 @@
 Worker processes import this package, so nothing here starts an engine.
 """
 
-from pullback.data.arrays import ArrayDataset, FileDataset
+from pullback.data.array_dataset import ArrayDataset
+from pullback.data.as_dataset import as_dataset
 from pullback.data.bundled import Digits, Wine, digits, text, wine
 from pullback.data.collating import collate
-from pullback.data.combining import as_dataset, concat, random_split, zip
+from pullback.data.combining import concat, zip
 from pullback.data.csv_files import read_csv
 from pullback.data.dataset import Dataset
+from pullback.data.file_dataset import FileDataset
 from pullback.data.image_files import ImageFolder, read_image
 from pullback.data.iterables import IterableDataset
 from pullback.data.loader import DataLoader
 from pullback.data.npy_files import read_npy, read_npz
+from pullback.data.random_split import random_split
 from pullback.data.tokenizers import ByteTokenizer, CharTokenizer, TokenWindows
 from pullback.graph.boundary import publish
 

@@ -47,9 +47,11 @@ def collate(examples: Sequence[Any]) -> Any:
 
 def _collated(path: str, column: Sequence[Any]) -> Any:
     """Return the values at one place of all examples as an array, or as a list if they are none."""
-    if all(isinstance(x, (bool, int, float, complex)) and not _is_numpy(x) for x in column):
+    if all(
+        isinstance(x, (bool, int, float, complex)) and not _is_collated_numpy(x) for x in column
+    ):
         return _collated_numbers(column)
-    arrays = [array for x in column if (array := _array_of(x)) is not None]
+    arrays = [array for x in column if (array := _collated_array(x)) is not None]
     if len(arrays) < len(column):
         return list(column)
     first = arrays[0].shape
@@ -65,11 +67,11 @@ def _collated(path: str, column: Sequence[Any]) -> Any:
     return np.stack(arrays)
 
 
-def _is_numpy(x: Any) -> bool:
+def _is_collated_numpy(x: Any) -> bool:
     return isinstance(x, np.generic)  # np.float64 is a float
 
 
-def _array_of(x: Any) -> np.ndarray | None:
+def _collated_array(x: Any) -> np.ndarray | None:
     """Return a value as an array; None if it is no array of numbers."""
     if isinstance(x, Tensor):
         return x.numpy()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.data.npy_files import refused_file
+from pullback.data.npy_files import refused_npy_file
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
-from pullback.graph.arguments import flag, path_text, shown, text
+from pullback.graph.arguments import flag, path_argument, shown, text
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.typing import DTypeLike
 
@@ -47,7 +47,7 @@ def read_csv(
     >>> table["age"], table["size"].dtype, table["name"].tolist()
     (array([36., nan]), dtype('float32'), ['Ada', 'Alan'])
     """
-    path_text(_OP, path, "path")
+    path_argument(_OP, path, "path")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             return parse_csv(
@@ -55,7 +55,7 @@ def read_csv(
                 missing, fill,
             )  # fmt: skip
     except (OSError, UnicodeDecodeError) as error:
-        raise refused_file(_OP, path, "a text file in UTF-8", error) from None
+        raise refused_npy_file(_OP, path, "a text file in UTF-8", error) from None
 
 
 def parse_csv(
@@ -65,7 +65,7 @@ def parse_csv(
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Like `read_csv`, from lines of text of the file called `name`."""
     _check_csv_options(op, columns, delimiter, missing, fill)
-    names, rows, numbers = _records(op, name, lines, header, delimiter)
+    names, rows, numbers = _csv_records(op, name, lines, header, delimiter)
     wanted = names if columns is None else list(columns)
     for chosen in (wanted, dtypes if isinstance(dtypes, Mapping) else (), fill or ()):
         for column in chosen:
@@ -94,7 +94,7 @@ def _check_csv_options(op: str, columns: Any, delimiter: Any, missing: Any, fill
         raise ArgumentError(message, op=op)
 
 
-def _records(
+def _csv_records(
     op: str, name: str, lines: Iterable[str], header: bool, delimiter: str
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Return the names of the columns, the rows, and the line of each row."""
@@ -139,7 +139,7 @@ class CsvColumn:
                 kind = {"i": np.dtype(np.float64), "b": _TEXT}.get(kind.kind, kind)
         else:
             kind = _TEXT if kind is str or str(kind) == "str" else dtype_of(kind).numpy
-        convert = _converter(kind)
+        convert = _csv_converter(kind)
         values = [
             self._converted(i, convert, kind) if not gone
             else self._missing(i, kind) if filled is None else filled
@@ -155,13 +155,15 @@ class CsvColumn:
         try:
             return convert(self._fields[i])
         except ValueError:
-            raise self._wrong(i, f"{self._fields[i]!r} is not {_described(kind)}") from None
+            raise self._wrong(
+                i, f"{self._fields[i]!r} is not {_described_csv_kind(kind)}"
+            ) from None
 
     def _inferred(self, fields: list[str]) -> np.dtype:
         """Return the narrowest dtype that all fields fit: i64, f64, bool or strings."""
         for kind in (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)):
             try:
-                np.array([*map(_converter(kind), fields)], kind)
+                np.array([*map(_csv_converter(kind), fields)], kind)
             except (ValueError, OverflowError):
                 continue
             return kind if fields else np.dtype(np.float64)
@@ -182,27 +184,27 @@ class CsvColumn:
         return DamagedFile(message, op=self._op)
 
 
-def _converter(kind: np.dtype) -> Callable[[str], Any]:
+def _csv_converter(kind: np.dtype) -> Callable[[str], Any]:
     if kind.kind == "U":
         return str
     if kind.kind == "b":
-        return _bool
+        return _csv_bool
     number = int if kind.kind in "iu" else complex if kind.kind == "c" else float
-    return functools.partial(_number, number)
+    return functools.partial(_csv_number, number)
 
 
-def _bool(field: str) -> bool:
+def _csv_bool(field: str) -> bool:
     if field.lower() not in _BOOLS:
         raise ValueError(field)
     return _BOOLS[field.lower()]
 
 
-def _number(kind: Callable[[str], Any], field: str) -> Any:
+def _csv_number(kind: Callable[[str], Any], field: str) -> Any:
     if "_" in field:  # Python reads 1_000 as a number
         raise ValueError(field)
     return kind(field)
 
 
-def _described(kind: np.dtype) -> str:
+def _described_csv_kind(kind: np.dtype) -> str:
     names = {"b": "true or false", "i": "an integer", "u": "an integer", "c": "a complex number"}
     return names.get(kind.kind, "a number")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsIndex, TypeAlias
@@ -12,7 +10,7 @@ import numpy as np
 
 from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.arguments import flag, function, integer, shown
+from pullback.graph.arguments import flag, function_argument, integer, shown
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 
@@ -58,22 +56,22 @@ class Dataset(ABC):
 
     def map(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the dataset of `f(example)`, computed when an example is read."""
-        return MappedDataset(self, function("Dataset.map", f, "f"))
+        return MappedDataset(self, function_argument("Dataset.map", f, "f"))
 
     def filter(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the examples for which `f` is true; all are read once, when one is needed."""
-        return FilteredDataset(self, function("Dataset.filter", f, "f"))
+        return FilteredDataset(self, function_argument("Dataset.filter", f, "f"))
 
     def subset(self, indices: Indices) -> Dataset:
         """Return the examples at `indices`: a slice, a sequence of integers, or a mask."""
-        return SubsetDataset(self, subset_positions(indices, len(self)))
+        return SubsetDataset(self, dataset_subset_positions(indices, len(self)))
 
     def batch(self, size: int, drop_last: bool = False) -> Dataset:
         """Return the dataset of batches of consecutive examples."""
-        return BatchedDataset(self, batch_size_argument("Dataset.batch", size), drop_last)
+        return BatchedDataset(self, dataset_batch_size("Dataset.batch", size), drop_last)
 
 
-def position(index: Any, length: int) -> int:
+def dataset_position(index: Any, length: int) -> int:
     """Return an index counted from the front; raise if there is no such example."""
     found = integer("dataset", index, "an index")
     if not -length <= found < length:
@@ -82,11 +80,11 @@ def position(index: Any, length: int) -> int:
     return found % length
 
 
-def subset_positions(indices: Indices, length: int) -> np.ndarray:
+def dataset_subset_positions(indices: Indices, length: int) -> np.ndarray:
     """Return the positions that a slice, integers or a mask select."""
     if isinstance(indices, slice):
         return np.arange(length)[indices]
-    found = host_vector("Dataset.subset", indices, "indices")
+    found = dataset_vector("Dataset.subset", indices, "indices")
     if found.size == 0 and found.dtype.kind == "f":
         return np.arange(0)  # an empty list
     if found.dtype.kind not in "biu":
@@ -103,7 +101,7 @@ def subset_positions(indices: Indices, length: int) -> np.ndarray:
     return found.astype(np.int64) % max(length, 1)
 
 
-def host_vector(op: str, values: Any, what: str) -> np.ndarray:
+def dataset_vector(op: str, values: Any, what: str) -> np.ndarray:
     """Return a sequence, an array or a tensor of rank 1 as an array."""
     try:
         found = np.asarray(values.numpy() if isinstance(values, Tensor) else values)
@@ -114,7 +112,7 @@ def host_vector(op: str, values: Any, what: str) -> np.ndarray:
     return found
 
 
-def batch_size_argument(op: str, size: int, what: str = "size") -> int:
+def dataset_batch_size(op: str, size: int, what: str = "size") -> int:
     """Return a number of examples, at least 1."""
     found = integer(op, size, what)
     if found < 1:
@@ -133,7 +131,7 @@ class SequenceDataset(Dataset):
         return len(self._items)
 
     def __getitem__(self, index: int) -> Any:
-        return self._items[position(index, len(self))]
+        return self._items[dataset_position(index, len(self))]
 
 
 @public_methods
@@ -165,7 +163,7 @@ class SubsetDataset(Dataset):
         return len(self._positions)
 
     def __getitem__(self, index: int) -> Any:
-        return self._base[int(self._positions[position(index, len(self))])]
+        return self._base[int(self._positions[dataset_position(index, len(self))])]
 
     def take(self, indices: np.ndarray) -> Any:
         return self._base.take(self._positions[indices])
@@ -206,46 +204,5 @@ class BatchedDataset(Dataset):
         return full + (rest > 0 and not self._drop_last)
 
     def __getitem__(self, index: int) -> Any:
-        start = position(index, len(self)) * self._size
+        start = dataset_position(index, len(self)) * self._size
         return self._base.take(np.arange(start, min(start + self._size, len(self._base))))
-
-
-@public_methods
-class ConcatDataset(Dataset):
-    """The examples of several datasets, one after the other."""
-
-    def __init__(self, parts: Sequence[Dataset]) -> None:
-        self._parts = list(parts)
-        self._ends = list(itertools.accumulate(map(len, self._parts)))
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __getitem__(self, index: int) -> Any:
-        found = position(index, len(self))
-        part = bisect.bisect_right(self._ends, found)
-        return self._parts[part][found - (self._ends[part - 1] if part else 0)]
-
-
-@public_methods
-class ZippedDataset(Dataset):
-    """Tuples of the examples of several datasets at the same index."""
-
-    def __init__(self, parts: Sequence[Dataset]) -> None:
-        self._parts = list(parts)
-        lengths = [len(part) for part in self._parts]
-        if len(set(lengths)) > 1:
-            raise ArgumentError(f"datasets must have equal lengths, got {lengths}", op="data.zip")
-
-    def __len__(self) -> int:
-        return len(self._parts[0])
-
-    def __getitem__(self, index: int) -> Any:
-        return tuple(part[index] for part in self._parts)
-
-    def take(self, indices: np.ndarray) -> Any:
-        return tuple(part.take(indices) for part in self._parts)
-
-    @property
-    def takes_batches(self) -> bool:
-        return all(part.takes_batches for part in self._parts)

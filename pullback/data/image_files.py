@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset, position
-from pullback.data.npy_files import refused_file
+from pullback.data.dataset import Dataset, dataset_position
+from pullback.data.npy_files import refused_npy_file
 from pullback.errors import ArgumentError, DamagedFile, MissingFile
-from pullback.functions.arguments import per_dimension
-from pullback.graph.arguments import path_text, text
+from pullback.functions.arguments import argument_per_dimension
+from pullback.graph.arguments import path_argument, text
 from pullback.graph.boundary import public_methods
 
 if TYPE_CHECKING:
@@ -35,23 +35,23 @@ def read_image(path: StrPath, mode: str = "RGB", size: tuple[int, int] | None = 
     >>> pb.data.read_image(path)[0, 0].tolist(), pb.data.read_image(path, "L").shape
     ([255, 0, 0], (3, 4, 1))
     """
-    return _decoded("data.read_image", path, mode, size)
+    return _decoded_image("data.read_image", path, mode, size)
 
 
-def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) -> np.ndarray:
-    path_text(op, path, "path")
+def _decoded_image(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) -> np.ndarray:
+    path_argument(op, path, "path")
     if text(op, mode, "mode") not in _MODES:
         raise ArgumentError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}", op=op)
-    pillow = _pillow(op)
+    pillow = _image_library(op)
     try:
         with pillow.open(path) as image:
             found = image.convert(mode)
     except pillow.DecompressionBombError:
         raise DamagedFile(f"{os.fspath(path)} claims to have too many pixels", op=op) from None
     except (OSError, SyntaxError, ValueError) as error:
-        raise refused_file(op, path, "an image", error) from None
+        raise refused_npy_file(op, path, "an image", error) from None
     if size is not None:
-        height, width = per_dimension(op, size, 2, "size")
+        height, width = argument_per_dimension(op, size, 2, "size")
         if min(height, width) < 1:
             raise ArgumentError(f"size must be positive, got {(height, width)}", op=op)
         found = found.resize((width, height), pillow.Resampling.BILINEAR)
@@ -59,7 +59,7 @@ def _decoded(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) ->
     return array[:, :, None] if mode == "L" else array
 
 
-def _pillow(op: str) -> ModuleType:
+def _image_library(op: str) -> ModuleType:
     try:
         from PIL import Image
     except ImportError:
@@ -91,11 +91,11 @@ class ImageFolder(Dataset):
         self, folder: StrPath, mode: str = "RGB", size: tuple[int, int] | None = None
     ) -> None:
         op = "ImageFolder"
-        path_text(op, folder, "folder")
+        path_argument(op, folder, "folder")
         root = os.path.abspath(folder)
         if not os.path.isdir(root):
             raise MissingFile(f"there is no folder {os.fspath(folder)}", op=op)
-        _pillow(op)
+        _image_library(op)
         names = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
         self._mode, self._size = mode, size
         self.classes: tuple[str, ...] = tuple(names)
@@ -112,8 +112,8 @@ class ImageFolder(Dataset):
         return len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        path, label = self.files[position(index, len(self))]
-        return _decoded("ImageFolder", path, self._mode, self._size), label
+        path, label = self.files[dataset_position(index, len(self))]
+        return _decoded_image("ImageFolder", path, self._mode, self._size), label
 
 
 def _images_below(folder: str) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from pullback.data.collating import collate
-from pullback.data.dataset import batch_size_argument
-from pullback.data.order import Key, folded_key, key_argument, random_words
+from pullback.data.dataset import dataset_batch_size
+from pullback.data.order import Key, folded_order_key, order_key, random_order_words
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, function, shown
+from pullback.graph.arguments import flag, function_argument, shown
 from pullback.graph.boundary import public_methods
 from pullback.typing import ArrayLike
 
@@ -35,7 +35,7 @@ class IterableDataset:
     """
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]] | None = None) -> None:
-        if source is not None and not callable(source) and _examples_of(source) is source:
+        if source is not None and not callable(source) and _iterable_examples(source) is source:
             message = f"source can be read only once, got {shown(source)}"
             hint = "Pass the function that returns the iterator, without calling it."
             raise ArgumentError(message, op="IterableDataset", hint=hint)
@@ -45,7 +45,7 @@ class IterableDataset:
         if self._source is None:
             message = f"{type(self).__name__} must define __iter__, or be given a source"
             raise ArgumentError(message, op="IterableDataset")
-        return _examples_of(self._source() if callable(self._source) else self._source)
+        return _iterable_examples(self._source() if callable(self._source) else self._source)
 
     def iterate(self, epoch: int = 0, shard: tuple[int, int] = (0, 1)) -> Iterator[Any]:
         """Return the examples of an epoch that belong to part `shard[0]` of `shard[1]`."""
@@ -53,17 +53,17 @@ class IterableDataset:
 
     def map(self, f: Callable[[Any], Any]) -> IterableDataset:
         """Return the dataset of `f(example)`."""
-        function("IterableDataset.map", f, "f")
+        function_argument("IterableDataset.map", f, "f")
         return IterableStage(self, MapStage(f))
 
     def filter(self, f: Callable[[Any], Any]) -> IterableDataset:
         """Return the examples for which `f` is true."""
-        function("IterableDataset.filter", f, "f")
+        function_argument("IterableDataset.filter", f, "f")
         return IterableStage(self, FilterStage(f))
 
     def batch(self, size: int, drop_last: bool = False) -> IterableDataset:
         """Return the dataset of batches of consecutive examples."""
-        size = batch_size_argument("IterableDataset.batch", size)
+        size = dataset_batch_size("IterableDataset.batch", size)
         drop_last = flag("IterableDataset.batch", drop_last, "drop_last")
         return IterableStage(self, BatchStage(size, drop_last))
 
@@ -72,12 +72,12 @@ class IterableDataset:
 
         The order depends on the key, the epoch and the part that is read.
         """
-        size = batch_size_argument("IterableDataset.shuffle", buffer_size, "buffer_size")
-        words = key_argument("IterableDataset.shuffle", key)
+        size = dataset_batch_size("IterableDataset.shuffle", buffer_size, "buffer_size")
+        words = order_key("IterableDataset.shuffle", key)
         return IterableStage(self, ShuffleStage(size, words))
 
 
-def _examples_of(source: Any) -> Iterator[Any]:
+def _iterable_examples(source: Any) -> Iterator[Any]:
     try:
         return iter(source)
     except TypeError:
@@ -143,7 +143,7 @@ class ShuffleStage:
     def __call__(
         self, examples: Iterator[Any], epoch: int, shard: tuple[int, int]
     ) -> Iterator[Any]:
-        draws = _draws(folded_key(folded_key(self._key, epoch), shard[0]))
+        draws = _iterable_draws(folded_order_key(folded_order_key(self._key, epoch), shard[0]))
         buffer = list(itertools.islice(examples, self._size))
         for example in examples:
             i = next(draws) % len(buffer)
@@ -155,10 +155,10 @@ class ShuffleStage:
             yield buffer.pop()
 
 
-def _draws(key: Key) -> Iterator[int]:
+def _iterable_draws(key: Key) -> Iterator[int]:
     """Yield random integers of 64 bits without end."""
     for block in itertools.count():
-        yield from np.asarray(random_words(folded_key(key, block), _WORDS)).tolist()
+        yield from np.asarray(random_order_words(folded_order_key(key, block), _WORDS)).tolist()
 
 
 class IterableChain(IterableDataset):

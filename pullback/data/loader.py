@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.batches import BatchSource, IndexedSource, StreamSource
-from pullback.data.combining import dataset_argument
-from pullback.data.dataset import Dataset, batch_size_argument
-from pullback.data.order import BatchPlan, key_argument, shard_argument
+from pullback.data.as_dataset import dataset_argument
+from pullback.data.batch_sources import BatchSource, IndexedBatchSource, StreamBatchSource
+from pullback.data.dataset import Dataset, dataset_batch_size
+from pullback.data.order import BatchOrder, order_key, order_shard
 from pullback.data.placement import BatchPlacement
 from pullback.data.prefetch import Prefetcher
-from pullback.distributed.membership import process_count, process_index
+from pullback.distributed.process_devices import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
-from pullback.graph.arguments import flag, function, integer
+from pullback.graph.arguments import flag, function_argument, integer
 from pullback.graph.boundary import boundary, handles_errors, leave, public_methods
 from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
@@ -65,25 +65,28 @@ class DataLoader:
         shard: tuple[int, int] | None = None,
     ) -> None:
         data = dataset_argument(_OP, dataset)
-        size = None if batch_size is None else batch_size_argument(_OP, batch_size, "batch_size")
-        words = _shuffle_key(shuffle, key)
+        size = None if batch_size is None else dataset_batch_size(_OP, batch_size, "batch_size")
+        words = _loader_shuffle_key(shuffle, key)
         drop_last = flag(_OP, drop_last, "drop_last")
         if collate is not None:
-            function(_OP, collate, "collate")
-        self._workers, self._prefetch = _count(workers, "workers"), _count(prefetch, "prefetch")
+            function_argument(_OP, collate, "collate")
+        self._workers, self._prefetch = (
+            _loader_count(workers, "workers"),
+            _loader_count(prefetch, "prefetch"),
+        )
         self._placement = BatchPlacement(device, sharding)
-        part = (process_index(), process_count()) if shard is None else shard_argument(_OP, shard)
+        part = (process_index(), process_count()) if shard is None else order_shard(_OP, shard)
         self._source: BatchSource
         if isinstance(data, Dataset):
-            plan = BatchPlan(len(data), size or part[1], drop_last, part, words)
+            plan = BatchOrder(len(data), size or part[1], drop_last, part, words)
             plan.check(_OP)
-            self._source = IndexedSource(data, plan, collate, size is None, self._workers)
+            self._source = IndexedBatchSource(data, plan, collate, size is None, self._workers)
         else:
             if words is not None:
                 hint = "Write dataset.shuffle(buffer_size, key)."
                 message = "shuffle needs a dataset with a length and an index"
                 raise ArgumentError(message, op=_OP, hint=hint)
-            self._source = StreamSource(data, size, drop_last, part, collate, self._workers)
+            self._source = StreamBatchSource(data, size, drop_last, part, collate, self._workers)
         self._epoch = self._batch = 0
         self._resumed = True  # whether the next loop starts at the present position
         self._active: weakref.ref[LoaderPass] | None = None
@@ -218,16 +221,16 @@ class LoaderPass:
             self._items.close()
 
 
-def _shuffle_key(shuffle: bool, key: ArrayLike | None) -> np.ndarray | None:
+def _loader_shuffle_key(shuffle: bool, key: ArrayLike | None) -> np.ndarray | None:
     if not flag(_OP, shuffle, "shuffle"):
         return None
     if key is None:
         hint = "Write shuffle=True, key=pb.random.key(0)."
         raise ArgumentError("shuffle=True needs a key, got None", op=_OP, hint=hint)
-    return key_argument(_OP, key)
+    return order_key(_OP, key)
 
 
-def _count(value: int, what: str) -> int:
+def _loader_count(value: int, what: str) -> int:
     found = integer(_OP, value, what)
     if found < 0:
         raise ArgumentError(f"{what} must not be negative, got {found}", op=_OP)

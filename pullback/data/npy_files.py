@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import DamagedFile, FileError, MissingFile, PullbackError
-from pullback.graph.arguments import path_text, validated
+from pullback.graph.arguments import path_argument, validated
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -28,7 +28,7 @@ def read_npy(path: str | os.PathLike[str], mmap: bool = False) -> np.ndarray:
     >>> pb.data.read_npy(path)
     array([0, 1, 2])
     """
-    path_text("data.read_npy", path, "path")  # also if it is a tensor
+    path_argument("data.read_npy", path, "path")  # also if it is a tensor
     if mmap:
         return mapped_npy(path, "data.read_npy")
     return _load_npy("data.read_npy", path, None)
@@ -46,19 +46,19 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     {'x': array([0, 1, 2]), 'y': array([ True, False])}
     """
     op = "data.read_npz"
-    path_text(op, path, "path")
+    path_argument(op, path, "path")
     try:
         with open(path, "rb") as file:
             found = np.load(file, allow_pickle=False)
             if isinstance(found, np.ndarray):
                 hint = "It holds a single array: use pb.data.read_npy(path)."
                 raise DamagedFile(f"{os.fspath(path)} is not an NPZ file", op=op, hint=hint)
-            return {name: _member(op, path, found, name) for name in found.files}
+            return {name: _npz_member(op, path, found, name) for name in found.files}
     except _DAMAGES as error:
-        raise refused_file(op, path, "an NPZ file", error) from None
+        raise refused_npy_file(op, path, "an NPZ file", error) from None
 
 
-def _member(op: str, path: StrPath, archive: Any, name: str) -> np.ndarray:
+def _npz_member(op: str, path: StrPath, archive: Any, name: str) -> np.ndarray:
     found = archive[name]
     if not isinstance(found, np.ndarray):
         raise DamagedFile(f"{os.fspath(path)}: {name!r} is not an array", op=op)
@@ -67,7 +67,7 @@ def _member(op: str, path: StrPath, archive: Any, name: str) -> np.ndarray:
 
 def mapped_npy(path: StrPath, op: str = "FileDataset") -> np.ndarray:
     """Return the array in an NPY file, mapped into memory."""
-    path_text(op, path, "path")
+    path_argument(op, path, "path")
     return _load_npy(op, path, "r")
 
 
@@ -79,7 +79,7 @@ def _load_npy(op: str, path: StrPath, mode: Any) -> np.ndarray:
                 return found
             found.close()
     except _DAMAGES as error:
-        raise refused_file(op, path, "an NPY file", error) from None
+        raise refused_npy_file(op, path, "an NPY file", error) from None
     hint = "It holds several arrays: use pb.data.read_npz(path)."
     raise DamagedFile(f"{os.fspath(path)} is not an NPY file", op=op, hint=hint)
 
@@ -87,7 +87,7 @@ def _load_npy(op: str, path: StrPath, mode: Any) -> np.ndarray:
 _DAMAGES = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
 
 
-def refused_file(op: str, path: StrPath, what: str, error: Exception) -> PullbackError:
+def refused_npy_file(op: str, path: StrPath, what: str, error: Exception) -> PullbackError:
     """The error for a file that cannot be read, from what NumPy or the system says."""
     name = os.fspath(path)
     if isinstance(error, PullbackError):

@@ -13,19 +13,20 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import integer, shown
 from pullback.lazy.tensor import wrap
-from pullback.ops.random.bits import FoldIn, RandomBits
-from pullback.random.arguments import key_of
+from pullback.ops.random.bits import RandomBits
+from pullback.ops.random.split_fold_keys import FoldIn
+from pullback.random.arguments import random_key_argument
 from pullback.typing import ArrayLike
 
 Key = np.ndarray  # u32[2]
 
 
-def key_argument(op: str, key: ArrayLike) -> Key:
+def order_key(op: str, key: ArrayLike) -> Key:
     """Return the words of a key that a user gave."""
-    return np.array(wrap(key_of(op, key)).numpy())
+    return np.array(wrap(random_key_argument(op, key)).numpy())
 
 
-def folded_key(key: Key, number: int) -> Key:
+def folded_order_key(key: Key, number: int) -> Key:
     """Return what `pb.random.fold_in` returns."""
     with np.errstate(over="ignore"):  # the cipher computes modulo 2**32
         return FoldIn().numpy(key, np.asarray(number, np.uint64))
@@ -33,16 +34,16 @@ def folded_key(key: Key, number: int) -> Key:
 
 def permuted_order(key: Key, count: int) -> np.ndarray:
     """Return what `pb.random.permutation` returns."""
-    return np.argsort(random_words(key, count), kind="stable")
+    return np.argsort(random_order_words(key, count), kind="stable")
 
 
-def random_words(key: Key, count: int) -> np.ndarray:
+def random_order_words(key: Key, count: int) -> np.ndarray:
     """Return random integers of 64 bits."""
     with np.errstate(over="ignore"):
         return RandomBits((count,), 64).numpy(key)
 
 
-def shard_argument(op: str, shard: tuple[int, int]) -> tuple[int, int]:
+def order_shard(op: str, shard: tuple[int, int]) -> tuple[int, int]:
     """Return the number of a process and the count of processes."""
     if not isinstance(shard, (tuple, list)) or len(shard) != 2:
         raise ArgumentError(f"shard must be (index, count), got {shown(shard)}", op=op)
@@ -54,7 +55,7 @@ def shard_argument(op: str, shard: tuple[int, int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class BatchPlan:
+class BatchOrder:
     """Which examples are in each batch of each epoch, on one of `shard[1]` processes.
 
     A batch has `size` examples on all processes together, of which each takes an equal part in
@@ -90,7 +91,7 @@ class BatchPlan:
         """Return the indices of all examples in the order of an epoch."""
         if self.key is None:
             return np.arange(self.length)
-        return permuted_order(folded_key(self.key, epoch), self.length)
+        return permuted_order(folded_order_key(self.key, epoch), self.length)
 
     def batch(self, rows: np.ndarray, number: int) -> np.ndarray:
         """Return the part of this process in a batch."""

@@ -34,14 +34,14 @@ class BatchPlacement:
         if device is not None:
             placement(_OP, device)  # raises if there is no such device
         self._device = device
-        self._sharding = _batch_sharding(sharding)
+        self._sharding = _batch_placement_sharding(sharding)
 
     def place(self, batch: Any, owned: bool) -> Any:
         """Return a batch with tensors for its arrays; arrays that are `owned` need no copy."""
         return tree.map(lambda leaf: self._placed(leaf, owned), batch)
 
     def _placed(self, leaf: Any, owned: bool) -> Any:
-        made = _as_tensor(leaf, owned)
+        made = _placed_tensor(leaf, owned)
         if made is None:  # a string, for example
             return leaf
         if self._sharding is not None:
@@ -53,7 +53,7 @@ class BatchPlacement:
         return made
 
 
-def _as_tensor(leaf: Any, owned: bool) -> Tensor | None:
+def _placed_tensor(leaf: Any, owned: bool) -> Tensor | None:
     if isinstance(leaf, Tensor):
         return leaf
     if isinstance(leaf, (bool, int, float, complex)):
@@ -70,7 +70,7 @@ def _as_tensor(leaf: Any, owned: bool) -> Tensor | None:
     return made
 
 
-def _batch_sharding(given: Any) -> Sharding | None:
+def _batch_placement_sharding(given: Any) -> Sharding | None:
     """Return a sharding; a mesh stands for batches split along its first axis."""
     if given is None or isinstance(given, Sharding):
         return given

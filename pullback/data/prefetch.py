@@ -14,7 +14,7 @@ T = TypeVar("T")
 _PATIENCE = 5.0  # seconds for which the thread is waited for when Python ends
 
 
-class SharedBuffer(Generic[T]):
+class PrefetchBuffer(Generic[T]):
     """What the thread and its consumer share: items, and how the thread ended.
 
     The thread refers to this object alone, so a consumer that is dropped can end it.
@@ -61,7 +61,7 @@ class Prefetcher(Generic[T]):
     """
 
     def __init__(self, make: Callable[[Callable[[], bool]], Iterator[T]], ahead: int) -> None:
-        self._shared: SharedBuffer[T] = SharedBuffer(ahead)
+        self._shared: PrefetchBuffer[T] = PrefetchBuffer(ahead)
         context = contextvars.copy_context()
         self._thread = threading.Thread(
             target=context.run, args=(_prefetch, make, self._shared),
@@ -96,7 +96,7 @@ class Prefetcher(Generic[T]):
         self._thread.join()
 
 
-def _prefetch(make: Callable[[Callable[[], bool]], Iterator[Any]], shared: SharedBuffer) -> None:
+def _prefetch(make: Callable[[Callable[[], bool]], Iterator[Any]], shared: PrefetchBuffer) -> None:
     error: BaseException | None = None
     try:
         for item in make(shared.stopped):
@@ -108,12 +108,12 @@ def _prefetch(make: Callable[[Callable[[], bool]], Iterator[Any]], shared: Share
     shared.finish(error)
 
 
-_running: weakref.WeakKeyDictionary[threading.Thread, SharedBuffer[Any]]
+_running: weakref.WeakKeyDictionary[threading.Thread, PrefetchBuffer[Any]]
 _running = weakref.WeakKeyDictionary()
 
 
 @atexit.register
-def _end_threads() -> None:
+def _end_prefetch_threads() -> None:
     """End all threads with Python: one that calls XLA while Python shuts down would crash it."""
     for shared in list(_running.values()):
         shared.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset, batch_size_argument, host_vector, position
+from pullback.data.dataset import Dataset, dataset_batch_size, dataset_position, dataset_vector
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.boundary import public_methods
@@ -68,7 +68,7 @@ class ByteTokenizer:
 
     def __init__(self, merges: Iterable[tuple[int, int]] = ()) -> None:
         given = merges.tolist() if isinstance(merges, np.ndarray) else merges
-        self.merges = [_merge(pair) for pair in sequence("ByteTokenizer", given, "merges")]
+        self.merges = [_token_merge(pair) for pair in sequence("ByteTokenizer", given, "merges")]
         self._ranks = {pair: i for i, pair in enumerate(self.merges)}
         self._bytes = [bytes([i]) for i in range(256)]
         for i, (a, b) in enumerate(self.merges):
@@ -82,9 +82,9 @@ class ByteTokenizer:
         """Return a tokenizer of up to `size` tokens: the most frequent pair is joined first."""
         op = "ByteTokenizer.train"
         text(op, text_, "text")
-        if batch_size_argument(op, size) < 256:
+        if dataset_batch_size(op, size) < 256:
             raise ArgumentError(f"size must be at least 256, one for each byte, got {size}", op=op)
-        counts = PairCounts(_words(text_))
+        counts = TokenPairCounts(_words_to_tokenize(text_))
         merges: list[tuple[int, int]] = []
         while len(merges) < size - 256 and (best := counts.most_frequent()) is not None:
             counts.join(best, 256 + len(merges))
@@ -102,7 +102,7 @@ class ByteTokenizer:
         text("ByteTokenizer.encode", text_, "text")
         known: dict[bytes, list[int]] = {}
         found: list[int] = []
-        for word in _words(text_):
+        for word in _words_to_tokenize(text_):
             if word not in known:
                 known[word] = self._encoded(word)
             found += known[word]
@@ -114,7 +114,7 @@ class ByteTokenizer:
             best = min(pairwise(tokens), key=lambda pair: self._ranks.get(pair, len(self._ranks)))
             if best not in self._ranks:
                 break
-            tokens = _joined(tokens, best, 256 + self._ranks[best])
+            tokens = _joined_tokens(tokens, best, 256 + self._ranks[best])
         return tokens
 
     def decode(self, tokens: Any) -> str:
@@ -123,14 +123,14 @@ class ByteTokenizer:
         return b"".join(self._bytes[i] for i in numbers).decode("utf-8", errors="replace")
 
 
-def _merge(pair: Any) -> tuple[int, int]:
+def _token_merge(pair: Any) -> tuple[int, int]:
     numbers = _token_list("ByteTokenizer", pair, 2**31)
     if len(numbers) != 2:
         raise ArgumentError(f"merges must be pairs of tokens, got {pair!r}", op="ByteTokenizer")
     return numbers[0], numbers[1]
 
 
-class PairCounts:
+class TokenPairCounts:
     """How often each pair of neighbouring tokens occurs in a text, while pairs are joined."""
 
     def __init__(self, words: Iterable[bytes]) -> None:
@@ -156,19 +156,19 @@ class PairCounts:
         """Replace a pair by one token everywhere."""
         for i in self._holders.pop(pair):
             self._count(i, -1)
-            self._words[i] = _joined(self._words[i], pair, joined)
+            self._words[i] = _joined_tokens(self._words[i], pair, joined)
             self._count(i, 1)
         del self._pairs[pair]
 
 
-def _words(text_: str) -> list[bytes]:
+def _words_to_tokenize(text_: str) -> list[bytes]:
     """Return the words of a text, each with the space before it: pairs do not cross words."""
     data = text_.encode("utf-8", errors="surrogatepass")
     cuts = [i for i, byte in enumerate(data) if i and byte in b" \n\t" and data[i - 1] != byte]
     return [data[a:b] for a, b in pairwise([0, *cuts, len(data)])] if data else []
 
 
-def _joined(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[int]:
+def _joined_tokens(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[int]:
     """Return tokens with a pair replaced by one token wherever it occurs, from the left."""
     found, i = [], 0
     while i < len(tokens):
@@ -182,7 +182,7 @@ def _joined(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[i
 
 
 def _token_list(op: str, tokens: Any, count: int) -> list[int]:
-    array = host_vector(op, tokens, "tokens")
+    array = dataset_vector(op, tokens, "tokens")
     if array.size and array.dtype.kind not in "iu":
         raise ArgumentError(f"tokens must be integers, got {shown(tokens)}", op=op)
     for bad in array[(array < 0) | (array >= count)][:1]:
@@ -205,9 +205,9 @@ class TokenWindows(Dataset):
 
     def __init__(self, tokens: Any, length: int, stride: int | None = None) -> None:
         op = "TokenWindows"
-        self._tokens = host_vector(op, tokens, "tokens")
-        self._length = batch_size_argument(op, length, "length")
-        self._stride = self._length if stride is None else batch_size_argument(op, stride, "stride")
+        self._tokens = dataset_vector(op, tokens, "tokens")
+        self._length = dataset_batch_size(op, length, "length")
+        self._stride = self._length if stride is None else dataset_batch_size(op, stride, "stride")
         if len(self._tokens) <= self._length:
             message = (
                 f"there must be more than {self._length} tokens, the length of a window, got "
@@ -219,7 +219,7 @@ class TokenWindows(Dataset):
         return (len(self._tokens) - 1 - self._length) // self._stride + 1
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        start = position(index, len(self)) * self._stride
+        start = dataset_position(index, len(self)) * self._stride
         end = start + self._length
         return self._tokens[start:end], self._tokens[start + 1 : end + 1]
 

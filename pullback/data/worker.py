@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.data.making import Maker
+from pullback.data.batch_makers import Maker
 from pullback.graph.boundary import leave
 from pullback.lazy.settings import default_dtype
 
@@ -66,25 +66,27 @@ def run_worker(connection: Connection) -> None:
             job: WorkerJob = pickle.loads(payload)
         except Exception as error:
             what = "the dataset, when it was sent to a worker,"
-            send_answer(connection, failed_answer(NO_PASS, what, error))
+            send_worker_answer(connection, failed_worker_answer(NO_PASS, what, error))
             return
-        threading.Thread(target=_send_answers, args=(connection, answers), daemon=True).start()
+        threading.Thread(
+            target=_send_worker_answers, args=(connection, answers), daemon=True
+        ).start()
         with default_dtype(job.dtype):
             while True:
-                answers.put(_answer(job.maker, connection.recv()))
+                answers.put(_worker_answer(job.maker, connection.recv()))
     answers.put(None)
 
 
-def _answer(maker: Maker, task: WorkerTask) -> WorkerAnswer:
+def _worker_answer(maker: Maker, task: WorkerTask) -> WorkerAnswer:
     try:
         if task.epoch is not None:
             maker.begin(task.epoch, task.shard)
         return WorkerAnswer(task.serial, maker.make(task.indices))
     except Exception as error:
-        return failed_answer(task.serial, maker.place(task.indices), error)
+        return failed_worker_answer(task.serial, maker.place(task.indices), error)
 
 
-def failed_answer(serial: int, place: str, error: Exception) -> WorkerAnswer:
+def failed_worker_answer(serial: int, place: str, error: Exception) -> WorkerAnswer:
     """The answer for a task that failed."""
     leave(error)
     shown = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -96,36 +98,40 @@ def failed_answer(serial: int, place: str, error: Exception) -> WorkerAnswer:
     return WorkerAnswer(serial, None, place, shown, text, sent)
 
 
-def _send_answers(connection: Connection, answers: queue.SimpleQueue[WorkerAnswer | None]) -> None:
+def _send_worker_answers(
+    connection: Connection, answers: queue.SimpleQueue[WorkerAnswer | None]
+) -> None:
     """Send answers while the next batch is made; a loader that is gone ends the process."""
     while (answer := answers.get()) is not None:
         try:
-            send_answer(connection, answer)
+            send_worker_answer(connection, answer)
         except OSError:
             os._exit(0)
         except Exception as error:  # a batch that cannot be pickled
-            send_answer(connection, failed_answer(answer.serial, "sending a batch", error))
+            send_worker_answer(
+                connection, failed_worker_answer(answer.serial, "sending a batch", error)
+            )
 
 
-def send_answer(connection: Connection, answer: WorkerAnswer) -> None:
+def send_worker_answer(connection: Connection, answer: WorkerAnswer) -> None:
     """Send an answer: its description, the sizes of its arrays, and their bytes."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(answer, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
     connection.send_bytes(pickle.dumps((head, [view.nbytes for view in views])))
-    _write_all(connection.fileno(), [view for view in views if view.nbytes])
+    _write_worker_bytes(connection.fileno(), [view for view in views if view.nbytes])
 
 
-def receive_answer(connection: Connection) -> WorkerAnswer:
+def receive_worker_answer(connection: Connection) -> WorkerAnswer:
     """Receive what `send_answer` sent; the arrays of the batch belong to the caller."""
     head, sizes = pickle.loads(connection.recv_bytes())
     buffers = [np.empty(size, np.uint8) for size in sizes]
     for buffer in buffers:
-        _read_all(connection.fileno(), buffer.data)
+        _read_worker_bytes(connection.fileno(), buffer.data)
     return pickle.loads(head, buffers=buffers)
 
 
-def _write_all(descriptor: int, views: Sequence[memoryview]) -> None:
+def _write_worker_bytes(descriptor: int, views: Sequence[memoryview]) -> None:
     rest = list(views)
     while rest:
         written = os.writev(descriptor, rest[:_WRITEV])
@@ -135,7 +141,7 @@ def _write_all(descriptor: int, views: Sequence[memoryview]) -> None:
             rest[0] = rest[0][written:]
 
 
-def _read_all(descriptor: int, view: memoryview) -> None:
+def _read_worker_bytes(descriptor: int, view: memoryview) -> None:
     while view.nbytes:
         count = os.readv(descriptor, [view])
         if not count:
@@ -143,7 +149,7 @@ def _read_all(descriptor: int, view: memoryview) -> None:
         view = view[count:]
 
 
-def is_starting() -> bool:
+def worker_is_starting() -> bool:
     """Whether this process is a worker that still imports the user's main module."""
     running = sys.modules.get("multiprocessing.process")
     return running is not None and getattr(running.current_process(), "_inheriting", False)

@@ -14,15 +14,15 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from pullback.data.making import EndOfStream
+from pullback.data.batch_makers import EndOfStream
 from pullback.data.worker import (
     NO_PASS,
     WorkerAnswer,
     WorkerJob,
     WorkerTask,
-    is_starting,
-    receive_answer,
+    receive_worker_answer,
     run_worker,
+    worker_is_starting,
 )
 from pullback.engines.fork import DATA_WORKER
 from pullback.errors import ArgumentError, EngineError, WorkerError, WorkerLost
@@ -40,15 +40,15 @@ class WorkerPool:
     """Processes that make batches; number k of a pass comes from worker k modulo their count."""
 
     def __init__(self, job: WorkerJob, count: int) -> None:
-        payload = _pickled_job(job)
-        if is_starting():
+        payload = _pickled_pool_job(job)
+        if worker_is_starting():
             message = "worker processes must not be started while the main module is imported"
             raise ArgumentError(message, op=_OP, hint=_GUARD)
         if multiprocessing.current_process().daemon:
             message = "a daemonic process, such as a worker, cannot start worker processes"
             raise ArgumentError(message, op=_OP, hint="Use workers=0 there.")
         self._workers: list[PoolWorker] = []
-        self.close = weakref.finalize(self, _end_workers, self._workers, os.getpid())
+        self.close = weakref.finalize(self, _end_pool_workers, self._workers, os.getpid())
         self._serial = 0
         try:
             for number in range(count):
@@ -111,7 +111,7 @@ class WorkerPool:
                 yield answer.batch
 
 
-def _pickled_job(job: WorkerJob) -> bytes:
+def _pickled_pool_job(job: WorkerJob) -> bytes:
     try:
         return pickle.dumps(job, protocol=5)
     except Exception as error:
@@ -134,7 +134,7 @@ class PoolWorker:
         self._process = spawn.Process(
             target=run_worker, args=(theirs,), name=f"{DATA_WORKER} {number}", daemon=True
         )
-        _start_without_interrupts(self._process)
+        _start_pool_worker(self._process)
         theirs.close()
         self._sender = threading.Thread(target=self._send_job, args=(payload,), daemon=True)
         self._sender.start()  # a large dataset is sent while the process still starts
@@ -156,14 +156,14 @@ class PoolWorker:
             if not ready:
                 continue
             try:
-                answer = receive_answer(self._mine) if self._mine in ready else None
+                answer = receive_worker_answer(self._mine) if self._mine in ready else None
             except (EOFError, OSError):
                 answer = None
             if answer is None:
                 raise self._lost()
             if answer.failed and answer.serial in (serial, NO_PASS):
                 self.ended = answer.serial == NO_PASS
-                raise _worker_error(self.number, answer)
+                raise _pool_worker_error(self.number, answer)
             if answer.serial == serial:
                 return answer
         return None
@@ -195,7 +195,7 @@ class PoolWorker:
                 return
 
 
-def _worker_error(number: int, answer: WorkerAnswer) -> WorkerError:
+def _pool_worker_error(number: int, answer: WorkerAnswer) -> WorkerError:
     message = f"{answer.failed} raised {answer.shown} in worker process {number}"
     error = WorkerError(message, op=_OP, hint=f"The worker's traceback:\n{answer.text.rstrip()}")
     if answer.error is not None:
@@ -204,7 +204,7 @@ def _worker_error(number: int, answer: WorkerAnswer) -> WorkerError:
     return error
 
 
-def _start_without_interrupts(process: SpawnProcess) -> None:
+def _start_pool_worker(process: SpawnProcess) -> None:
     """Start a process that Ctrl-C does not reach: it begins with the signal blocked."""
     resource_tracker.ensure_running()  # otherwise `start` does it, and unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -214,7 +214,7 @@ def _start_without_interrupts(process: SpawnProcess) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_workers(workers: list[PoolWorker], owner: int) -> None:
+def _end_pool_workers(workers: list[PoolWorker], owner: int) -> None:
     if os.getpid() != owner:  # a forked process, whose parent uses them
         return
     for worker in workers:

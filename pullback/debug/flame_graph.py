@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pullback.graph.html import escape
+from pullback.graph.html import escape_html
 
 if TYPE_CHECKING:
     from pullback.debug.profile_report import ProfileRow, TimeProfile
@@ -66,14 +66,14 @@ class FlameBar:
         width = f"{100 * self.seconds / outer:.4f}%" if outer else "100%"
         share = self.seconds / whole if whole else 0.0
         facts = f"{self.name}: {1e3 * self.seconds:.3f} ms, {share:.1%}"
-        title = escape(f"{facts}, {self.hint}" if self.hint else facts)
+        title = escape_html(f"{facts}, {self.hint}" if self.hint else facts)
         inner = sorted(self.below.values(), key=lambda b: -b.seconds)
         rows = "".join([b.html(whole, self.seconds) for b in inner])
         below = f'<div class="row">{rows}</div>' if rows else ""
         return (
             f'<div class="bar" data-width="{width}" style="flex: 0 0 {width}">'
             f'<span title="{title}" style="background: {_flame_colour(self.name)}">'
-            f"{escape(self.name)}</span>{below}</div>"
+            f"{escape_html(self.name)}</span>{below}</div>"
         )
 
 
@@ -105,10 +105,10 @@ def _flame_colour(name: str) -> str:
 def flame_page(profile: TimeProfile) -> str:
     """A page with the flame graph and the table of a profile."""
     root = flame_bars(profile)
-    title = escape(f"Profile of {profile.name}")
+    title = escape_html(f"Profile of {profile.name}")
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{escape(profile.headline)}</p>"
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{escape_html(profile.headline)}</p>"
         f'<div class="row">{root.html(root.seconds, root.seconds)}</div>'
         f"{profile.html_rows(len(profile.rows))}<script>{_SCRIPT}</script></body></html>\n"
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.recording import Transform
-from pullback.debug.gradient_flow import BESIDE, Cut, Flow
-from pullback.debug.recorded import DebuggedFunction, exact_lines
+from pullback.api.recording import RecordingTransform
+from pullback.debug.debugged_function import DebuggedFunction, exact_debugged_lines
+from pullback.debug.gradient_flow import BESIDE, GradientFlow, GradientFlowCut
 from pullback.errors import NonDifferentiableInput
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary
@@ -34,7 +34,7 @@ class ArgumentGradient:
     status: str
     gradient: OperandRange | None
     zeros: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[GradientFlowCut, ...]
 
     @property
     def summary(self) -> str:
@@ -101,18 +101,18 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
             got = ", ".join(str(y.type) for y in program.outputs) or "nothing"
             message = f"explain_grad: a result must be float or complex, got {got}"
             raise NonDifferentiableInput(message)
-        with Transform(), exact_lines():
-            flow = Flow(program.outputs, program.differentiable, program.closed)
+        with RecordingTransform(), exact_debugged_lines():
+            flow = GradientFlow(program.outputs, program.differentiable, program.closed)
         named = zip(program.names, program.inputs, strict=True)
         return GradientReport(tuple([_explain(program, flow, name, x) for name, x in named]))
 
     return explained
 
 
-def _explain(program: DebuggedFunction, flow: Flow, name: str, x: Node) -> ArgumentGradient:
+def _explain(program: DebuggedFunction, flow: GradientFlow, name: str, x: Node) -> ArgumentGradient:
     if not x.type.inexact:
         return ArgumentGradient(name, x.type.plain, "discrete", None, 0, ())
-    reads = [Cut.read(line) for line in program.reads(x)]
+    reads = [GradientFlowCut.read(line) for line in program.reads(x)]
     g = flow.gradients[x]
     value = None if g is None else flow.values[g]
     spread = None if value is None else operand_range(value, x.type)
@@ -126,5 +126,5 @@ def _explain(program: DebuggedFunction, flow: Flow, name: str, x: Node) -> Argum
         return ArgumentGradient(name, x.type.plain, "flows", spread, zeros, tuple(cuts))
     status = "zero" if value is not None else "cut"
     if not cuts and value is not None:
-        cuts = [Cut.cancelled(x)]
+        cuts = [GradientFlowCut.cancelled(x)]
     return ArgumentGradient(name, x.type.plain, status, spread, zeros, (*cuts, *reads))

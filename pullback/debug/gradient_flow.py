@@ -16,18 +16,18 @@ from pullback.lazy.mesh_watch import MeshWatch
 from pullback.lazy.value_reports import operand_range, title_of
 from pullback.ops.prelude import interpret, ones
 from pullback.ops.watch import GraphRun
-from pullback.transforms.call_rules import carries_derivative, is_result
-from pullback.transforms.reverse import between, derive, reach
+from pullback.transforms.call_rules import rule_carries_derivative, rule_of_result
+from pullback.transforms.reverse import derive_in_reverse, reverse_between, reverse_reach
 
 MOST_CUTS, MOST_STEPS = 8, 12  # that a report lists for an argument, and of a path
 MOST_RUNS = 4  # of a loop's body that are examined
 # Cuts worth telling beside a gradient that flows: comparisons and integers are as they should be
 BESIDE = ("detached", "dead")
-Found = tuple[Node, "Cut"]  # a cut, and the operand of its op on the path
+Found = tuple[Node, "GradientFlowCut"]  # a cut, and the operand of its op on the path
 
 
 @dataclass(frozen=True)
-class Cut:
+class GradientFlowCut:
     """A place where no derivative passes.
 
     `kind` is "read" (the host read the value), "detached", "discrete" (the op's result has no
@@ -49,11 +49,11 @@ class Cut:
         return f"{head}\n  path: {' -> '.join(_flow_step(*step) for step in self.path)}"
 
     @classmethod
-    def read(cls, where: Location) -> Cut:
+    def read(cls, where: Location) -> GradientFlowCut:
         return cls("read", "host read", where, "what is computed from the number is a constant")
 
     @classmethod
-    def cancelled(cls, x: Node) -> Cut:
+    def cancelled(cls, x: Node) -> GradientFlowCut:
         return cls("cancelled", "argument", None, "derivatives arrive, but add up to 0")
 
 
@@ -61,7 +61,7 @@ def _flow_step(op: str, where: Location) -> str:
     return op if where is None else f"{op} ({where})"
 
 
-class Flow:
+class GradientFlow:
     """The cotangents of outputs that flow to targets, with all values that decide where they pass.
 
     `closed` gives the program of a list of nodes, and the arrays to run it on.
@@ -77,20 +77,22 @@ class Flow:
         for node in self._nodes:
             for k, x in enumerate(node.inputs):
                 self._users.setdefault(x, []).append((node, k))
-        reached = reach(outputs, targets)
-        self._active = between(reached, targets)
+        reached = reverse_reach(outputs, targets)
+        self._active = reverse_between(reached, targets)
         self._pulled: dict[Node, Sequence[Node | None]] = {}
         seeds = [ones(y.type) if y.type.inexact else None for y in outputs]
-        found, _ = derive(reached, outputs, seeds, targets, self._watch)
+        found, _ = derive_in_reverse(reached, outputs, seeds, targets, self._watch)
         self.gradients = dict(zip(targets, found, strict=True))
         wanted = self._values_needed()
         graph, arrays = closed(wanted)
-        with _InputWatch() as watch, np.errstate(all="ignore"):
+        with _FlowInputWatch() as watch, np.errstate(all="ignore"):
             self.values = dict(zip(wanted, interpret(graph, arrays), strict=True))
         # The runs of the graphs that an op holds, found through one of its results
         pairs = zip(wanted, graph.outputs, strict=True)
         self._runs: dict[Node, list[GraphRun]] = {
-            n.inputs[0]: watch.root.inner.get(y.inputs[0], []) for n, y in pairs if is_result(n)
+            n.inputs[0]: watch.root.inner.get(y.inputs[0], [])
+            for n, y in pairs
+            if rule_of_result(n)
         }
 
     def _watch(self, node: Node, cotangents: Sequence[Node | None]) -> None:
@@ -110,29 +112,31 @@ class Flow:
     def is_zero(self, g: Node | None) -> bool:
         return g is None or not np.any(self.values[g] != 0)
 
-    def cuts(self, x: Node) -> list[Cut]:
+    def cuts(self, x: Node) -> list[GradientFlowCut]:
         """The places between results and an argument where no derivative passes.
 
         The walk goes on below a dead op, but only for cuts that do not depend on values.
         """
         below = self._descendants(x)
         alive = {y: True for y in self.outputs if y in below and y.type.inexact}
-        made: dict[Cut, None] = {}
+        made: dict[GradientFlowCut, None] = {}
         for node in reversed(self._nodes):
             if node not in alive or node is x:
                 continue
             if alive[node] and self._cancels(node):
                 alive[node] = False
-                made[_with_path((_first_below(node, below), _flow_cancelled(node)), x, below)] = (
-                    None
-                )
+                made[
+                    _flow_cut_with_path(
+                        (_first_flow_below(node, below), _flow_cancelled(node)), x, below
+                    )
+                ] = None
             for k, operand in enumerate(node.inputs):
                 if operand not in below:
                     continue
                 found = self._edge(node, k, operand, below)
                 dead = found is not None and any(c.kind == "dead" for _, c in found)
                 kept = [c for c in found or () if alive[node] or c[1].kind != "dead"]
-                made.update(dict.fromkeys([_with_path(c, x, below) for c in kept]))
+                made.update(dict.fromkeys([_flow_cut_with_path(c, x, below) for c in kept]))
                 if found is None or dead:
                     flows = alive[node] and not dead
                     alive[operand] = alive.get(operand, False) or flows
@@ -159,43 +163,45 @@ class Flow:
         """Why no derivative passes from a node to operand `k`; None if it does."""
         if isinstance(node.op, Detached):
             return [(x, self._detached(node))]
-        if not carries_derivative(x.type):
-            maker = _discretised(x, below)
-            return [(_first_below(maker, below), _flow_discrete(maker))]
+        if not rule_carries_derivative(x.type):
+            maker = _flow_discretised(x, below)
+            return [(_first_flow_below(maker, below), _flow_discrete(maker))]
         pulled = self._pulled.get(node, ())
         if isinstance(node.op, RunsAs) and any(pulled) and pulled[k] is None:
             return []  # a user's rule takes the place of this path
         if not pulled or x not in self._active:
             return None  # the derivative ends further down
         g = pulled[k]
-        if is_result(node) or not self.is_zero(g):
+        if rule_of_result(node) or not self.is_zero(g):
             return None
-        inner = _cuts_in_all(self._runs.get(node, ()))
+        inner = _flow_cuts_in_all(self._runs.get(node, ()))
         if inner:
             return [(x, c) for c in inner]
         return [(x, _flow_constant(node) if g is None else self._dead(node))]
 
-    def _dead(self, node: Node) -> Cut:
+    def _dead(self, node: Node) -> GradientFlowCut:
         """The rule gave a cotangent, but all of its elements are 0 for these operands."""
         shown = []
         for x in node.inputs:
-            if carries_derivative(x.type) and x in self.values:
+            if rule_carries_derivative(x.type) and x in self.values:
                 spread = str(operand_range(np.asarray(self.values[x]), x.type))
                 shown.append(spread.partition(": ")[2])
         operands = f"operand{'s' if len(shown) > 1 else ''} {'; '.join(shown)}"
         reason = f"its derivative is 0 here, {operands}"
-        return Cut("dead", title_of(node), node.where, reason)
+        return GradientFlowCut("dead", title_of(node), node.where, reason)
 
-    def _detached(self, node: Node) -> Cut:
+    def _detached(self, node: Node) -> GradientFlowCut:
         """What the user detached; `no_grad` does so where the value is used."""
         if node.where != node.inputs[0].where:
-            return Cut("detached", title_of(node), node.where, "its result counts as a constant")
+            return GradientFlowCut(
+                "detached", title_of(node), node.where, "its result counts as a constant"
+            )
         user, _ = self._users.get(node, [(node, 0)])[0]
         reason = f"{title_of(user)} is inside the block, and its result counts as a constant"
-        return Cut("detached", "no_grad", user.where, reason)
+        return GradientFlowCut("detached", "no_grad", user.where, reason)
 
 
-class _InputWatch(MeshWatch):
+class _FlowInputWatch(MeshWatch):
     """Keeps the inputs of the first runs of each graph that an op holds."""
 
     def __init__(self) -> None:
@@ -209,16 +215,16 @@ def _flow_input_value(node: Node, xs: Sequence[Any], made: Any) -> Any:
     return np.asarray(made) if isinstance(node.op, InputSource) else None
 
 
-def _cuts_in_all(runs: Sequence[GraphRun]) -> list[Cut]:
+def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[GradientFlowCut]:
     """The cuts inside a graph that an op holds which are there in each of its runs."""
-    found = [cuts for run in runs if (cuts := _cuts_within(run)) is not None]
+    found = [cuts for run in runs if (cuts := _flow_cuts_within(run)) is not None]
     if not found:
         return []
     places = [{(c.kind, c.op, c.where) for c in cuts} for cuts in found]
     return [c for c in found[0] if all((c.kind, c.op, c.where) in others for others in places)]
 
 
-def _cuts_within(run: GraphRun) -> dict[Cut, None] | None:
+def _flow_cuts_within(run: GraphRun) -> dict[GradientFlowCut, None] | None:
     """The cuts between the results of a run and its inputs; None if the graph has no derivative,
     as the condition of a loop. Which results matter to the loop is not known here, so cuts beside
     a derivative that flows are included."""
@@ -228,7 +234,9 @@ def _cuts_within(run: GraphRun) -> dict[Cut, None] | None:
         return None
     arrays = [run.notes[x] for x in graph.inputs]
     try:
-        flow = Flow(graph.outputs, targets, lambda nodes: (Graph(graph.inputs, nodes), arrays))
+        flow = GradientFlow(
+            graph.outputs, targets, lambda nodes: (Graph(graph.inputs, nodes), arrays)
+        )
     except PullbackError:  # a rule that needs values, or an op without one
         return None
     return dict.fromkeys([
@@ -237,35 +245,37 @@ def _cuts_within(run: GraphRun) -> dict[Cut, None] | None:
     ])  # fmt: skip
 
 
-def _with_path(found: Found, x: Node, below: set[Node]) -> Cut:
+def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> GradientFlowCut:
     """The cut with the ops that lead to it from the argument."""
     node, cut = found
     steps: list[tuple[str, Location]] = [*reversed(cut.path)] or [(cut.op, cut.where)]
     while node is not x:
         if not isinstance(node.op, Transparent) and not isinstance(node.type, tuple):
-            op = node.inputs[0] if is_result(node) else node
+            op = node.inputs[0] if rule_of_result(node) else node
             steps.append((title_of(op), op.where))
-        node = _first_below(node, below)
+        node = _first_flow_below(node, below)
     if len(steps) > MOST_STEPS:
         steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = [("...", None)]
-    return Cut(cut.kind, cut.op, cut.where, cut.reason, tuple(reversed(steps)))
+    return GradientFlowCut(cut.kind, cut.op, cut.where, cut.reason, tuple(reversed(steps)))
 
 
-def _first_below(node: Node, below: set[Node]) -> Node:
+def _first_flow_below(node: Node, below: set[Node]) -> Node:
     """An operand on the way to the argument, if possible one that carries a derivative."""
     operands = [x for x in node.inputs if x in below]
-    return next((x for x in operands if carries_derivative(x.type)), operands[0])
+    return next((x for x in operands if rule_carries_derivative(x.type)), operands[0])
 
 
-def _discretised(x: Node, below: set[Node]) -> Node:
+def _flow_discretised(x: Node, below: set[Node]) -> Node:
     """The node at which a value became an integer or bool, on the way to `x`."""
-    while not carries_derivative(_first_below(x, below).type):
-        x = _first_below(x, below)
+    while not rule_carries_derivative(_first_flow_below(x, below).type):
+        x = _first_flow_below(x, below)
     return x
 
 
-def _flow_cancelled(node: Node) -> Cut:
-    return Cut("cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0")
+def _flow_cancelled(node: Node) -> GradientFlowCut:
+    return GradientFlowCut(
+        "cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0"
+    )
 
 
 def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -274,11 +284,11 @@ def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return g.sum(axis=tuple([i for i, n in enumerate(shape) if n == 1]), keepdims=True)
 
 
-def _flow_discrete(node: Node) -> Cut:
+def _flow_discrete(node: Node) -> GradientFlowCut:
     types = f"{node.type[0]}, ..." if isinstance(node.type, tuple) else str(node.type)
     reason = f"its result is {types}, and only floats have derivatives"
-    return Cut("discrete", title_of(node), node.where, reason)
+    return GradientFlowCut("discrete", title_of(node), node.where, reason)
 
 
-def _flow_constant(node: Node) -> Cut:
-    return Cut("constant", title_of(node), node.where, "its derivative is 0 everywhere")
+def _flow_constant(node: Node) -> GradientFlowCut:
+    return GradientFlowCut("constant", title_of(node), node.where, "its derivative is 0 everywhere")

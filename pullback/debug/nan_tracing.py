@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.debug.recorded import DebuggedFunction
+from pullback.debug.debugged_function import DebuggedFunction
 from pullback.errors import UnsupportedOp
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import host_values
+from pullback.debug.debugged_function import debugged_host_values
 from pullback.errors import ArgumentError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32
@@ -19,7 +19,7 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_node
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
-from pullback.ops.wrap.debug_print import DebugPrint, written
+from pullback.ops.wrap.debug_print import DebugPrint, written_debug_print
 
 
 def print(*values: Any, **named: Any) -> None:
@@ -42,21 +42,21 @@ def print(*values: Any, **named: Any) -> None:
     template, tensors = _print_template(values, named)
     nodes = [node_of(asarray(x)) for x in tensors]
     try:  # a wrong specification must raise here, not while the program runs
-        written(template, [np.zeros(n.type.shape, n.type.dtype.numpy) for n in nodes])
+        written_debug_print(template, [np.zeros(n.type.shape, n.type.dtype.numpy) for n in nodes])
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"debug.print: {error}") from None
     if thread.tracing_from:
         before = thread.prints or constant(0, int32)
         thread.prints = record_node(DebugPrint(template), before, *nodes)
     else:
-        sys.stdout.write(written(template, host_values(nodes)) + "\n")
+        sys.stdout.write(written_debug_print(template, debugged_host_values(nodes)) + "\n")
 
 
 def _print_template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """The text with a numbered field for each tensor, and the tensors; other values are written."""
     tensors: list[Any] = []
     first, rest = (values[0], values[1:]) if values else ("", ())
-    if not isinstance(first, str) or not (rest or named) or not _has_fields(first):
+    if not isinstance(first, str) or not (rest or named) or not _print_has_fields(first):
         if named:
             what = f"there is no replacement field for {min(named)!r}"
             raise ArgumentError(
@@ -75,7 +75,7 @@ def _print_template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[st
     return "".join(parts), tensors
 
 
-def _has_fields(text: str) -> bool:
+def _print_has_fields(text: str) -> bool:
     try:
         return any(name is not None for _, name, _, _ in string.Formatter().parse(text))
     except ValueError:  # a single brace: it is only text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import Location
 from pullback.graph.boundary import public_methods
-from pullback.graph.html import escape
+from pullback.graph.html import escape_html
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -118,7 +118,7 @@ class TimeProfile:
         calls = f"{self.averaged} of {self.repeat} call{'s' * (self.repeat != 1)}"
         if self.warmup_seconds:
             calls += f", after {self.warmup_seconds:.2f} s of warm-up"
-        time = f"{_milliseconds(self.seconds)} ms a call"
+        time = f"{_profile_milliseconds(self.seconds)} ms a call"
         return f"{self.name}: {time}, {inside:.0%} of it in ops, on {self.platform} ({calls})"
 
     def __str__(self) -> str:
@@ -151,18 +151,20 @@ class TimeProfile:
         rest = self.rows[most:]
         if rest:
             seconds, share = sum(r.seconds for r in rest), sum(r.share for r in rest)
-            made.append((_milliseconds(seconds), f"{share:.1%}", "", f"{len(rest)} more", "", ""))
+            made.append(
+                (_profile_milliseconds(seconds), f"{share:.1%}", "", f"{len(rest)} more", "", "")
+            )
         return made
 
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
-        return f"<div><b>{escape(self.headline)}</b>{self.html_rows(MOST_ROWS)}</div>"
+        return f"<div><b>{escape_html(self.headline)}</b>{self.html_rows(MOST_ROWS)}</div>"
 
     def html_rows(self, most: int) -> str:
         """Return the longest `most` rows as a table of HTML."""
-        head = "".join([f"<th>{escape(name)}</th>" for name in _COLUMNS])
+        head = "".join([f"<th>{escape_html(name)}</th>" for name in _COLUMNS])
         body = [
-            f"<tr>{''.join([f'<td>{escape(cell)}</td>' for cell in row])}</tr>"
+            f"<tr>{''.join([f'<td>{escape_html(cell)}</td>' for cell in row])}</tr>"
             for row in self._shown(most)
         ]
         return f"<table><tr>{head}</tr>{''.join(body)}</table>"
@@ -172,9 +174,9 @@ def profile_cells(row: ProfileRow) -> tuple[str, ...]:
     """Return the cells of a row."""
     calls = f"{row.calls:g}" if row.kernels else ""
     source = row.source if len(row.source) <= _SOURCE else f"{row.source[: _SOURCE - 3]}..."
-    time = _milliseconds(row.seconds)
+    time = _profile_milliseconds(row.seconds)
     return time, f"{row.share:.1%}", calls, row.title, row.line, source
 
 
-def _milliseconds(seconds: float) -> str:
+def _profile_milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.3f}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
+from pullback.debug.debugged_function import exact_debugged_lines
 from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileRow, TimeProfile
-from pullback.debug.recorded import exact_lines
 from pullback.engines.registry import created_engines, engine, engine_for, mesh_of
 from pullback.errors import ArgumentError, EngineError, Location, PullbackError
 from pullback.graph.ambient import thread
@@ -60,14 +60,14 @@ def profile(
     @boundary
     @functools.wraps(f)
     def profiled(*args: Any, **kwargs: Any) -> TimeProfile:
-        _refuse_profile()
-        with Scope(profiled=True, may_compile=True), exact_lines():
+        _refuse_profiling()
+        with Scope(profiled=True, may_compile=True), exact_debugged_lines():
             return _Profiling(f, args, kwargs).measure(warmup, repeat)
 
     return profiled
 
 
-def _refuse_profile() -> None:
+def _refuse_profiling() -> None:
     if current().engine != "xla":
         what = f"the {current().engine} engine has no profiler"
         raise EngineError(f"debug.profile: {what}", hint='Use pb.config(engine="xla").')
@@ -78,7 +78,7 @@ def _refuse_profile() -> None:
         )
 
 
-class _RecordedCall(NamedTuple):
+class _ProfilingCall(NamedTuple):
     """The seconds of a call, those of them in which it compiled, or an op was running."""
 
     seconds: float
@@ -104,7 +104,7 @@ class _Profiling:
         calls = sorted([self._recorded() for _ in range(repeat)], key=lambda call: call.seconds)
         kept = calls[: (repeat + 1) // 2]  # the others may have been interrupted
         count, total = len(kept), sum([call.seconds for call in kept])
-        rows = _profile_rows([t for call in kept for t in call.times], total, count)
+        rows = _profiling_rows([t for call in kept for t in call.times], total, count)
         compiling = sum([call.compiling for call in kept])
         outside = total - compiling - sum([call.busy for call in kept])
         for name, seconds in ((COMPILING, compiling), (OUTSIDE, outside)):
@@ -116,7 +116,7 @@ class _Profiling:
         seconds = total / count
         return TimeProfile(name, tuple(rows), seconds, repeat, count, warm, platform, self.result)
 
-    def _recorded(self) -> _RecordedCall:
+    def _recorded(self) -> _ProfilingCall:
         """Call the function under the profiler."""
         from pullback.engines.xla.profiled import op_times  # heavy: loads jaxlib
         from pullback.engines.xla.profiler import ProfilerRecording
@@ -130,7 +130,7 @@ class _Profiling:
             events = recording.stop()
         compiling = self._compile_seconds() - before
         times, busy = op_times(self.engines, events)
-        return _RecordedCall(max(measured, busy + compiling), compiling, busy, times)
+        return _ProfilingCall(max(measured, busy + compiling), compiling, busy, times)
 
     def _compile_seconds(self) -> float:
         return sum([e.compile_seconds for e in self.engines])
@@ -160,25 +160,29 @@ class _Profiling:
             f, args = bound.__func__, (bound.__self__, *args)
         if isinstance(f, Compiled):
             donated, names = f._options.donated, f._options.donated_names
-            args = tuple([_fresh(x) if i in donated else x for i, x in enumerate(args)])
-            kwargs = {k: _fresh(x) if k in names else x for k, x in kwargs.items()}
+            args = tuple(
+                [_fresh_for_profiling(x) if i in donated else x for i, x in enumerate(args)]
+            )
+            kwargs = {k: _fresh_for_profiling(x) if k in names else x for k, x in kwargs.items()}
         return f, args, kwargs
 
 
-def _fresh(x: Any) -> Any:
+def _fresh_for_profiling(x: Any) -> Any:
     """Return a tree with copies of its tensors."""
     leaves, structure = tree.flatten(x)
-    return tree.unflatten(structure, [_copy(y) if isinstance(y, Tensor) else y for y in leaves])
+    return tree.unflatten(
+        structure, [_copied_for_profiling(y) if isinstance(y, Tensor) else y for y in leaves]
+    )
 
 
-def _copy(x: Tensor) -> Tensor:
+def _copied_for_profiling(x: Tensor) -> Tensor:
     node = x._node
     compute_pending([node])
     on = engine_for(current(), mesh_of([node.type]))
     return wrap(leaf_source(node.type, on.copy(argument_value(on, node))))
 
 
-def _profile_rows(times: Sequence[OpTime], total: float, repeat: int) -> list[ProfileRow]:
+def _profiling_rows(times: Sequence[OpTime], total: float, repeat: int) -> list[ProfileRow]:
     """Return a row for each op and line."""
     found: dict[tuple[str, str, Any], tuple[Location, dict[str, float], int]] = {}
     for op, added, instruction, seconds, runs in times:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import DebuggedFunction
+from pullback.debug.debugged_function import DebuggedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location
@@ -28,7 +28,7 @@ from pullback.lazy.value_reports import Loop, title_of
 from pullback.lazy.values import to_host
 from pullback.ops.prelude import Op, interpret
 from pullback.ops.watch import GraphRun
-from pullback.transforms.call_rules import is_result
+from pullback.transforms.call_rules import rule_of_result
 
 MOST_RUNS = 3  # of a loop's body that are compared
 MOST_ROWS = 20  # of a printed report
@@ -54,7 +54,8 @@ class AuditedNode:
         name = f"{self.op} in the rule of {self.rule}" if self.rule else self.op
         place = "" if self.where is None else f" ({self.where})"
         within = "".join([f", in {loop}" for loop in self.loops])
-        return f"{_ulp(self.own):>9} {_ulp(self.total):>9}  {name}{place}: {self.type}{within}"
+        errors = f"{_audit_ulp(self.own):>9} {_audit_ulp(self.total):>9}"
+        return f"{errors}  {name}{place}: {self.type}{within}"
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,11 @@ class AuditReport:
         return not self.diverging
 
     def __str__(self) -> str:
-        largest = _ulp(max(self.results, default=0.0))
+        largest = _audit_ulp(max(self.results, default=0.0))
         lines = [f"{self.engine} against NumPy: results differ by at most {largest} ulp"]
         exact = sum(n.own == 0 for n in self.nodes)
         lines.append(f"{exact} of {len(self.nodes)} ops are exact, {len(self.diverging)} diverge "
-                     f"by more than {_ulp(self.tolerance)} ulp")  # fmt: skip
+                     f"by more than {_audit_ulp(self.tolerance)} ulp")  # fmt: skip
         rows = [n for n in self.nodes if n.own > 0]
         if len(rows) > MOST_ROWS:
             least = sorted([n.own for n in rows], reverse=True)[MOST_ROWS - 1]
@@ -137,11 +138,11 @@ def _audit_compare(
     nodes = [n for n in inner if n.inputs and not isinstance(n.type, tuple)]
     compiled = dict(zip(nodes, _audit_execute(Graph(graph.inputs, nodes), arrays), strict=True))
     compiled |= dict(zip(graph.inputs, map(np.asarray, arrays), strict=True))
-    with _ValueWatch() as watch, np.errstate(all="ignore"):
+    with _AuditWatch() as watch, np.errstate(all="ignore"):
         interpret(graph, arrays)
     made = []
     for node in inner:
-        if not node.inputs or is_result(node):
+        if not node.inputs or rule_of_result(node):
             continue
         results = (
             [n for n in nodes if n.inputs[0] is node] if isinstance(node.type, tuple) else [node]
@@ -179,7 +180,7 @@ def _audit_scale(op: Op, xs: Sequence[Any], result: np.ndarray) -> float | None:
     return max([*sizes, ulp_magnitude(result)]) if op.linear or op.graphs else None
 
 
-class _ValueWatch(MeshWatch):
+class _AuditWatch(MeshWatch):
     """Keeps all values, of loops those of the first iterations."""
 
     def __init__(self) -> None:
@@ -202,7 +203,7 @@ def _audit_execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarra
     return [np.asarray(to_host(y)) for y in made[: len(graph.outputs)]]
 
 
-def _ulp(value: float) -> str:
+def _audit_ulp(value: float) -> str:
     if 0 < value < 10 and value != round(value):
         return f"{value:.1f}"
     return f"{value:.0f}" if value < 1e6 or math.isinf(value) else f"{value:.1e}"

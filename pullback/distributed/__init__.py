@@ -4,12 +4,24 @@ Every process runs the same program. Start them with `python -m pullback.distrib
 train.py`, or with any other launcher, and let each call `initialize` first.
 """
 
-from pullback.distributed import membership
-from pullback.distributed.local_data import shard_local as shard_local
-from pullback.distributed.membership import *  # noqa: F403
+from pullback.distributed.barriers import agree, barrier, exchange
+from pullback.distributed.local_data import shard_local
+from pullback.distributed.membership import initialize, launch, shutdown
+from pullback.distributed.process_devices import (
+    Device,
+    devices,
+    local_devices,
+    process_count,
+    process_index,
+)
+from pullback.errors import ProcessMismatch, WorkerLost
 from pullback.graph.boundary import publish
 
-__all__ = sorted([*membership.__all__, "shard_local"])
+__all__ = [
+    "Device", "ProcessMismatch", "WorkerLost", "agree", "barrier", "devices", "exchange",
+    "initialize", "launch", "local_devices", "process_count", "process_index", "shard_local",
+    "shutdown",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

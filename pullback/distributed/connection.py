@@ -9,14 +9,14 @@ import sys
 import time
 from typing import Any
 
+from pullback.distributed.barriers import compare_at_barrier
 from pullback.distributed.environment import LAUNCHER, LISTEN
 from pullback.distributed.gate import Gate, one_gate_address
-from pullback.distributed.handshake import WORK, job_secret
+from pullback.distributed.handshake import WORK, handshake_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
-from pullback.distributed.membership import compare_members
-from pullback.distributed.proxy import Proxy, Relay, private_directory
+from pullback.distributed.proxy import Proxy, ProxyRelay, proxy_directory
 from pullback.distributed.rendezvous import Joined, Rendezvous, join_rendezvous
-from pullback.distributed.synchronize import gather
+from pullback.distributed.synchronize import synchronize_words
 from pullback.engines.environment import environment_variable
 from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
@@ -32,19 +32,19 @@ def connect_to_coordinator(address: str, count: int, index: int, timeout: float)
     host, _, port = address.rpartition(":")
     host = one_gate_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
     listens = one_gate_address(environment_variable(LISTEN, host))
-    secret = job_secret()
+    secret = handshake_secret()
     patience = environment_variable("PULLBACK_PATIENCE", 8.0)
     service = relay = proxy = None
     # Connections last as long as the job: once they are there, nothing listens any more.
     with contextlib.ExitStack() as until_connected:
-        path = f"{until_connected.enter_context(private_directory())}/service"
+        path = f"{until_connected.enter_context(proxy_directory())}/service"
         if index == 0:
             gate = Gate(listens, int(port), secret)
             until_connected.callback(gate.close)
             rendezvous = Rendezvous(gate, count, timeout)
             joined = Joined(rendezvous.names(), gate.host)
             service = Service(f"unix:{path}", count)
-            relay = Relay(path, count)
+            relay = ProxyRelay(path, count)
             gate.open(WORK, relay.serve)
             rendezvous.dismiss(joined.names)
         else:
@@ -79,15 +79,16 @@ class Connection(ProcessGroup):
         # A program that was agreed on before and then dropped here may still be kept elsewhere.
         if always or (devices.name, program.identity) not in self._agreed:
             tag = f"the next program on {devices.name}"
-            mine = f"{_described(whole)}, {program.identity}\n{json.dumps(program.checksums(args))}"
-            words = gather(self.cluster, self.heartbeat, tag, mine, 600.0, devices)
+            checksums = json.dumps(program.checksums(args))
+            mine = f"{_described_on_connection(whole)}, {program.identity}\n{checksums}"
+            words = synchronize_words(self.cluster, self.heartbeat, tag, mine, 600.0, devices)
             said = {k: word.split("\n") for k, word in words.items()}
-            compare_members(tag, {k: described for k, (described, _) in said.items()})
-            _compare_inputs({k: json.loads(sums) for k, (_, sums) in said.items()})
+            compare_at_barrier(tag, {k: described for k, (described, _) in said.items()})
+            _compare_inputs_on_connection({k: json.loads(sums) for k, (_, sums) in said.items()})
             self._agreed.add((devices.name, program.identity))
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
-        return list(gather(self.cluster, self.heartbeat, tag, word, timeout).values())
+        return list(synchronize_words(self.cluster, self.heartbeat, tag, word, timeout).values())
 
     def shutdown(self) -> None:
         cluster, heartbeat, service = self.cluster, self.heartbeat, self._service
@@ -136,7 +137,7 @@ class Connection(ProcessGroup):
         return None
 
 
-def _compare_inputs(found: dict[int, list[dict[str, int]]]) -> None:
+def _compare_inputs_on_connection(found: dict[int, list[dict[str, int]]]) -> None:
     """Raise if processes have different values of an input, according to their checksums."""
     differing = differing_inputs(found)
     for i, groups in differing.items():
@@ -159,7 +160,7 @@ def connection_error_line(error: BaseException | None) -> str:
     return f": {type(error).__name__}{': ' if text else ''}{text[:300]}"
 
 
-def _described(graph: Graph) -> str:
+def _described_on_connection(graph: Graph) -> str:
     """Describe a program in the same words on every process."""
     last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
     where = "" if last.where is None else f" ({last.where})"

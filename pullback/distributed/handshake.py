@@ -33,12 +33,12 @@ class WrongSecret(Refused):
     """Process 0 says that this process has another secret."""
 
 
-def new_secret() -> str:
+def new_handshake_secret() -> str:
     """Return a secret for one job."""
     return secrets.token_hex(32)
 
 
-def job_secret() -> bytes:
+def handshake_secret() -> bytes:
     """Return the secret of the job, from the environment."""
     given = os.environ.get(SECRET, "")
     if len(given) < _SHORTEST:

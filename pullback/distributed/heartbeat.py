@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pullback.distributed.proxy import Proxy, Relay
+from pullback.distributed.proxy import Proxy, ProxyRelay
 from pullback.engines.xla.cluster import Cluster, WorkerThread
 from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
 from pullback.engines.xla.sharded import DeviceGroup
@@ -47,10 +47,10 @@ class Heartbeat:
     through that, and process 0 tells the others.
     """
 
-    def __init__(self, cluster: Cluster, via: Proxy | Relay | None, names: list[str]) -> None:
+    def __init__(self, cluster: Cluster, via: Proxy | ProxyRelay | None, names: list[str]) -> None:
         self._cluster, self.names = cluster, names
         self._proxy = via if isinstance(via, Proxy) else None
-        self._relay = via if isinstance(via, Relay) else None
+        self._relay = via if isinstance(via, ProxyRelay) else None
         self._cut: set[int] = set()  # processes whose connection to this one, process 0, broke
         self._wake = self._relay.changed if self._relay else threading.Event()
         self._state, self._count = ALIVE, 0

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, TextIO
 
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER, SECRET
-from pullback.distributed.handshake import new_secret
+from pullback.distributed.handshake import new_handshake_secret
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.05
@@ -52,14 +52,14 @@ def run(
     command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
 ) -> int:
     """Run a script with its arguments as `count` processes; return the exit status."""
-    with free_port() as port:
-        settings = job_settings(count, devices, coordinator or f"127.0.0.1:{port}")
+    with free_launcher_port() as port:
+        settings = launcher_settings(count, devices, coordinator or f"127.0.0.1:{port}")
         return ProcessLauncher(command, count, settings).run()
 
 
-def job_settings(count: int, devices: int | None, coordinator: str) -> dict[str, str]:
+def launcher_settings(count: int, devices: int | None, coordinator: str) -> dict[str, str]:
     """Return the environment variables that all processes of a job share."""
-    secret = os.environ.get(SECRET) or new_secret()
+    secret = os.environ.get(SECRET) or new_handshake_secret()
     settings = {COUNT: str(count), COORDINATOR: coordinator, SECRET: secret}
     if devices is not None:
         settings["PULLBACK_CPU_DEVICES"] = str(devices)
@@ -67,7 +67,7 @@ def job_settings(count: int, devices: int | None, coordinator: str) -> dict[str,
 
 
 @contextlib.contextmanager
-def free_port() -> Iterator[int]:
+def free_launcher_port() -> Iterator[int]:
     """Reserve a port: nobody else gets it, but a process that knows it can listen there."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -75,7 +75,7 @@ def free_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def output_without_noise(line: bytes) -> bytes | None:
+def launcher_output(line: bytes) -> bytes | None:
     """Remove Gloo's messages from a line of output; return None if nothing else is in it.
 
     Text that a user could print, too, is only removed next to text that only Gloo prints.
@@ -123,7 +123,7 @@ class ProcessLauncher:
         # If nobody reads the output any more, as after `| head`, the process cannot write, either.
         with source, contextlib.suppress(BrokenPipeError):
             for line in source:
-                if (kept := output_without_noise(line)) is not None:
+                if (kept := launcher_output(line)) is not None:
                     text = kept.decode(errors="replace").rstrip("\n")
                     text = text.encode(known, errors="replace").decode(known)
                     with self._writing:

@@ -42,7 +42,7 @@ def shard_local(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor
     array, dtype = given.numpy(), node_of(given).type.dtype
     engine = cast("XlaMesh", engine_for(current(), mesh))
     sharding.check(array.shape, _OP)
-    blocks = [_block(sharding, engine.group.here, d, array.shape) for d in range(array.ndim)]
+    blocks = [_local_block(sharding, engine.group.here, d, array.shape) for d in range(array.ndim)]
     parts: list[np.ndarray | None] = [None] * mesh.size
     for k in engine.group.here:
         at = tuple([block.part(mesh.index(k, block.axes)) for block in blocks])
@@ -51,7 +51,7 @@ def shard_local(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor
     return wrap(leaf_source(type, engine.assemble(parts, type)))
 
 
-class _Block:
+class _LocalBlock:
     """A dimension of which a process has some consecutive shards, from number `first`."""
 
     def __init__(self, axes: tuple[str, ...], first: int, size: int, whole: int) -> None:
@@ -63,7 +63,9 @@ class _Block:
         return slice(start, start + self._size)
 
 
-def _block(sharding: Sharding, here: list[int], dim: int, shape: tuple[int, ...]) -> _Block:
+def _local_block(
+    sharding: Sharding, here: list[int], dim: int, shape: tuple[int, ...]
+) -> _LocalBlock:
     mesh, axes = sharding.mesh, tuple(sharding.dims(len(shape))[dim])
     numbers = sorted({mesh.index(k, axes) for k in here})
     first, count = numbers[0], len(numbers)
@@ -81,4 +83,4 @@ def _block(sharding: Sharding, here: list[int], dim: int, shape: tuple[int, ...]
             op=_OP,
         )
     size = shape[dim] // count
-    return _Block(axes, first, size, size * mesh.extent(axes))
+    return _LocalBlock(axes, first, size, size * mesh.extent(axes))

@@ -1,4 +1,4 @@
-"""The public functions of `pullback.distributed`: joining, leaving, waiting for each other."""
+"""Joining the processes of a job, and leaving them."""
 
 from __future__ import annotations
 
@@ -8,40 +8,22 @@ import ctypes
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
+from pullback.distributed.process_devices import process_count
 from pullback.engines import fork, processes
 from pullback.engines.registry import engine, engine_is_created
-from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
-from pullback.graph.arguments import validated
+from pullback.errors import ArgumentError, ProcessMismatch
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
-
-__all__ = [
-    "Device", "ProcessMismatch", "WorkerLost", "agree", "barrier", "devices", "exchange",
-    "initialize", "launch", "local_devices", "process_count", "process_index", "shutdown",
-]  # fmt: skip
 
 _PARENT_DEATH_SIGNAL = 1
 _HINT = (
     "Pass coordinator_address, num_processes and process_id, or start the script with\n"
     "`python -m pullback.distributed --nproc 4 script.py`."
 )
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device of some process; meshes refer to it by `number`."""
-
-    number: int
-    process: int
-    kind: str
-
-    def __repr__(self) -> str:
-        return f"<{self.kind}:{self.number} of process {self.process}>"
 
 
 def initialize(
@@ -135,92 +117,6 @@ def _leave_at_exit() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)
-
-
-def process_index() -> int:
-    """The number of this process; 0 if it is alone.
-
-    >>> import pullback as pb
-    >>> pb.distributed.process_index(), pb.distributed.process_count()
-    (0, 1)
-    """
-    return processes.current_processes().index
-
-
-def process_count() -> int:
-    """The number of processes.
-
-    >>> import pullback as pb
-    >>> pb.distributed.process_count()
-    1
-    """
-    return processes.current_processes().count
-
-
-def devices() -> list[Device]:
-    """The devices of all processes, in the order in which meshes take them.
-
-    >>> import pullback as pb
-    >>> len(pb.distributed.devices()) >= len(pb.distributed.local_devices()) > 0
-    True
-    """
-    client = engine("xla").client
-    return [Device(i, d.process_index, client.platform) for i, d in enumerate(client.devices)]
-
-
-def local_devices() -> list[Device]:
-    """The devices of this process.
-
-    >>> import pullback as pb
-    >>> pb.distributed.local_devices()[0] in pb.distributed.devices()
-    True
-    """
-    return [d for d in devices() if d.process == process_index()]
-
-
-@validated
-def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
-    """Return when all processes have reached this call.
-
-    >>> import pullback as pb
-    >>> pb.distributed.barrier("loaded")
-    """
-    agree(name, "", timeout)
-
-
-@validated
-def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
-    """Return when all processes have reached `tag` with the same fingerprint.
-
-    Otherwise `ProcessMismatch` says which process has what, or which did not come. A tag may be
-    used again.
-
-    >>> import pullback as pb
-    >>> pb.distributed.agree("version", pb.__version__)
-    """
-    compare_members(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
-
-
-@validated
-def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
-    """Return what each process says under a tag, by process index.
-
-    >>> import pullback as pb
-    >>> pb.distributed.exchange("name", "a")
-    ['a']
-    """
-    return processes.current_processes().exchange(tag, word, timeout)
-
-
-def compare_members(tag: str, words: dict[int, str]) -> None:
-    """Raise unless all processes said the same."""
-    groups: dict[str, list[int]] = {}
-    for k, word in words.items():
-        groups.setdefault(word, []).append(k)
-    if len(groups) > 1:
-        lines = [f"  {processes.show(ks)}: {word}" for word, ks in groups.items()]
-        hint = "Every process must run the same programs in the same order."
-        raise ProcessMismatch(f"processes disagree about {tag}:\n" + "\n".join(lines), hint=hint)
 
 
 def _membership_error(what: str, hint: str) -> ArgumentError:

@@ -32,7 +32,7 @@ _POLL = 0.05  # seconds
 
 
 @contextlib.contextmanager
-def private_directory() -> Iterator[str]:
+def proxy_directory() -> Iterator[str]:
     """Make a directory for Unix sockets that only this user can enter, and remove it again."""
     short = len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_DIRECTORY
     path = tempfile.mkdtemp(prefix="pullback-", dir=None if short else "/tmp")
@@ -101,7 +101,7 @@ class Proxy:
             _end_proxy(target)
 
 
-class Relay:
+class ProxyRelay:
     """Process 0 forwards bytes between the other processes and the service at a Unix socket."""
 
     def __init__(self, path: str, count: int) -> None:

@@ -83,7 +83,7 @@ class Rendezvous:
 
     def _meet(self, connection: socket.socket) -> None:
         """Admit a process, and forget it if it leaves again before the reply."""
-        said = _read_introduction(connection)
+        said = _read_rendezvous_introduction(connection)
         with self._changed:
             if self._over:
                 raise Refused("all processes have come")
@@ -183,7 +183,7 @@ def _joined_rendezvous(answer: Any, host: str) -> Joined:
     raise Refused("its answer cannot be understood")
 
 
-def _read_introduction(connection: socket.socket) -> dict[str, Any]:
+def _read_rendezvous_introduction(connection: socket.socket) -> dict[str, Any]:
     """Return what a process says about itself."""
     match _read_rendezvous(connection, PATIENCE):
         case {"index": int(k), "name": str(), "same": dict()} as said if type(k) is int and k >= 0:

@@ -14,7 +14,7 @@ from pullback.graph.where import user_line
 _POLL, _SLOWEST_POLL = 0.001, 0.02  # seconds
 
 
-def gather(
+def synchronize_words(
     cluster: Cluster, heartbeat: Heartbeat, tag: str, word: str, timeout: float,
     devices: DeviceGroup | None = None,
 ) -> dict[int, str]:  # fmt: skip

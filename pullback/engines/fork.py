@@ -26,7 +26,7 @@ def refuse_after_fork(what: str) -> NoReturn:
     )
 
 
-def refuse_in_data_worker() -> None:
+def refuse_forked_data_worker() -> None:
     """Raise if this is a worker process of a data loader, which must not start XLA.
 
     Each worker would take a share of the processor's threads, or a GPU's memory. The name is known

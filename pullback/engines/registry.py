@@ -53,7 +53,7 @@ def _create_engine(name: str, platform: str | None) -> Engine:
         if platform not in (None, ON[name]):
             raise EngineError(f"the reference engine has no platform {platform!r}", code="E6002")
         return ReferenceEngine()
-    fork.refuse_in_data_worker()
+    fork.refuse_forked_data_worker()
     from pullback.engines.xla.engine import XlaEngine  # heavy: loads jaxlib
 
     return XlaEngine(platform)

@@ -8,12 +8,12 @@ of f32 are complex64, of f64 complex128; integers become the default float, f16 
 [(4+0j), -2j, 0j]
 """
 
-from pullback.fft.cosine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
+from pullback.fft.complex_transforms import fft, fft2, fftn, ifft, ifft2, ifftn
+from pullback.fft.cosine_sine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from pullback.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from pullback.fft.half_spectra import irfft, irfft2, irfftn, rfft, rfft2, rfftn
-from pullback.fft.hermitian import hfft, hfft2, hfftn, ihfft, ihfft2, ihfftn
+from pullback.fft.hermitian_transforms import hfft, hfft2, hfftn, ihfft, ihfft2, ihfftn
+from pullback.fft.real_transforms import irfft, irfft2, irfftn, rfft, rfft2, rfftn
 from pullback.fft.short_time import istft, stft
-from pullback.fft.transforms import fft, fft2, fftn, ifft, ifft2, ifftn
 from pullback.graph.boundary import publish
 
 __all__ = [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.fft.arguments import length_of
-from pullback.functions.arguments import dtype_or, literal, number, ordered_axes
+from pullback.fft.lengths import fft_length
+from pullback.functions.arguments import dtype_argument, literal, number, ordered_axes
 from pullback.functions.creation import arange
-from pullback.functions.joining import roll
+from pullback.functions.rearranging import roll
 from pullback.functions.where_take import where
 from pullback.graph.arguments import real, shown
 from pullback.graph.dtypes import float64, int64
@@ -24,7 +24,7 @@ def fftfreq(
     >>> pb.fft.fftfreq(4, d=0.5).tolist()
     [0.0, 0.5, -1.0, -0.5]
     """
-    count = length_of("fft.fftfreq", n)
+    count = fft_length("fft.fftfreq", n)
     k = arange(count, device=device)
     places = where(k > literal((count - 1) // 2, int64), k - literal(count, int64), k)
     return _frequencies("fft.fftfreq", places, count, d, dtype)
@@ -38,7 +38,7 @@ def rfftfreq(
     >>> pb.fft.rfftfreq(4, d=0.5).tolist()
     [0.0, 0.5, 1.0]
     """
-    count = length_of("fft.rfftfreq", n)
+    count = fft_length("fft.rfftfreq", n)
     places = arange(count // 2 + 1, device=device)
     return _frequencies("fft.rfftfreq", places, count, d, dtype)
 
@@ -46,7 +46,7 @@ def rfftfreq(
 def _frequencies(
     op: str, places: Tensor, n: int, d: float | Tensor, dtype: DTypeLike | None
 ) -> Tensor:
-    wanted = dtype_or(op, dtype, current().default_dtype)
+    wanted = dtype_argument(op, dtype, current().default_dtype)
     if not wanted.is_float:
         raise DTypeError(f"dtype must be a float, got {wanted}", op=op)
     spacing = number(real(op, d, "d"))
@@ -64,7 +64,7 @@ def fftshift(x: ArrayLike, axes: Axis = None) -> Tensor:
     >>> pb.fft.fftshift(pb.fft.fftfreq(4, d=0.25)).tolist()
     [-2.0, -1.0, 0.0, 1.0]
     """
-    return _shifted("fft.fftshift", x, axes, 1)
+    return _shifted_frequencies("fft.fftshift", x, axes, 1)
 
 
 def ifftshift(x: ArrayLike, axes: Axis = None) -> Tensor:
@@ -73,10 +73,10 @@ def ifftshift(x: ArrayLike, axes: Axis = None) -> Tensor:
     >>> pb.fft.ifftshift([-2.0, -1.0, 0.0, 1.0]).tolist()
     [0.0, 1.0, -2.0, -1.0]
     """
-    return _shifted("fft.ifftshift", x, axes, -1)
+    return _shifted_frequencies("fft.ifftshift", x, axes, -1)
 
 
-def _shifted(op: str, x: ArrayLike, axes: Axis, sign: int) -> Tensor:
+def _shifted_frequencies(op: str, x: ArrayLike, axes: Axis, sign: int) -> Tensor:
     a = as_tensor(x)
     places = tuple(range(a.ndim)) if axes is None else ordered_axes(op, axes, a.ndim)
     return roll(a, [sign * (a.shape[i] // 2) for i in places], places)

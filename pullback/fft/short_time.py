@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.fft.half_spectra import irfft, rfft
-from pullback.fft.transforms import fft, ifft
+from pullback.fft.complex_transforms import fft, ifft
+from pullback.fft.real_transforms import irfft, rfft
 from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, ones, zeros
@@ -41,7 +41,7 @@ def stft(
     (3, 9)
     """
     signal = as_tensor(x)
-    hop, weights = _hop_and_window(signal, n_fft, hop_length, win_length, window)
+    hop, weights = _short_time_hop(signal, n_fft, hop_length, win_length, window)
     if not signal.ndim:
         raise ShapeError(f"needs an axis of samples, got {signal._node.type}")
     if center:
@@ -49,7 +49,7 @@ def stft(
         signal = pad(signal, widths, pad_mode)
     if signal.shape[-1] < n_fft:
         raise ShapeError(f"a piece has {n_fft} samples, but the signal {signal.shape[-1]}")
-    pieces = _pieces(signal, n_fft, hop) * weights
+    pieces = _short_time_pieces(signal, n_fft, hop) * weights
     half = not pieces.dtype.is_complex if onesided is None else onesided
     if half and pieces.dtype.is_complex:
         raise ArgumentError("onesided must be False for complex signals or windows")
@@ -77,7 +77,7 @@ def istft(
     spectra = as_tensor(x)
     if spectra.ndim < 2:
         raise ShapeError(f"needs axes of frequencies and pieces, got {spectra._node.type}")
-    hop, weights = _hop_and_window(spectra, n_fft, hop_length, win_length, window)
+    hop, weights = _short_time_hop(spectra, n_fft, hop_length, win_length, window)
     half = spectra.shape[-2] == n_fft // 2 + 1 if onesided is None else onesided
     size = n_fft // 2 + 1 if half else n_fft
     if spectra.shape[-2] != size:
@@ -87,7 +87,7 @@ def istft(
     pieces = irfft(spectra, n_fft, norm=norm) if half else ifft(spectra, n_fft, norm=norm)
     count = pieces.shape[-2]
     squares = shaped(weights * weights, (1, n_fft)) * ones((count, 1), dtype=weights.dtype)
-    signal = _overlapped(pieces * weights, hop) / _overlapped(squares, hop)
+    signal = _short_time_overlapped(pieces * weights, hop) / _short_time_overlapped(squares, hop)
     start = n_fft // 2 if center else 0
     stop = signal.shape[-1] - start if length is None else start + length
     missing = max(0, stop - signal.shape[-1])
@@ -95,7 +95,7 @@ def istft(
     return pad(made, [(0, 0)] * (made.ndim - 1) + [(0, missing)]) if missing else made
 
 
-def _hop_and_window(
+def _short_time_hop(
     x: Tensor, n_fft: int, hop: int | None, win_length: int | None, window: ArrayLike | None
 ) -> tuple[int, Tensor]:
     hop = max(n_fft // 4, 1) if hop is None else hop
@@ -114,7 +114,7 @@ def _hop_and_window(
     return hop, pad(weights, (left, n_fft - size - left))
 
 
-def _pieces(x: Tensor, size: int, hop: int) -> Tensor:
+def _short_time_pieces(x: Tensor, size: int, hop: int) -> Tensor:
     """Return the pieces of the last axis as rows, made of blocks of `hop` samples."""
     count, blocks = 1 + (x.shape[-1] - size) // hop, -(-size // hop)
     if blocks > _FEW_BLOCKS:
@@ -127,7 +127,7 @@ def _pieces(x: Tensor, size: int, hop: int) -> Tensor:
     return concat([rows[..., i : i + count, :] for i in range(blocks)], axis=-1)[..., :size]
 
 
-def _overlapped(x: Tensor, hop: int) -> Tensor:
+def _short_time_overlapped(x: Tensor, hop: int) -> Tensor:
     """Return the sum of rows, each `hop` samples after the one before."""
     *lead, count, size = x.shape
     total, blocks = (count - 1) * hop + size, -(-size // hop)

@@ -1,38 +1,44 @@
-"""Activation functions and other functions for neural networks."""
+"""Activation functions."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from pullback.errors import DTypeError, IndexOutOfRange
-from pullback.functions import arguments
-from pullback.functions.arguments import apply, axes_argument, axis_of, float_node, integer, literal
+from pullback.errors import ShapeError
+from pullback.functions.arguments import (
+    apply,
+    axes_argument,
+    axis_of,
+    float_arguments,
+    float_node,
+    literal,
+)
+from pullback.functions.arithmetic import abs as absolute
+from pullback.functions.arithmetic import clip
+from pullback.functions.composed import composed
 from pullback.functions.exponentials import exp, log, logistic
-from pullback.functions.factory import UnaryFunction, float_unary, unary
-from pullback.functions.joining import split
+from pullback.functions.factory import UnaryFunction, float_unary, unary_function
+from pullback.functions.shape import shaped
+from pullback.functions.splitting import split
+from pullback.functions.trigonometry import tanh
+from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
-from pullback.graph.dtypes import int64
-from pullback.lazy.index_plan import known_index
-from pullback.lazy.operators import as_tensor, node_of
-from pullback.lazy.record import at_one_line, record
-from pullback.lazy.settings import current
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.activations import Gelu, GeluTanh, Silu
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
-from pullback.ops.elementwise.logic import Equal
-from pullback.ops.elementwise.maximum import Relu
+from pullback.ops.elementwise.relu import Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
-from pullback.ops.index.checked_index import CheckedIndex
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax, Softmax
-from pullback.ops.shape.axes import ExpandDims, Squeeze
-from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.axes import Squeeze
 from pullback.ops.wrap.identity import StopGradient
-from pullback.typing import ArrayLike, Axis, DTypeLike
+from pullback.typing import ArrayLike, Axis
 
-relu: UnaryFunction = unary(
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+relu: UnaryFunction = unary_function(
     "relu", Relu, "max(x, 0); its gradient at 0 is 0.", "[-1.0, 2.0] -> [0.0, 2.0]"
 )
 sigmoid: UnaryFunction = float_unary(
@@ -123,12 +129,12 @@ def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor
     """
     x = wrap(float_node(x))
     axes = axes_argument("logsumexp", axis, x.ndim)
-    top = _softmax_shift(x, axes)
+    top = _softmax_activation_shift(x, axes)
     result = log(record(Sum(axes, True), (exp(x - top)._node,))) + top
     return result if keepdims else record(Squeeze(axes), (result._node,))
 
 
-def _softmax_shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _softmax_activation_shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The largest element over axes, as a constant of derivatives; 0 where it is infinite."""
     if any(x.shape[i] == 0 for i in axes):
         return literal(0, x.dtype)
@@ -157,43 +163,171 @@ def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     return record(LogSoftmax(axes_argument("log_softmax", axis, a.type.rank)), (a,))
 
 
-@validated
-def one_hot(
-    x: ArrayLike, num_classes: int, dtype: DTypeLike | None = None, axis: int = -1
-) -> Tensor:
-    """Return 1 at each index and 0 elsewhere, along a new axis of size `num_classes`.
+@composed
+def hardtanh(x: ArrayLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Return x limited to [min_val, max_val]; its gradient at the ends is 0.
 
-    An index below 0 or not less than `num_classes` is an error: at once if the indices are known,
-    otherwise when the result is read. (`x[..., None] == pb.arange(n)` gives zeros for it.)
-
-    >>> pb.one_hot([0, 2], 3).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> pb.hardtanh([-3.0, 0.5, 3.0]).tolist()
+    [-1.0, 0.5, 1.0]
     """
-    given, x = x, as_tensor(x)
-    wanted = arguments.dtype_or("one_hot", dtype, current().default_dtype)
-    count = integer("one_hot", num_classes, "num_classes")
-    axis = axis_of("one_hot", axis, x.ndim + 1)
-    if not x.dtype.is_integer:
-        raise DTypeError(f"indices must be integers, got {x._node.type}", op="one_hot")
-    _check_known_classes(known_index(given), count)
-    with at_one_line("one_hot"):
-        index = record(CheckedIndex(count), (node_of(x),))
-    index = index if x.dtype.bits >= 32 else index.astype(int64)
-    shape = (*(1,) * axis, count, *(1,) * (x.ndim - axis))
-    classes = record(Iota(shape, axis, index.dtype), ())
-    column = record(ExpandDims((axis,)), (index._node,))
-    return apply(Equal, column._node, classes._node).astype(wanted)
+    x = wrap(float_node(x))
+    return where((x <= min_val) | (x >= max_val), clip(x, min_val, max_val).detach(), x)
 
 
-def _check_known_classes(values: np.ndarray | None, count: int) -> None:
-    wrong = None if values is None else values[(values < 0) | (values >= count)]
-    if wrong is not None and wrong.size:
-        what = f"index {wrong[0]} is out of range for {count} classes"
-        message = f"{what}: it must be at least 0 and less than {count}"
-        raise IndexOutOfRange(message, op="one_hot", index=int(wrong[0]), extent=count)
+@composed
+def relu6(x: ArrayLike) -> Tensor:
+    """Return min(max(x, 0), 6); its gradient at 0 and 6 is 0.
+
+    >>> pb.relu6([-1.0, 2.0, 8.0]).tolist()
+    [0.0, 2.0, 6.0]
+    """
+    return hardtanh(x, 0.0, 6.0)
+
+
+@composed
+def hardsigmoid(x: ArrayLike) -> Tensor:
+    """Return relu6(x + 3) / 6, a sigmoid made of straight pieces.
+
+    >>> pb.hardsigmoid([-3.0, 0.0, 3.0]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return relu6(wrap(float_node(x)) + 3) / 6
+
+
+@composed
+def hardswish(x: ArrayLike) -> Tensor:
+    """Return x * hardsigmoid(x).
+
+    >>> pb.hardswish([-3.0, 0.0, 3.0]).tolist()
+    [-0.0, 0.0, 3.0]
+    """
+    x = wrap(float_node(x))
+    return x * hardsigmoid(x)
+
+
+@composed
+def hardshrink(x: ArrayLike, lambd: float = 0.5) -> Tensor:
+    """Return x where abs(x) > lambd, 0 elsewhere.
+
+    >>> pb.hardshrink([-1.0, 0.25, 2.0]).tolist()
+    [-1.0, 0.0, 2.0]
+    """
+    x = wrap(float_node(x))
+    return where((x >= -lambd) & (x <= lambd), 0, x)
+
+
+@composed
+def softshrink(x: ArrayLike, lambd: float = 0.5) -> Tensor:
+    """Return x moved towards 0 by `lambd`, 0 where that would change its sign.
+
+    >>> pb.softshrink([-1.0, 0.25, 2.0]).tolist()
+    [-0.5, 0.0, 1.5]
+    """
+    x = wrap(float_node(x))
+    outside = where(x > 0, x - lambd, x + lambd)
+    return where((x >= -lambd) & (x <= lambd), 0, outside)
+
+
+@composed
+def tanhshrink(x: ArrayLike) -> Tensor:
+    """Return x - tanh(x).
+
+    >>> pb.tanhshrink(0.0).item()
+    0.0
+    """
+    x = wrap(float_node(x))
+    return x - tanh(x)
+
+
+@composed
+def threshold(x: ArrayLike, threshold: float, value: float) -> Tensor:
+    """Return x where it is greater than `threshold`, `value` elsewhere.
+
+    >>> pb.threshold([0.5, 2.0], 1.0, -7.0).tolist()
+    [-7.0, 2.0]
+    """
+    x = wrap(float_node(x))
+    return where(x > threshold, x, value)
+
+
+@composed
+def celu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
+    """Return x where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere.
+
+    >>> pb.celu([0.0, 2.0], 2.0).tolist()
+    [0.0, 2.0]
+    """
+    x = wrap(float_node(x))
+    return where(x > 0, x, elu(x / alpha) * alpha)
+
+
+@composed
+def selu(x: ArrayLike) -> Tensor:
+    """Return the scaled elu whose outputs keep mean 0 and variance 1 (Klambauer et al., 2017).
+
+    >>> pb.selu(1.0).item()
+    1.0507...
+    """
+    return elu(x, SELU_ALPHA) * SELU_SCALE
+
+
+@composed
+def prelu(x: ArrayLike, weight: ArrayLike, axis: int = 1) -> Tensor:
+    """Return x where it is positive, `weight * x` elsewhere.
+
+    `weight` is one number, or a vector with a number for each place along `axis`.
+
+    >>> pb.prelu([[-2.0, -2.0]], [0.5, 0.25]).tolist()
+    [[-1.0, -0.5]]
+    """
+    x, w = map(wrap, float_arguments(x, weight))
+    if w.size != 1:
+        if w.ndim != 1 or x.ndim <= axis or x.shape[axis] != w.size:
+            message = f"weight must be one number, or one number per index along axis {axis}"
+            raise ShapeError(f"{message}, got {x._node.type} and {w._node.type}")
+        w = shaped(w, (w.size, *(1,) * (x.ndim - axis % x.ndim - 1)))
+    else:
+        w = shaped(w, ())
+        if axis != 1:
+            axis_of("prelu", axis, x.ndim)
+    return where(x > 0, x, w * x)
+
+
+@composed
+def mish(x: ArrayLike) -> Tensor:
+    """Return x * tanh(softplus(x)).
+
+    >>> pb.mish(0.0).item()
+    0.0
+    """
+    x = wrap(float_node(x))
+    return x * tanh(softplus(x))
+
+
+@composed
+def softsign(x: ArrayLike) -> Tensor:
+    """Return x / (1 + abs(x)).
+
+    >>> pb.softsign([-1.0, 3.0]).tolist()
+    [-0.5, 0.75]
+    """
+    x = wrap(float_node(x))
+    return x / (absolute(x) + 1)
+
+
+@composed
+def softmin(x: ArrayLike, axis: Axis = -1) -> Tensor:
+    """Return exp(-x) divided by its sum over axes.
+
+    >>> pb.softmin([0.0, 0.0]).tolist()
+    [0.5, 0.5]
+    """
+    return softmax(-wrap(float_node(x)), axis)
 
 
 __all__ = [
-    "elu", "gelu", "glu", "leaky_relu", "log_sigmoid", "log_softmax", "logsumexp", "one_hot",
-    "relu", "sigmoid", "silu", "softmax", "softplus",
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "leaky_relu", "log_sigmoid", "log_softmax", "logsumexp", "mish", "prelu", "relu", "relu6",
+    "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign",
+    "tanhshrink", "threshold",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import axis_of, placed
-from pullback.functions.composed import writing
+from pullback.functions.composed import composed_writing
 from pullback.functions.shape import flatten, shaped, spread
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import int64
@@ -31,14 +31,14 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> 
     >>> pb.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1).tolist()
     [[2], [3]]
     """
-    x, axis = _axis_to_index("take_along_axis", as_tensor(x), axis)
+    x, axis = _index_along_axis("take_along_axis", as_tensor(x), axis)
     x, wide = _aligned_along_axis("take_along_axis", x, indices, axis)
     size = x.shape[axis]
     index = counted_from_start(node_of(wide), size) if wide.dtype.is_integer else wide._node
     return record(TakeAlongAxis(axis), (node_of(x), index))
 
 
-@writing
+@composed_writing
 def put_along_axis(
     x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None = -1,
     mode: UpdateMode = "set", *, inplace: bool = True,
@@ -54,7 +54,7 @@ def put_along_axis(
     [0.0, 5.0]
     """
     given = as_tensor(x)
-    whole, axis = _axis_to_index("put_along_axis", given, axis)
+    whole, axis = _index_along_axis("put_along_axis", given, axis)
     spread_out, wide = _aligned_along_axis("put_along_axis", whole, indices, axis)
     if spread_out.shape != whole.shape:
         message = f"indices must not have more elements than {whole._node.type} beside axis {axis}"
@@ -62,18 +62,18 @@ def put_along_axis(
     if mode not in ("set", "add", "multiply", "min", "max"):
         message = f"mode must be set, add, multiply, min or max, got {shown(mode)}"
         raise ArgumentError(message, op="put_along_axis")
-    places = [record(Iota(_row_shape(n, i, wide.ndim), i, int64), ())
+    places = [record(Iota(_shape_along_axis(n, i, wide.ndim), i, int64), ())
               for i, n in enumerate(wide.shape)]  # fmt: skip
     places[axis] = wide
     with at_one_line("put_along_axis"):
         return shaped(updated(whole, tuple(places), values, mode), given.shape)
 
 
-def _row_shape(size: int, axis: int, rank: int) -> tuple[int, ...]:
+def _shape_along_axis(size: int, axis: int, rank: int) -> tuple[int, ...]:
     return (*(1,) * axis, size, *(1,) * (rank - axis - 1))
 
 
-def _axis_to_index(op: str, x: Tensor, axis: int | None) -> tuple[Tensor, int]:
+def _index_along_axis(op: str, x: Tensor, axis: int | None) -> tuple[Tensor, int]:
     if axis is None:
         return flatten(x), 0
     return x, axis_of(op, axis, x.ndim)

@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 
 from pullback.errors import DTypeError
-from pullback.functions.arguments import Tensor, along, as_tensor, axis_of, float_node
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    axis_of,
+    float_node,
+    index_argument_along,
+)
 from pullback.functions.arithmetic import abs, remainder
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import result_type
+from pullback.functions.differences import diff
+from pullback.functions.factory import float_unary
 from pullback.functions.joining import concat
-from pullback.functions.statistics import diff
 from pullback.functions.where_take import where
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
+from pullback.ops.elementwise.complex_parts import Angle
 from pullback.typing import ArrayLike
+
+_radians = float_unary("angle", Angle, "Angle of each complex number.", "2.0 -> 0.0")
 
 
 @composed
@@ -25,7 +35,7 @@ def deg2rad(x: ArrayLike) -> Tensor:
     >>> pb.deg2rad(180.0).item()
     3.14159...
     """
-    return _real_angle("deg2rad", x) * (math.pi / 180)
+    return _angle_operand("deg2rad", x) * (math.pi / 180)
 
 
 @composed
@@ -35,10 +45,10 @@ def rad2deg(x: ArrayLike) -> Tensor:
     >>> pb.rad2deg(pb.pi).item()
     180.0
     """
-    return _real_angle("rad2deg", x) * (180 / math.pi)
+    return _angle_operand("rad2deg", x) * (180 / math.pi)
 
 
-def _real_angle(op: str, x: ArrayLike) -> Tensor:
+def _angle_operand(op: str, x: ArrayLike) -> Tensor:
     a = wrap(float_node(x))
     if a.dtype.is_complex:
         raise DTypeError(f"needs real elements, got {a._node.type}", op=op)
@@ -71,9 +81,21 @@ def unwrap(
         wrapped = where((wrapped == low) & (steps > 0), high, wrapped)
     limit = period / 2 if discont is None else discont
     correction = where(abs(steps) < limit, 0, wrapped - steps).astype(kind)
-    first = x[along(axis, slice(0, 1))]
-    rest = x[along(axis, slice(1, None))] + cumulative_sum(correction, axis=axis).astype(kind)
+    first = x[index_argument_along(axis, slice(0, 1))]
+    rest = x[index_argument_along(axis, slice(1, None))] + cumulative_sum(
+        correction, axis=axis
+    ).astype(kind)
     return concat([first, rest], axis=axis)
 
 
-__all__ = ["deg2rad", "rad2deg", "unwrap"]
+@composed
+def angle(x: ArrayLike, deg: bool = False) -> Tensor:
+    """Angle of each complex number: in (-pi, pi], or in degrees.
+
+    >>> pb.angle(2.0).item(), pb.angle(1j, deg=True).item()
+    (0.0, 90.0)
+    """
+    return _radians(x) * (180 / math.pi) if deg else _radians(x)
+
+
+__all__ = ["angle", "deg2rad", "rad2deg", "unwrap"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex, TypeVar
 
-from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
-from pullback.graph.arguments import integer
+import numpy as np
+
+from pullback.errors import ArgumentError, AxisError, DTypeError, PullbackError, ShapeError
+from pullback.graph.arguments import integer, shown
 from pullback.graph.dtypes import DType, bool_, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
@@ -51,7 +53,7 @@ def float_node(x: ArrayLike) -> Node:
     return found if found.type.dtype.is_inexact else cast_node(found, current().default_dtype)
 
 
-def as_tensors(*values: ArrayLike) -> list[Tensor]:
+def tensor_arguments(*values: ArrayLike) -> list[Tensor]:
     """Return values as tensors; lists and numbers next to f64 or complex128 keep all digits."""
     made = [as_tensor(v) for v in values]
     if not any(x.dtype in WIDE for x in made):
@@ -70,14 +72,17 @@ def bool_argument(x: ArrayLike) -> Node:
 
 def float_arguments(*values: ArrayLike) -> list[Node]:
     """Like `operands`, but if all are integers or bools, they become the default float dtype."""
-    xs = [v if _is_number(v) else as_tensor(v) for v in map(number, values)]
+    xs = [v if _is_number_argument(v) else as_tensor(v) for v in map(number, values)]
     if any(type(x) in (float, complex) if type(x) in NUMBERS else x.dtype.is_inexact for x in xs):
         return operands(*xs)
     dtype = current().default_dtype
-    return [operators.weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
+    return [
+        operators.weak(x, dtype) if _is_number_argument(x) else cast_node(node_of(x), dtype)
+        for x in xs
+    ]
 
 
-def _is_number(x: Any) -> bool:
+def _is_number_argument(x: Any) -> bool:
     return type(x) in NUMBERS or isinstance(x, TracedNumber)
 
 
@@ -91,12 +96,12 @@ def fresh(x: Tensor) -> Tensor:
     return handle(node_of(x))
 
 
-def dtype_or(op: str, dtype: DTypeLike | None, default: DType) -> DType:
+def dtype_argument(op: str, dtype: DTypeLike | None, default: DType) -> DType:
     """The dtype that the user asked for, or the default."""
     return default if dtype is None else placed(op, dtype_of, dtype)
 
 
-def counting_dtype(dtype: DType) -> DType:
+def counting_dtype_argument(dtype: DType) -> DType:
     """The dtype in which elements of `dtype` are summed: 64 bits for bools and integers."""
     if dtype is bool_ or dtype.kind == "i":
         return int64
@@ -106,10 +111,10 @@ def counting_dtype(dtype: DType) -> DType:
 def summand_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
     """The operand of a sum or product, in the dtype that the user asked for or in 64 bits."""
     a = node(x)
-    return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
+    return cast_node(a, dtype_argument(op, dtype, counting_dtype_argument(a.type.dtype)))
 
 
-def integer_node(op: str, value: Any, what: str, fitted: Callable[[int], int]) -> Node:
+def integer_argument_node(op: str, value: Any, what: str, fitted: Callable[[int], int]) -> Node:
     """Return an integer of the user as an input of the program (i64), which serves all its values;
     `fitted` gives an equivalent integer that fits."""
     if isinstance(value, UnknownInt):
@@ -137,31 +142,31 @@ def axes_argument(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
 
 def ordered_axes(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
     """Return axes, counted from the front, in the given order."""
-    axes = tuple(axis_of(op, a, rank) for a in one_or_many(axis))
+    axes = tuple(axis_of(op, a, rank) for a in one_or_many_arguments(axis))
     if len(set(axes)) < len(axes):
         raise AxisError(f"an axis is given twice in {axis}", op=op, code="E3005")
     return axes
 
 
-def shape_of(op: str, shape: Shape, what: str = "a size") -> tuple[int, ...]:
+def shape_argument(op: str, shape: Shape, what: str = "a size") -> tuple[int, ...]:
     """Return a shape from an int or a sequence of ints, none of them negative."""
-    sizes = tuple(integer(op, n, what, bounded=False) for n in one_or_many(shape))
+    sizes = tuple(integer(op, n, what, bounded=False) for n in one_or_many_arguments(shape))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"sizes must not be negative, got {list(sizes)}", op=op, code="E3006")
     return sizes
 
 
-def along(axis: int, item: IndexItem) -> Index:
+def index_argument_along(axis: int, item: IndexItem) -> Index:
     """The index that applies `item` along one axis and takes all of the axes before it."""
     return (*(slice(None),) * axis, item)
 
 
-def one_or_many(value: Any) -> tuple[Any, ...]:
+def one_or_many_arguments(value: Any) -> tuple[Any, ...]:
     """The items of a tuple or list; anything else is a single item."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def per_dimension(op: str, value: Shape, rank: int, what: str) -> tuple[int, ...]:
+def argument_per_dimension(op: str, value: Shape, rank: int, what: str) -> tuple[int, ...]:
     """Return one int for each dimension, from an int for all or a sequence."""
     if isinstance(value, Tensor) and value.ndim and op.startswith("conv"):
         hint = f"Add a bias to the result: pb.{op}(x, filters) + bias."
@@ -180,3 +185,16 @@ def placed(op: str, f: Callable[..., T], *args: Any) -> T:
         return f(*args)
     except PullbackError as error:
         raise error.at(op, user_line()) from None
+
+
+def tensor_sequence_argument(op: str, arrays: Any, what: str) -> list[Tensor]:
+    """Return the items of a list, tuple, array or tensor as tensors; there may be none."""
+    several = isinstance(arrays, (Sequence, np.ndarray, Tensor))
+    if not several or isinstance(arrays, (str, bytes)) or getattr(arrays, "ndim", 1) == 0:
+        message = f"{what} must be a sequence of tensors, got {shown(arrays)}"
+        raise ArgumentError(message, op=op)
+    try:
+        return [as_tensor(x) for x in arrays]
+    except DTypeError:
+        message = f"{what} must be a sequence of tensors, got {shown(arrays)}"
+        raise ArgumentError(message, op=op) from None

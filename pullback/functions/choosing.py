@@ -7,14 +7,19 @@ from typing import Any, Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import Tensor, as_tensor, literal, operands
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    literal,
+    operands,
+    tensor_sequence_argument,
+)
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.index_grids import index_in_mode
-from pullback.functions.joining import stack
-from pullback.functions.known_values import tensor_sequence
+from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.reductions import any as any_of
 from pullback.functions.shape import broadcast_arrays, spread
+from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
 from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import bool_
@@ -32,12 +37,12 @@ def select(
     >>> pb.select([x < 2, x > 3], [x, x * 10], 7).tolist()
     [0, 1, 7, 7, 40]
     """
-    conditions = tensor_sequence("select", condlist, "condlist")
+    conditions = tensor_sequence_argument("select", condlist, "condlist")
     if isinstance(choicelist, (list, tuple)):  # numbers take the dtype of the others
-        tensor_sequence("select", choicelist, "choicelist")
+        tensor_sequence_argument("select", choicelist, "choicelist")
         choices = list(choicelist)
     else:
-        choices = tensor_sequence("select", choicelist, "choicelist")
+        choices = tensor_sequence_argument("select", choicelist, "choicelist")
     if len(conditions) != len(choices) or not choices:
         got = f"{len(conditions)} and {len(choices)}"
         message = f"needs as many conditions as choices, at least one, got {got}"
@@ -63,7 +68,7 @@ def choose(
     >>> pb.choose([2, 0, 1], [[1, 2, 3], [10, 20, 30], [100, 200, 300]]).tolist()
     [100, 2, 30]
     """
-    options = tensor_sequence("choose", choices, "choices")
+    options = tensor_sequence_argument("choose", choices, "choices")
     if not options:
         raise ArgumentError("choices must contain at least one tensor", op="choose")
     number = index_in_mode("choose", x, len(options), mode)
@@ -86,7 +91,7 @@ def piecewise(
     [2.0, 1.0, 9.0]
     """
     x = as_tensor(x)
-    masks = _piecewise_conditions(x, condlist)
+    masks = _choosing_conditions(x, condlist)
     functions = list(sequence("piecewise", funclist, "funclist"))
     if len(functions) == len(masks) + 1:
         masks.append(~any_of(stack(masks), axis=0))
@@ -101,7 +106,7 @@ def piecewise(
     return result
 
 
-def _piecewise_conditions(x: Tensor, condlist: Any) -> list[Tensor]:
+def _choosing_conditions(x: Tensor, condlist: Any) -> list[Tensor]:
     """The conditions as bools; a single one need not be in a list."""
     items = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     single = items and not isinstance(items[0], (list, tuple)) and not as_tensor(items[0]).ndim

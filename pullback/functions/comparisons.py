@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import apply, bool_argument, float_arguments, node
-from pullback.functions.factory import BinaryFunction, UnaryFunction, binary, described, unary
+from pullback.errors import ShapeError
+from pullback.functions.arguments import (
+    apply,
+    as_tensor,
+    bool_argument,
+    float_arguments,
+    literal,
+    node,
+)
+from pullback.functions.composed import composed
+from pullback.functions.factory import (
+    BinaryFunction,
+    UnaryFunction,
+    binary_function,
+    described_function,
+    unary_function,
+)
+from pullback.functions.shape import broadcast_shapes
 from pullback.graph.arguments import validated
+from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node
 from pullback.lazy.operators import number
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits
 from pullback.ops.elementwise import logic as ops
-from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
+from pullback.ops.elementwise.float_bits import SignBit
+from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike
 
 
 def _comparison_function(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
-    """Like `binary`, but a Python integer may be one that the dtype cannot hold."""
-    plain = binary(name, op, summary, example)
+    """Like `binary_function`, but a Python integer may be one that the dtype cannot hold."""
+    plain = binary_function(name, op, summary, example)
 
     def function(x1: ArrayLike, x2: ArrayLike) -> Tensor:
         for first, other, called in ((x1, x2, op.name), (x2, x1, FLIPPED[op.name])):
@@ -27,7 +45,7 @@ def _comparison_function(name: str, op: type[Op], summary: str, example: str) ->
                     return found
         return plain(x1, x2)
 
-    return described(function, name, summary, example)
+    return described_function(function, name, summary, example)
 
 
 equal: BinaryFunction = _comparison_function(
@@ -52,39 +70,39 @@ greater_equal: BinaryFunction = _comparison_function(
     "[1, 2], 2 -> [False, True]",
 )  # fmt: skip
 
-isnan: UnaryFunction = unary(
+isnan: UnaryFunction = unary_function(
     "isnan", IsNan, "Whether each element is NaN.", "[1.0, pb.nan] -> [False, True]"
 )
-isinf: UnaryFunction = unary(
+isinf: UnaryFunction = unary_function(
     "isinf", IsInf, "Whether each element is infinite.", "[1.0, pb.inf] -> [False, True]"
 )
-isfinite: UnaryFunction = unary(
+isfinite: UnaryFunction = unary_function(
     "isfinite", IsFinite, "Whether each element is neither infinite nor NaN.",
     "[1.0, pb.inf] -> [True, False]",
 )  # fmt: skip
-signbit: UnaryFunction = unary(
+signbit: UnaryFunction = unary_function(
     "signbit", SignBit, "Whether the sign of each element is minus, also that of -0.0.",
     "[1.0, -0.0] -> [False, True]",
 )  # fmt: skip
 
 
-def _logical_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
+def _compared_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
     return [bool_argument(x1), bool_argument(x2)]
 
 
-logical_and: BinaryFunction = binary(
+logical_and: BinaryFunction = binary_function(
     "logical_and", ops.LogicalAnd, "Whether both are true.",
-    "[True, False], True -> [True, False]", _logical_operands,
+    "[True, False], True -> [True, False]", _compared_operands,
 )  # fmt: skip
-logical_or: BinaryFunction = binary(
+logical_or: BinaryFunction = binary_function(
     "logical_or", ops.LogicalOr, "Whether at least one is true.",
-    "[True, False], False -> [True, False]", _logical_operands,
+    "[True, False], False -> [True, False]", _compared_operands,
 )  # fmt: skip
-logical_xor: BinaryFunction = binary(
+logical_xor: BinaryFunction = binary_function(
     "logical_xor", ops.LogicalXor, "Whether exactly one is true.",
-    "[True, False], True -> [False, True]", _logical_operands,
+    "[True, False], True -> [False, True]", _compared_operands,
 )  # fmt: skip
-logical_not: UnaryFunction = unary(
+logical_not: UnaryFunction = unary_function(
     "logical_not", ops.LogicalNot, "Whether each element is false.",
     "[True, False] -> [False, True]", bool_argument,
 )  # fmt: skip
@@ -117,8 +135,37 @@ def allclose(
     return isclose(x1, x2, rtol, atol, equal_nan).all()
 
 
+@composed
+def array_equal(x1: ArrayLike, x2: ArrayLike, equal_nan: bool = False) -> Tensor:
+    """Return whether two tensors have the same shape and equal elements.
+
+    >>> pb.array_equal([1, 2], [1, 2]).item(), pb.array_equal([1, 2], [1]).item()
+    (True, False)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    if a.shape != b.shape:
+        return literal(False, bool_)
+    same = equal(a, b)
+    return (same | (isnan(a) & isnan(b)) if equal_nan else same).all()
+
+
+@composed
+def array_equiv(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Return whether two tensors have equal elements after broadcasting.
+
+    >>> pb.array_equiv([1, 2], [[1, 2], [1, 2]]).item()
+    True
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    try:
+        broadcast_shapes(a.shape, b.shape)
+    except ShapeError:
+        return literal(False, bool_)
+    return equal(a, b).all()
+
+
 __all__ = [
-    "allclose", "equal", "greater", "greater_equal", "isclose", "isfinite", "isinf", "isnan",
-    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
-    "signbit",
+    "allclose", "array_equal", "array_equiv", "equal", "greater", "greater_equal", "isclose",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "not_equal", "signbit",
 ]  # fmt: skip

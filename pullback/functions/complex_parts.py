@@ -2,32 +2,90 @@
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
+from pullback.errors import DTypeError, ShapeError
+from pullback.functions.arguments import as_tensor, float_arguments, float_node, fresh
 from pullback.functions.composed import composed
-from pullback.functions.factory import UnaryFunction, float_binary, float_unary, unary
-from pullback.lazy.tensor import Tensor
-from pullback.ops.elementwise.complex_parts import Angle, Complex, Conj, Imag, Real
+from pullback.functions.data_types import finfo
+from pullback.functions.factory import UnaryFunction, float_binary_function, unary_function
+from pullback.functions.stacking import stack
+from pullback.functions.trigonometry import cos, sin
+from pullback.lazy.host_reads import read
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.typing import ArrayLike
 
-real = unary("real", Real, "Real part of each element.", "1 + 2j -> 1.0")
-imag = unary("imag", Imag, "Imaginary part of each element.", "1 + 2j -> 2.0")
-conj: UnaryFunction = unary("conj", Conj, "Complex conjugate of each element.", "1 + 2j -> (1-2j)")
-_radians = float_unary("angle", Angle, "Angle of each complex number.", "2.0 -> 0.0")
-complex = float_binary(
+real = unary_function("real", Real, "Real part of each element.", "1 + 2j -> 1.0")
+imag = unary_function("imag", Imag, "Imaginary part of each element.", "1 + 2j -> 2.0")
+conj: UnaryFunction = unary_function(
+    "conj", Conj, "Complex conjugate of each element.", "1 + 2j -> (1-2j)"
+)
+complex = float_binary_function(
     "complex", Complex, "Complex number with the given real and imaginary parts.",
     "1.0, 2.0 -> (1+2j)",
 )  # fmt: skip
 
 
 @composed
-def angle(x: ArrayLike, deg: bool = False) -> Tensor:
-    """Angle of each complex number: in (-pi, pi], or in degrees.
+def polar(abs: ArrayLike, angle: ArrayLike) -> Tensor:
+    """Return complex numbers from their absolute values and angles.
 
-    >>> pb.angle(2.0).item(), pb.angle(1j, deg=True).item()
-    (0.0, 90.0)
+    >>> pb.polar(2.0, 0.0).item()
+    (2+0j)
     """
-    return _radians(x) * (180 / math.pi) if deg else _radians(x)
+    size, turn = map(wrap, float_arguments(abs, angle))
+    return complex(size * cos(turn), size * sin(turn))
 
 
-__all__ = ["angle", "complex", "conj", "imag", "real"]
+@composed
+def view_as_real(x: ArrayLike) -> Tensor:
+    """Return the real and imaginary parts of complex numbers along a new last axis.
+
+    >>> pb.view_as_real([1 + 2j]).tolist()
+    [[1.0, 2.0]]
+    """
+    a = as_tensor(x)
+    if not a.dtype.is_complex:
+        raise DTypeError(f"needs complex numbers, got {a._node.type}")
+    return stack([real(a), imag(a)], axis=-1)
+
+
+@composed
+def view_as_complex(x: ArrayLike) -> Tensor:
+    """Return complex numbers from real and imaginary parts along the last axis.
+
+    >>> pb.view_as_complex([[1.0, 2.0]]).tolist()
+    [(1+2j)]
+    """
+    a = wrap(float_node(x))
+    if not a.ndim or a.shape[-1] != 2:
+        raise ShapeError(f"the last axis must have size 2, got {a._node.type}")
+    return complex(a[..., 0], a[..., 1])
+
+
+@composed
+def real_if_close(x: ArrayLike, tol: float = 100) -> Tensor:
+    """Return the real part of a complex tensor if all imaginary parts are close to 0: less than
+    `tol` times the machine epsilon, or than `tol` if that is at most 1. The tensor is evaluated.
+
+    >>> pb.real_if_close([1 + 1e-12j, 2 + 0j]).dtype
+    f32
+    """
+    x = as_tensor(x)
+    if not x.dtype.is_complex:
+        return fresh(x)
+    limit = tol * finfo(x.dtype).eps if tol > 1 else tol
+    return real(x) if bool((np.abs(read(x).imag) < limit).all()) else fresh(x)
+
+
+__all__ = [
+    "complex",
+    "conj",
+    "imag",
+    "polar",
+    "real",
+    "real_if_close",
+    "view_as_complex",
+    "view_as_real",
+]

@@ -44,7 +44,7 @@ def composed(f: F) -> F:
     return cast(F, call)
 
 
-def writing(f: F) -> F:
+def composed_writing(f: F) -> F:
     """Like `composed`, for a function that writes its result to its first argument and returns it,
     as NumPy's function of the same name does, unless it is called with `inplace=False`.
     """

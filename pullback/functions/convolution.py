@@ -1,33 +1,30 @@
-"""Convolution and pooling: images are [N, spatial..., C], filters [spatial..., C, F]."""
+"""Convolution: of vectors, or of images [N, spatial..., C] with filters [spatial..., C, F]."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-
-from pullback.errors import ShapeError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import (
-    float_arguments,
-    float_node,
-    node,
-    per_dimension,
-    placed,
-    record_as,
-)
-from pullback.graph.arguments import validated
-from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor
+from pullback.functions.arguments import argument_per_dimension, float_arguments, placed, record_as
+from pullback.functions.complex_parts import conj
+from pullback.functions.padding import pad
+from pullback.functions.products import matmul
+from pullback.functions.shape import flip, shaped
+from pullback.functions.where_take import take
+from pullback.graph.arguments import shown, validated
+from pullback.graph.dtypes import bool_, int64
+from pullback.lazy.operators import as_tensor, operands
 from pullback.lazy.record import record
-from pullback.lazy.tensor import Tensor
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.conv.conv2d import ImageConvolution
 from pullback.ops.conv.convolution import Convolution
-from pullback.ops.conv.window_extrema import WindowMax
-from pullback.ops.conv.window_reduce import WindowSum
 from pullback.ops.conv.windows import resolve_window_padding, window_pairs
+from pullback.ops.shape.iota import Iota
 from pullback.typing import ArrayLike, Shape
+
+ConvolveMode = Literal["full", "same", "valid"]
 
 Padding = str | Sequence[Sequence[int]]
 
@@ -50,10 +47,10 @@ def conv(
         wanted = "[N, spatial..., C] and [spatial..., C, F] of the same rank"
         message = f"needs {wanted}, got {a.type} and {b.type}"
         raise ShapeError(message, op="conv", code="E3002")
-    steps = per_dimension("conv", strides, rank, "strides")
-    apart = per_dimension("conv", dilation, rank, "dilation")
-    inner = per_dimension("conv", input_dilation, rank, "input_dilation")
-    border = _convolution_padding(
+    steps = argument_per_dimension("conv", strides, rank, "strides")
+    apart = argument_per_dimension("conv", dilation, rank, "dilation")
+    inner = argument_per_dimension("conv", input_dilation, rank, "input_dilation")
+    border = convolution_padding(
         "conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart
     )
     return record_as("conv", Convolution(steps, border, inner, apart, groups), a, b)
@@ -68,55 +65,12 @@ def conv2d(
     (1, 4, 4, 8)
     """
     a, b = float_arguments(as_tensor(x), as_tensor(filters))
-    steps = per_dimension("conv2d", strides, 2, "strides")
+    steps = argument_per_dimension("conv2d", strides, 2, "strides")
     border: Any = padding if isinstance(padding, str) else placed("conv2d", window_pairs, padding)
     return record(ImageConvolution(steps, border), (a, b))
 
 
-def max_pool(
-    x: ArrayLike, window: Shape, strides: Shape | None = None, padding: Padding = "VALID"
-) -> Tensor:
-    """Return the largest element of each window over the spatial dimensions of [N, spatial..., C].
-
-    >>> pb.max_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
-    [[[1.0], [3.0]]]
-    """
-    a = node(x)
-    op = WindowMax(*_pooling_window("max_pool", a, window, strides, padding))
-    return record_as("max_pool", op, a)
-
-
-def avg_pool(
-    x: ArrayLike, window: Shape, strides: Shape | None = None, padding: Padding = "VALID"
-) -> Tensor:
-    """Return the mean of each window over the spatial dimensions, without the padding.
-
-    >>> pb.avg_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
-    [[[0.5], [2.5]]]
-    """
-    a = float_node(x)
-    op = WindowSum(*_pooling_window("avg_pool", a, window, strides, padding))
-    total = record_as("avg_pool", op, a)
-    counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
-    if counts.size and (counts == counts.flat[0]).all():
-        counts = counts.flat[0]
-    return total / arguments.literal(counts, a.type.dtype)
-
-
-def _pooling_window(
-    op: str, x: Node, window: Shape, strides: Shape | None, padding: Padding
-) -> tuple[Any, Any, Any]:
-    """The parameters of a window op: sizes, strides and padding of every dimension."""
-    rank = x.type.rank - 2
-    if rank < 1:
-        raise ShapeError(f"needs [N, spatial..., C], got {x.type}", op=op, code="E3002")
-    sizes = per_dimension(op, window, rank, "window")
-    steps = sizes if strides is None else per_dimension(op, strides, rank, "strides")
-    border = _convolution_padding(op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank)
-    return (1, *sizes, 1), (1, *steps, 1), ((0, 0), *border, (0, 0))
-
-
-def _convolution_padding(
+def convolution_padding(
     op: str, padding: Padding, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip
@@ -127,4 +81,63 @@ def _convolution_padding(
     return arguments.placed(op, resolve_window_padding, padding, sizes, window, strides, dilation)
 
 
-__all__ = ["avg_pool", "conv", "conv2d", "max_pool"]
+def convolve(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "full") -> Tensor:
+    """Return the convolution of two vectors: the sums of a[i] v[k - i].
+
+    The mode says for which k: "full" for all where the vectors overlap, "same" for as many as the
+    longer vector has elements, "valid" where they overlap completely.
+
+    >>> pb.convolve([1, 2, 3], [0, 1, 2]).tolist()
+    [0, 1, 4, 7, 6]
+    """
+    x, y = _convolved_vectors("convolve", a, v, mode)
+    if y.shape[0] > x.shape[0]:
+        x, y = y, x
+    return _slid_convolution(x, flip(y), mode)
+
+
+def correlate(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "valid") -> Tensor:
+    """Return the correlation of two vectors: the sums of a[i + k] times the conjugate of v[i].
+
+    For `mode` see `convolve`.
+
+    >>> pb.correlate([1, 2, 3], [0, 1, 2], "full").tolist()
+    [2, 5, 8, 3, 0]
+    """
+    x, y = _convolved_vectors("correlate", a, v, mode)
+    y = conj(y) if y.dtype.is_complex else y
+    if y.shape[0] > x.shape[0]:  # shifts count the other way
+        return flip(_slid_convolution(y, x, mode))
+    return _slid_convolution(x, y, mode)
+
+
+def _convolved_vectors(op: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Tensor, Tensor]:
+    x, y = (wrap(n) for n in operands(as_tensor(a), as_tensor(v)))
+    if x.ndim > 1 or y.ndim > 1:
+        raise ShapeError(f"needs vectors, got {x._node.type} and {y._node.type}", op=op)
+    x, y = (shaped(t, (1,)) if t.ndim == 0 else t for t in (x, y))
+    for name, t in (("a", x), ("v", y)):
+        if not t.size:
+            raise ShapeError(f"{name} must not be empty, got {t._node.type}", op=op)
+    if mode not in ("full", "same", "valid"):
+        what = f'mode must be "full", "same" or "valid", got {shown(mode)}'
+        raise ArgumentError(what, op=op)
+    return x, y
+
+
+def _slid_convolution(x: Tensor, y: Tensor, mode: str) -> Tensor:
+    """The sums of x[i + k] y[i], where y is not longer than x."""
+    n = y.shape[0]
+    border = {"full": (n - 1, n - 1), "same": (n // 2, n - 1 - n // 2), "valid": (0, 0)}[mode]
+    if x.dtype is bool_:
+        return _slid_convolution(x.astype(int64), y.astype(int64), mode) != 0
+    if x.dtype.is_inexact:
+        op = Convolution((1,), (border,), (1,), (1,), 1)
+        made = record(op, (shaped(x, (1, x.shape[0], 1))._node, shaped(y, (n, 1, 1))._node))
+        return shaped(made, (made.size,))
+    padded = pad(x, border)
+    i, k = (record(Iota((padded.size - n + 1, n), axis, int64), ()) for axis in (0, 1))
+    return matmul(take(padded, i + k), y)
+
+
+__all__ = ["conv", "conv2d", "convolve", "correlate"]

@@ -19,24 +19,23 @@ from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    dtype_or,
+    dtype_argument,
     integer,
     literal,
     number,
-    shape_of,
+    shape_argument,
 )
 from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import copy_flag, flag, number_like, shown, validated
+from pullback.graph.arguments import flag, number_argument, shown, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.interop.dlpack import imported
 from pullback.lazy.devices import placement
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
@@ -47,16 +46,16 @@ from pullback.lazy.values import HostFormula
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.sources import Const, leaf_source
-from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
+from pullback.typing import ArrayLike, DTypeLike, Number, Shape
 
 
-def from_array(array: np.ndarray) -> Tensor:
+def created_from_array(array: np.ndarray) -> Tensor:
     """Return an array that a function computed as a tensor."""
     kind = dtype_of(array.dtype)
     return _created("tensor", array.shape, kind, lambda: array, None, None)
 
 
-def from_formula(
+def created_from_formula(
     op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray]
 ) -> Tensor:
     """Return a tensor whose value NumPy makes when it is needed."""
@@ -115,8 +114,8 @@ def _create_filled(
         given = ", ".join(str(n) for n in (shape, dtype, device) if type(n) is int)
         what = f"the shape must be one argument, got {given}"
         raise ArgumentError(what, op=op, hint=f"Write pb.{op}(({given}), ...)")
-    sizes = shape_of(op, shape)
-    wanted = dtype_or(op, dtype, current().default_dtype)
+    sizes = shape_argument(op, shape)
+    wanted = dtype_argument(op, dtype, current().default_dtype)
     try:
         number = np.asarray(value, wanted.numpy)
     except (OverflowError, TypeError, ValueError):
@@ -167,7 +166,7 @@ def full(
         kind = as_tensor(value).dtype if dtype is None else dtype
         return _create_filled("full", shape, value, kind, device)
     x = as_tensor(value)
-    result = spread(x, shape_of("full", shape)).astype(dtype_or("full", dtype, x.dtype))
+    result = spread(x, shape_argument("full", shape)).astype(dtype_argument("full", dtype, x.dtype))
     return result if device is None else to_device(result, device)
 
 
@@ -219,7 +218,7 @@ def full_like(
     ([7, 7], [7, 7, 7])
     """
     x = as_tensor(x)
-    kind = dtype_or("full_like", dtype, x.dtype)
+    kind = dtype_argument("full_like", dtype, x.dtype)
     if shape is not None:
         return full(shape, fill_value, kind, device)
     if device is not None or (x.sharding is None and current().place is None):
@@ -247,7 +246,7 @@ def arange(
         got = f"{first}, {last} and {step}"
         raise ArgumentError(f"start, stop and step must be finite, got {got}", op="arange")
     whole = all(isinstance(v, int) for v in (first, last, step))
-    wanted = dtype_or("arange", dtype, int64 if whole else current().default_dtype)
+    wanted = dtype_argument("arange", dtype, int64 if whole else current().default_dtype)
     # the floor division of integers is exact, however large they are
     count = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
     exact = whole and _created_fits(int64, first, step, first + count * step)
@@ -261,7 +260,7 @@ def arange(
             raise DTypeError(f"{first} to {last} do not fit into {wanted}", op="arange")
         return _created(
             "arange", (count,), wanted, recorded=None, device=device,
-            make=lambda: _integers_beyond_i64(first, last, step).astype(wanted.numpy),
+            make=lambda: _created_beyond_i64(first, last, step).astype(wanted.numpy),
         )  # fmt: skip
     return _created(
         "arange", (count,), wanted, lambda: (first + np.arange(count) * step).astype(wanted.numpy),
@@ -269,7 +268,7 @@ def arange(
     )  # fmt: skip
 
 
-def _integers_beyond_i64(first: Any, last: Any, step: Any) -> np.ndarray:
+def _created_beyond_i64(first: Any, last: Any, step: Any) -> np.ndarray:
     return np.array(list(range(first, last, step)), dtype="O")
 
 
@@ -302,11 +301,11 @@ def linspace(
     if count < 0:
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     ends = {"start": start, "stop": stop}
-    first, last = [number(number_like("linspace", v, name)) for name, v in ends.items()]
+    first, last = [number(number_argument("linspace", v, name)) for name, v in ends.items()]
     if isinstance(first, Tensor) or isinstance(last, Tensor):
         result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
-    wanted = dtype_or("linspace", dtype, current().default_dtype)
+    wanted = dtype_argument("linspace", dtype, current().default_dtype)
     wide = np.complex128 if wanted.is_complex else np.float64
 
     def numbers() -> np.ndarray:  # XLA would round sums of products once, not twice
@@ -321,7 +320,7 @@ def _linspace_interpolated(
     """`linspace` between tensors, of which the result is a function; computed in f64, as between
     numbers, by NumPy's formula."""
     kind = result_type(start, stop)
-    kind = dtype_or("linspace", dtype, kind if kind.is_inexact else current().default_dtype)
+    kind = dtype_argument("linspace", dtype, kind if kind.is_inexact else current().default_dtype)
     wide = complex128 if kind.is_complex or result_type(start, stop).is_complex else float64
     first, last = as_tensor(start).astype(wide), as_tensor(stop).astype(wide)
     ones = (1,) * max(first.ndim, last.ndim)
@@ -342,9 +341,9 @@ def eye(
     >>> pb.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    (rows,) = shape_of("eye", n_rows)
-    (columns,) = (rows,) if n_cols is None else shape_of("eye", n_cols)
-    wanted = dtype_or("eye", dtype, current().default_dtype)
+    (rows,) = shape_argument("eye", n_rows)
+    (columns,) = (rows,) if n_cols is None else shape_argument("eye", n_cols)
+    wanted = dtype_argument("eye", dtype, current().default_dtype)
     shape, offset = (rows, columns), min(max(integer("eye", k, "k", False), -rows), columns)
 
     def recorded() -> Tensor:
@@ -380,25 +379,16 @@ def meshgrid(
     return tuple(rows if sparse else [spread(r, shape) for r in rows])
 
 
-def from_dlpack(
-    x: SupportsDLPack, *, device: str | None = None, copy: bool | None = None
-) -> Tensor:
-    """Return a tensor with the data of an object that supports DLPack.
+def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the identity matrix of `n` rows.
 
-    The data is copied. With `copy=False` the tensor shares memory with `x`, which must not be
-    written to any more; if it cannot be shared, that is an error.
-
-    >>> import numpy as np
-    >>> pb.from_dlpack(np.arange(3)).tolist()
-    [0, 1, 2]
+    >>> pb.identity(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
-    if not hasattr(x, "__dlpack_device__"):
-        message = f"needs an object with __dlpack__, got {type(x).__name__}"
-        raise ArgumentError(message, op="from_dlpack")
-    return imported(x, device, copy_flag("from_dlpack", copy))
+    return eye(n, dtype=dtype)
 
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace",
     "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -73,7 +73,7 @@ def result_type(*values: ArrayLike | DTypeLike) -> DType:
         if type(value) in NUMBERS:
             numbers.append(value)
             continue
-        dtype = _data_type_of("result_type", value)
+        dtype = _known_data_type("result_type", value)
         found = dtype if found is None else promote_dtypes(found, dtype)
     if found is None:
         if not numbers:
@@ -90,7 +90,7 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike) -> bool:
     >>> pb.can_cast(pb.int32, pb.int64), pb.can_cast(pb.float64, pb.float32)
     (True, False)
     """
-    source, target = _data_type_of("can_cast", from_), placed("can_cast", dtype_of, to)
+    source, target = _known_data_type("can_cast", from_), placed("can_cast", dtype_of, to)
     return promote_dtypes(source, target) is target
 
 
@@ -134,7 +134,7 @@ def finfo(dtype: ArrayLike | DTypeLike) -> FloatInfo:
     >>> pb.finfo(pb.float16).max
     65504.0
     """
-    found = _data_type_of("finfo", dtype)
+    found = _known_data_type("finfo", dtype)
     if not found.is_inexact:
         raise DTypeError(f"needs a float dtype, got {found}", op="finfo")
     info = ml_dtypes.finfo(found.real.numpy)
@@ -148,14 +148,14 @@ def iinfo(dtype: ArrayLike | DTypeLike) -> IntegerInfo:
     >>> pb.iinfo(pb.int8).min, pb.iinfo(pb.uint16).max
     (-128, 65535)
     """
-    found = _data_type_of("iinfo", dtype)
+    found = _known_data_type("iinfo", dtype)
     if not found.is_integer:
         raise DTypeError(f"needs an integer dtype, got {found}", op="iinfo")
     info = ml_dtypes.iinfo(found.numpy)
     return IntegerInfo(found.bits, int(info.max), int(info.min), found)
 
 
-def _data_type_of(op: str, value: Any) -> DType:
+def _known_data_type(op: str, value: Any) -> DType:
     """A dtype, or that of a tensor or a NumPy array."""
     if isinstance(value, Tensor):
         return value.dtype

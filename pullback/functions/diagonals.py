@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, literal
-from pullback.functions.composed import composed, writing
-from pullback.functions.creation import arange, ones
+from pullback.functions.arguments import Tensor, as_tensor, literal, ordered_axes
+from pullback.functions.composed import composed, composed_writing
+from pullback.functions.creation import arange, ones, zeros
 from pullback.functions.data_types import astype
+from pullback.functions.index_updates import scatter
 from pullback.functions.padding import pad
-from pullback.functions.products import diagonal, tril
-from pullback.functions.shape import flatten, shaped
-from pullback.functions.where_take import scatter, take, where
+from pullback.functions.products import _diagonal, diagonal, tril
+from pullback.functions.reductions import sum as sum_over
+from pullback.functions.shape import flatten, moveaxis, shaped
+from pullback.functions.where_take import take, where
+from pullback.graph.arguments import validated
 from pullback.typing import ArrayLike, DTypeLike
 
 
@@ -46,7 +49,7 @@ def diagflat(x: ArrayLike, k: int = 0) -> Tensor:
     return diag(flatten(x), k)
 
 
-@writing
+@composed_writing
 def fill_diagonal(
     x: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Tensor:
@@ -85,4 +88,37 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     return tril(ones((N, N if M is None else M), dtype=dtype), k)
 
 
-__all__ = ["diag", "diagflat", "fill_diagonal", "tri"]
+@composed
+def diag_embed(x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+    """Return matrices, along two new axes, with the last axis of x in a diagonal and 0 elsewhere.
+
+    >>> pb.diag_embed([[1, 2], [3, 4]]).tolist()
+    [[[1, 0], [0, 2]], [[3, 0], [0, 4]]]
+    """
+    a = as_tensor(x)
+    if not a.ndim:
+        raise ShapeError("needs rank 1 or more, got rank 0")
+    first, second = ordered_axes("diag_embed", (axis1, axis2), a.ndim + 1)
+    n = a.shape[-1]
+    i = np.arange(n)
+    empty = zeros((*a.shape[:-1], n + abs(offset), n + abs(offset)), dtype=a.dtype)
+    made = scatter(empty, (..., i - min(offset, 0), i + max(offset, 0)), a) if a.size else empty
+    return moveaxis(made, (-2, -1), (first, second))
+
+
+@validated
+def matrix_trace(
+    x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1,
+    dtype: DTypeLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the sum of the diagonal in the plane of two axes, the last two by default.
+
+    (`pb.trace` records programs.)
+
+    >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
+    5
+    """
+    return sum_over(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+__all__ = ["diag", "diag_embed", "diagflat", "fill_diagonal", "matrix_trace", "tri"]

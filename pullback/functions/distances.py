@@ -1,19 +1,16 @@
-"""Distances between points, and vectors of a given length."""
+"""Distances between points."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, axis_of, float_arguments, float_node
-from pullback.functions.arithmetic import abs as absolute
+from pullback.errors import ShapeError
+from pullback.functions.arguments import Tensor, float_arguments, float_node
 from pullback.functions.composed import composed
+from pullback.functions.normalizing import normalize, normalizing_length
 from pullback.functions.reductions import sum
 from pullback.functions.shape import expand_dims
-from pullback.functions.statistics import norm
-from pullback.functions.where_take import clip, take, where
+from pullback.functions.where_take import take
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike
 
@@ -31,7 +28,7 @@ def cdist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
         given = f"got {a._node.type} and {b._node.type}"
         raise ShapeError(f"needs points [..., m, d] and [..., n, d], {given}")
-    return _length(expand_dims(a, -2) - expand_dims(b, -3), p)
+    return normalizing_length(expand_dims(a, -2) - expand_dims(b, -3), p)
 
 
 @composed
@@ -45,7 +42,7 @@ def pdist(x: ArrayLike, p: float = 2.0) -> Tensor:
     if a.ndim != 2:
         raise ShapeError(f"needs a matrix, got {a._node.type}")
     first, second = np.triu_indices(a.shape[0], 1)
-    return _length(take(a, first, 0) - take(a, second, 0), p)
+    return normalizing_length(take(a, first, 0) - take(a, second, 0), p)
 
 
 @composed
@@ -58,7 +55,7 @@ def pairwise_distance(
     [5.0]
     """
     a, b = map(wrap, float_arguments(x, y))
-    return _length(a - b + eps, p, keepdims=keepdims)
+    return normalizing_length(a - b + eps, p, keepdims=keepdims)
 
 
 @composed
@@ -69,7 +66,7 @@ def dist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
     5.0
     """
     a, b = map(wrap, float_arguments(x, y))
-    return _length((a - b).reshape(-1), p)
+    return normalizing_length((a - b).reshape(-1), p)
 
 
 @composed
@@ -85,50 +82,6 @@ def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1
     return sum(a * b, axis=axis)
 
 
-@composed
-def normalize(x: ArrayLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor:
-    """Return vectors along an axis divided by their p-norm, which counts as at least `eps`.
-
-    >>> pb.normalize([3.0, 4.0]).tolist()
-    [0.6000..., 0.8...]
-    """
-    a = wrap(float_node(x))
-    length = _length(a, p, axis, keepdims=True)
-    return a / clip(length, eps, None)
-
-
-@composed
-def renorm(x: ArrayLike, p: float, axis: int, maxnorm: float) -> Tensor:
-    """Return x with slices along an axis scaled down to a p-norm of at most `maxnorm`.
-
-    >>> pb.renorm([[3.0, 4.0], [0.5, 0.0]], 2.0, 0, 1.0).tolist()
-    [[0.6000..., 0.8...], [0.5, 0.0]]
-    """
-    a = wrap(float_node(x))
-    place = axis_of("renorm", axis, a.ndim)
-    if p <= 0 or maxnorm < 0:
-        raise ArgumentError(f"p must be positive, maxnorm not negative, got {p} and {maxnorm}")
-    others = tuple(i for i in range(a.ndim) if i != place)
-    length = _length(a, p, others, keepdims=True)
-    large = length > maxnorm
-    return where(large, a * (maxnorm / where(large, length + 1e-7, 1)), a)
-
-
-def _length(
-    x: Tensor, p: float, axis: int | tuple[int, ...] = -1, keepdims: bool = False
-) -> Tensor:
-    """The p-norm along axes, for every p; 0 counts the elements that are not 0."""
-    if math.isnan(p):
-        raise ArgumentError("p must not be NaN")
-    if p == 0:
-        return sum((x != 0).astype(x.dtype.real), axis=axis, keepdims=keepdims)
-    if not x.size:
-        return sum(absolute(x), axis=axis, keepdims=keepdims)
-    if p > 0 or p == -math.inf:
-        return norm(x, axis=axis, keepdims=keepdims, ord=p)
-    return sum(absolute(x) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
-
-
 __all__ = [
-    "cdist", "cosine_similarity", "dist", "normalize", "pairwise_distance", "pdist", "renorm",
+    "cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist",
 ]  # fmt: skip

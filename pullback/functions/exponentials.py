@@ -1,7 +1,20 @@
 """Exponentials and logarithms."""
 
-from pullback.functions.factory import BinaryFunction, UnaryFunction, float_binary, float_unary
+from __future__ import annotations
+
+import math
+
+from pullback.functions.arguments import Tensor, float_arguments
+from pullback.functions.composed import composed
+from pullback.functions.factory import (
+    BinaryFunction,
+    UnaryFunction,
+    float_binary_function,
+    float_unary,
+)
+from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise import exponential as ops
+from pullback.typing import ArrayLike
 
 exp: UnaryFunction = float_unary(
     "exp", ops.Exp, "e raised to the power of each element.", "0.0 -> 1.0"
@@ -18,13 +31,25 @@ log2: UnaryFunction = float_unary(
 log10: UnaryFunction = float_unary(
     "log10", ops.Log10, "Base-10 logarithm of each element.", "1.0 -> 0.0"
 )
-logaddexp: BinaryFunction = float_binary(
+logaddexp: BinaryFunction = float_binary_function(
     "logaddexp", ops.LogAddExp, "log(exp(x1) + exp(x2)), without overflow.", "0.0, 0.0 -> 0.6931..."
 )
 logistic = float_unary(
     "logistic", ops.Logistic, "1 / (1 + exp(-x)), without overflow.", "0.0 -> 0.5"
 )
 
+
+@composed
+def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Return log2(2**x1 + 2**x2), without overflow.
+
+    >>> pb.logaddexp2(3.0, 3.0).item()
+    4.0
+    """
+    a, b = map(wrap, float_arguments(x1, x2))
+    return logaddexp(a * math.log(2), b * math.log(2)) * (1 / math.log(2))
+
+
 __all__ = [
-    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logistic",
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logistic",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from pullback.functions.arguments import axes_argument, float_arguments, float_node, node, operands
-from pullback.functions.masked import masked_extremum, selected
+from pullback.functions.masked_reductions import masked_extremum_reduction, masked_for_reduction
 from pullback.graph.boundary import handles_errors
 from pullback.graph.node import Node
 from pullback.lazy.operators import leave_operator
@@ -73,7 +73,7 @@ class BoundExtremum(Protocol):
     ) -> Tensor: ...  # fmt: skip
 
 
-def unary(
+def unary_function(
     name: str, op: type[Op], summary: str, example: str,
     operand: Callable[[ArrayLike], Node] = node,
 ) -> UnaryFunction:  # fmt: skip
@@ -90,15 +90,15 @@ def unary(
             leave_operator(error, name, instance.title)
             raise
 
-    return described(handles_errors(function), name, summary, example)
+    return described_function(handles_errors(function), name, summary, example)
 
 
 def float_unary(name: str, op: type[Op], summary: str, example: str) -> UnaryFunction:
-    """Like `unary`, but integers and bools become the default float dtype."""
-    return unary(name, op, summary, example, float_node)
+    """Like `unary_function`, but integers and bools become the default float dtype."""
+    return unary_function(name, op, summary, example, float_node)
 
 
-def binary(
+def binary_function(
     name: str, op: type[Op], summary: str, example: str,
     operands: Callable[..., Sequence[Node]] = operands,
 ) -> BinaryFunction:  # fmt: skip
@@ -112,15 +112,15 @@ def binary(
             leave_operator(error, name, instance.title)
             raise
 
-    return described(handles_errors(function), name, summary, example)
+    return described_function(handles_errors(function), name, summary, example)
 
 
-def float_binary(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
-    """Like `binary`, but two integers or bools become the default float dtype."""
-    return binary(name, op, summary, example, float_arguments)
+def float_binary_function(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
+    """Like `binary_function`, but two integers or bools become the default float dtype."""
+    return binary_function(name, op, summary, example, float_arguments)
 
 
-def reduction(
+def reduction_function(
     name: str, op: Callable[[tuple[int, ...], bool], Op], neutral: Any, summary: str, example: str,
     operand: Callable[[ArrayLike], Node] = node,
 ) -> ReductionFunction:  # fmt: skip
@@ -133,13 +133,13 @@ def reduction(
     ) -> Tensor:  # fmt: skip
         a = operand(x)
         if where is not None:
-            a = selected(name, a, where, neutral)
+            a = masked_for_reduction(name, a, where, neutral)
         return record(op(axes_argument(name, axis, a.type.rank), keepdims), (a,))
 
-    return described(function, name, summary, example)
+    return described_function(function, name, summary, example)
 
 
-def extremum(
+def extremum_function(
     name: str, op: Callable[[tuple[int, ...], bool], Op], larger: bool, summary: str, example: str
 ) -> ExtremumFunction:
     """The function `name(x, axis, keepdims, initial, where)` that applies `op(axes, keepdims)`."""
@@ -152,12 +152,12 @@ def extremum(
         made = op(axes_argument(name, axis, a.type.rank), keepdims)
         if initial is None and where is None:
             return record(made, (a,))
-        return masked_extremum(name, made, larger, a, initial, where)
+        return masked_extremum_reduction(name, made, larger, a, initial, where)
 
-    return described(function, name, summary, example)
+    return described_function(function, name, summary, example)
 
 
-def described(function: Any, name: str, summary: str, example: str) -> Any:
+def described_function(function: Any, name: str, summary: str, example: str) -> Any:
     """Give a function its name, docstring and module: that which called a factory of this file."""
     arguments, result = example.split(" -> ")
     frame = sys._getframe(1)

@@ -1,4 +1,4 @@
-"""Floats taken apart and put together; remainders, extrema and replacements that know NaN."""
+"""Floats taken apart and put together; remainders, and extrema that know NaN."""
 
 from __future__ import annotations
 
@@ -12,32 +12,28 @@ from pullback.functions.arguments import (
     as_tensor,
     float_arguments,
     float_node,
-    fresh,
     literal,
     operands,
 )
-from pullback.functions.arithmetic import abs, copysign, floor_divide, nextafter, pow, remainder
+from pullback.functions.arithmetic import abs, copysign, nextafter
 from pullback.functions.arithmetic import maximum as _maximum
 from pullback.functions.arithmetic import minimum as _minimum
 from pullback.functions.barriers import optimization_barrier, stop_gradient
-from pullback.functions.comparisons import isinf, isnan, signbit
-from pullback.functions.complex_parts import complex, imag, real
+from pullback.functions.comparisons import isinf, isnan
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype, bitcast, finfo
-from pullback.functions.exponentials import logaddexp
-from pullback.functions.factory import BinaryFunction, binary, float_unary
+from pullback.functions.factory import BinaryFunction, binary_function, float_unary
 from pullback.functions.rounding import trunc
 from pullback.functions.where_take import where
-from pullback.graph.dtypes import DType, complex128, float64, int32, int64
+from pullback.graph.dtypes import DType, int32, int64
 from pullback.graph.dtypes import dtype as dtype_of
-from pullback.lazy.operators import cast_node
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.arithmetic import Abs
 from pullback.ops.elementwise.division import Rem
 from pullback.ops.elementwise.rounding import Round
 from pullback.typing import ArrayLike
 
-fmod: BinaryFunction = binary(
+fmod: BinaryFunction = binary_function(
     "fmod", Rem, "Remainder of truncated division; it has the sign of the dividend.",
     "[7, -7], 4 -> [3, -3]",
 )  # fmt: skip
@@ -84,29 +80,6 @@ def fabs(x: ArrayLike) -> Tensor:
 
 
 @composed
-def divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Tensor, Tensor]:
-    """Return the quotient rounded down and the remainder of it.
-
-    >>> [r.tolist() for r in pb.divmod([7, -7], 4)]
-    [[1, -2], [3, 1]]
-    """
-    a, b = map(wrap, operands(x1, x2))
-    return floor_divide(a, b), remainder(a, b)
-
-
-@composed
-def float_power(x1: ArrayLike, x2: ArrayLike) -> Tensor:
-    """Raise `x1` to the power `x2` in double precision, whatever their dtypes.
-
-    >>> pb.float_power([1, 2, 3], -1).tolist()
-    [1.0, 0.5, 0.333...]
-    """
-    a, b = operands(x1, x2)
-    wide = complex128 if a.type.dtype.is_complex else float64
-    return pow(wrap(cast_node(a, wide)), wrap(cast_node(b, wide)))
-
-
-@composed
 def heaviside(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the step function: 0 below 0, 1 above, and `x2` at 0; NaN stays.
 
@@ -117,17 +90,6 @@ def heaviside(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     zero, one = literal(0, a.dtype), literal(1, a.dtype)
     steps = where(a < zero, zero, where(a > zero, one, b))
     return where(isnan(a), stop_gradient(a), steps)
-
-
-@composed
-def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Tensor:
-    """Return log2(2**x1 + 2**x2), without overflow.
-
-    >>> pb.logaddexp2(3.0, 3.0).item()
-    4.0
-    """
-    a, b = map(wrap, float_arguments(x1, x2))
-    return logaddexp(a * math.log(2), b * math.log(2)) * (1 / math.log(2))
 
 
 @composed
@@ -191,11 +153,11 @@ def ldexp(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     # too large overflows. The barriers keep XLA from multiplying the powers first.
     third = n // 3
     for part in (third, third, n - 2 * third):
-        a = optimization_barrier(a * _power_of_two(part, a.dtype))
+        a = optimization_barrier(a * _floating_power_of_two(part, a.dtype))
     return a
 
 
-def _power_of_two(n: Tensor, dtype: DType) -> Tensor:
+def _floating_power_of_two(n: Tensor, dtype: DType) -> Tensor:
     """Return 2**n exactly, for integers from -`most` + 1 to `most`; 0 for -`most`."""
     mantissa, most = _FLOATS[dtype.name]
     pattern = (n + literal(most, int64)) << literal(mantissa, int64)
@@ -226,35 +188,6 @@ def frexp(x: ArrayLike) -> Frexp:
     return Frexp(mantissa, astype(exponent - shift, int32))
 
 
-@composed
-def nan_to_num(
-    x: ArrayLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Tensor:
-    """Replace NaN by 0 or `nan`, and infinities by the largest finite numbers, `posinf` or
-    `neginf`. What is replaced gets no gradient.
-
-    >>> pb.nan_to_num([1.0, pb.nan, -pb.inf], neginf=-9.0).tolist()
-    [1.0, 0.0, -9.0]
-    """
-    x = as_tensor(x)
-    if not x.dtype.is_inexact:
-        return fresh(x)
-    if x.dtype.is_complex:
-        parts = [nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))]
-        return complex(*parts)
-    limits = finfo(x.dtype)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
-    finite = where(isinf(x), where(signbit(x), _as(low, x), _as(high, x)), x)
-    return where(isnan(x), _as(nan, x), finite)
-
-
-def _as(value: ArrayLike, x: Tensor) -> Tensor:
-    """A number or tensor in the dtype of `x`."""
-    return astype(value, x.dtype)
-
-
 __all__ = [
-    "divmod", "fabs", "float_power", "fmax", "fmin", "fmod", "frexp", "heaviside", "ldexp",
-    "logaddexp2", "modf", "nan_to_num", "rint", "spacing",
+    "fabs", "fmax", "fmin", "fmod", "frexp", "heaviside", "ldexp", "modf", "rint", "spacing",
 ]  # fmt: skip

@@ -13,22 +13,22 @@ from pullback.functions import reductions
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    as_tensors,
     float_node,
     integer,
     literal,
     node,
     operands,
+    tensor_arguments,
 )
 from pullback.functions.arithmetic import minimum
 from pullback.functions.composed import composed
 from pullback.functions.creation import linspace, ones, zeros
 from pullback.functions.data_types import astype
-from pullback.functions.index_grids import index_in_mode
-from pullback.functions.joining import unstack
+from pullback.functions.differences import diff
+from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.known_values import known_values
 from pullback.functions.shape import flatten, flip, shaped
-from pullback.functions.statistics import diff
+from pullback.functions.stacking import unstack
 from pullback.functions.where_take import where
 from pullback.graph.arguments import sequence, shown
 from pullback.graph.dtypes import float64, int32, int64
@@ -61,7 +61,7 @@ def bincount(
     x = as_tensor(x)
     if x.ndim != 1 or (x.size and not x.dtype.is_integer):
         raise ArgumentError(f"needs a vector of integers, got {x._node.type}", op="bincount")
-    w = _summed_weights("bincount", x, weights)
+    w = _histogram_weights("bincount", x, weights)
     least = 0
     if length is None:
         values = read(x)
@@ -72,10 +72,12 @@ def bincount(
         message = f"numbers, length and minlength must not be negative, got {what}"
         raise ArgumentError(message, op="bincount")
     x = x.astype(int64)
-    return _added_up(index_in_mode("bincount", x, length, "raise") if x.size else x, w, length)
+    return _histogram_sums(
+        index_in_mode("bincount", x, length, "raise") if x.size else x, w, length
+    )
 
 
-def _summed_weights(op: str, x: Tensor, weights: ArrayLike | None) -> Tensor:
+def _histogram_weights(op: str, x: Tensor, weights: ArrayLike | None) -> Tensor:
     """The weights of counted elements, which are 1 by default."""
     if weights is None:
         return ones(x.shape, dtype=int64)
@@ -86,7 +88,7 @@ def _summed_weights(op: str, x: Tensor, weights: ArrayLike | None) -> Tensor:
     return wrap(float_node(w))
 
 
-def _added_up(index: Tensor, weights: Tensor, length: int) -> Tensor:
+def _histogram_sums(index: Tensor, weights: Tensor, length: int) -> Tensor:
     """The sum of the weights for each index, which must be less than `length`."""
     return record(PutAlongAxisAdd(0, length, True), (node(weights), node(index)))
 
@@ -106,15 +108,15 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
         message = f"bins must be a vector, got {edges._node.type}"
         raise ShapeError(message, op="digitize", code="E3002")
     if edges.size < 2:
-        return insertion_points(edges, x, not right)
-    _refuse_disorder("digitize", bins, both=True)
+        return bin_insertion_points(edges, x, not right)
+    _refuse_unordered_bins("digitize", bins, both=True)
     falling = edges[0] > edges[-1]
     rising = where(falling, flip(edges), edges)
-    number = insertion_points(rising, x, not right)
+    number = bin_insertion_points(rising, x, not right)
     return where(falling, edges.size - number, number)
 
 
-def insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
+def bin_insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
     """The indices of `searchsorted`, after equal elements or before them, by bisection.
 
     For each element, the number of edges below it grows by powers of two that are still right.
@@ -131,7 +133,7 @@ def insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
     return shaped(astype(found, int64), values.shape)
 
 
-def _refuse_disorder(op: str, bins: ArrayLike, both: bool = False) -> None:
+def _refuse_unordered_bins(op: str, bins: ArrayLike, both: bool = False) -> None:
     """Raise if known edges do not increase, or decrease where that is allowed too."""
     values = known_values(bins)
     if values is None or values.ndim != 1:
@@ -152,10 +154,10 @@ def histogram_bin_edges(
     """
     x = as_tensor(x)
     if weights is not None:
-        _summed_weights("histogram_bin_edges", x, weights)
+        _histogram_weights("histogram_bin_edges", x, weights)
     x = flatten(x)
     weights = None if weights is None else as_tensor(weights)
-    return _shown_edges(x, _bin_edges("histogram_bin_edges", x, bins, range, weights), bins)
+    return _shown_bin_edges(x, _bin_edges("histogram_bin_edges", x, bins, range, weights), bins)
 
 
 @composed
@@ -176,27 +178,27 @@ def histogram(
     [0, 2, 1]
     """
     x = as_tensor(x)
-    w = _summed_weights("histogram", x, weights) if weights is None else as_tensor(weights)
+    w = _histogram_weights("histogram", x, weights) if weights is None else as_tensor(weights)
     if w.shape != x.shape:
         message = f"x and weights must have the same shape, got {x._node.type} and {w._node.type}"
         raise ShapeError(message, op="histogram")
     flat = flatten(x)
     edges = _bin_edges("histogram", flat, bins, range, weights)
     count = edges.size - 1
-    counts = _added_up(_bin_numbers(flat, edges), flatten(w), count + 2)[1:-1]
+    counts = _histogram_sums(_bin_numbers(flat, edges), flatten(w), count + 2)[1:-1]
     if density:
         counts = wrap(float_node(counts))
         counts = counts / astype(diff(edges), counts.dtype.real) / reductions.sum(counts)
-    return counts, _shown_edges(flat, edges, bins)
+    return counts, _shown_bin_edges(flat, edges, bins)
 
 
-def _shown_edges(x: Tensor, edges: Tensor, bins: Bins) -> Tensor:
+def _shown_bin_edges(x: Tensor, edges: Tensor, bins: Bins) -> Tensor:
     """Edges that were computed from integers in f64, in the default dtype; others as they are."""
-    given = x.dtype.is_inexact or _are_edges(bins)
+    given = x.dtype.is_inexact or _are_bin_edges(bins)
     return edges if given else astype(edges, current().default_dtype)
 
 
-def _are_edges(bins: Bins) -> bool:
+def _are_bin_edges(bins: Bins) -> bool:
     """Whether bins are given by their edges and not by their number."""
     return isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) > 0
 
@@ -204,7 +206,7 @@ def _are_edges(bins: Bins) -> bool:
 def _bin_numbers(x: Tensor, edges: Tensor) -> Tensor:
     """The number of each element's bin, from 1; 0 and the last number are outside."""
     x, edges = map(wrap, operands(x, edges))
-    number = insertion_points(edges, x, True)
+    number = bin_insertion_points(edges, x, True)
     return where(x == edges[-1], edges.size - 1, number)
 
 
@@ -213,23 +215,23 @@ def _bin_edges(op: str, x: Tensor, bins: Bins, range: Limits, weights: ArrayLike
     if isinstance(bins, str):
         if weights is not None:
             raise ArgumentError("the number of bins is not chosen for weighted data", op=op)
-        bins = _chosen_number_of_bins(op, x, bins, range)
-    if _are_edges(bins):
-        _, edges = as_tensors(x, bins)
+        bins = _chosen_bin_count(op, x, bins, range)
+    if _are_bin_edges(bins):
+        _, edges = tensor_arguments(x, bins)
         if edges.ndim != 1 or edges.size < 2:
             message = f"bins must be a number or a vector of at least two edges, got {shown(bins)}"
             raise ArgumentError(message, op=op)
-        _refuse_disorder(op, bins)
+        _refuse_unordered_bins(op, bins)
         return edges
     count = integer(op, bins, "bins")
     if count < 1:
         raise ArgumentError(f"bins must be positive, got {count}", op=op)
-    low, high = _outer_edges(op, x, range)
+    low, high = _outer_bin_edges(op, x, range)
     kind = x.dtype if x.dtype.is_float else float64
     return astype(linspace(low, high, count + 1, dtype=kind), kind)
 
 
-def _outer_edges(op: str, x: Tensor, range: Limits) -> tuple[Tensor, Tensor]:
+def _outer_bin_edges(op: str, x: Tensor, range: Limits) -> tuple[Tensor, Tensor]:
     """The limits of a histogram in f64; equal ones are moved apart."""
     if range is not None:
         ends = tuple(sequence(op, range, "range"))
@@ -249,7 +251,7 @@ def _outer_edges(op: str, x: Tensor, range: Limits) -> tuple[Tensor, Tensor]:
     return low - apart, high + apart
 
 
-def _chosen_number_of_bins(op: str, x: Tensor, rule: str, range: Limits) -> int:
+def _chosen_bin_count(op: str, x: Tensor, rule: str, range: Limits) -> int:
     """The number of bins by one of NumPy's rules, from the values."""
     rules = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
     if rule not in rules:
@@ -280,7 +282,7 @@ def histogram2d(
     if a.shape != b.shape:
         got = f"{a._node.type} and {b._node.type}"
         raise ShapeError(f"x and y must have the same size, got {got}", op="histogram2d")
-    if _are_edges(bins) and len(bins) > 2:  # edges for both axes
+    if _are_bin_edges(bins) and len(bins) > 2:  # edges for both axes
         bins = [bins, bins]
     counts, (across, down) = histogramdd([a, b], bins, range, density, weights)
     return counts, across, down
@@ -300,9 +302,9 @@ def histogramdd(
     >>> counts.tolist()
     [[1.0], [2.0]]
     """
-    columns = _coordinates(sample)
+    columns = _histogram_coordinates(sample)
     rank = len(columns)
-    each = list(bins) if _are_edges(bins) else [bins] * rank
+    each = list(bins) if _are_bin_edges(bins) else [bins] * rank
     limits = [None] * rank if range is None else list(range)
     if len(each) != rank or len(limits) != rank:
         message = f"needs bins and a range for each of {rank} dimensions, got {shown(bins)}"
@@ -311,7 +313,9 @@ def histogramdd(
     place, sizes = literal(0, int64), [e.size + 1 for e in edges]
     for c, e, n in zip(columns, edges, sizes):
         place = place * n + _bin_numbers(c, e)
-    flat = _added_up(place, _summed_weights("histogramdd", columns[0], weights), math.prod(sizes))
+    flat = _histogram_sums(
+        place, _histogram_weights("histogramdd", columns[0], weights), math.prod(sizes)
+    )
     counts = wrap(float_node(shaped(flat, tuple(sizes))[(slice(1, -1),) * rank]))
     if density:
         total = reductions.sum(counts)
@@ -319,10 +323,10 @@ def histogramdd(
             widths = astype(diff(e), counts.dtype.real)
             counts = counts / shaped(widths, (widths.size,) + (1,) * (rank - i - 1))
         counts = counts / total
-    return counts, tuple(_shown_edges(c, e, b) for c, e, b in zip(columns, edges, each))
+    return counts, tuple(_shown_bin_edges(c, e, b) for c, e, b in zip(columns, edges, each))
 
 
-def _coordinates(sample: ArrayLike | Sequence[ArrayLike]) -> list[Tensor]:
+def _histogram_coordinates(sample: ArrayLike | Sequence[ArrayLike]) -> list[Tensor]:
     """The coordinates of points along each dimension."""
     if isinstance(sample, (list, tuple)):
         made = [flatten(s) for s in sample]

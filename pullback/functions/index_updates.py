@@ -7,15 +7,18 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import Tensor, along, as_tensor, axis_of
+from pullback.functions.arguments import Tensor, as_tensor, axis_of, index_argument_along
 from pullback.functions.arithmetic import multiply
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, ones
 from pullback.functions.data_types import astype
-from pullback.functions.masking import as_elements_of
+from pullback.functions.masking import as_masked_elements
 from pullback.functions.shape import moveaxis, shaped, spread
-from pullback.functions.where_take import scatter, take
+from pullback.functions.where_take import take
+from pullback.graph.arguments import text
 from pullback.lazy.index_plan import known_index
+from pullback.lazy.indexing import updated
+from pullback.lazy.record import at_one_line
 from pullback.typing import ArrayLike, Index
 
 Reduce = Literal["set", "sum", "prod", "mean", "amax", "amin"]
@@ -67,8 +70,10 @@ def index_fill(x: ArrayLike, axis: int, index: ArrayLike, value: ArrayLike) -> T
     """
     given = as_tensor(x)
     tensor = given if given.ndim else shaped(given, (1,))
-    key = along(axis_of("index_fill", axis, tensor.ndim), _vector_of_indices(index))
-    return shaped(scatter(tensor, key, as_elements_of(given, value, "value")), given.shape)
+    key = index_argument_along(
+        axis_of("index_fill", axis, tensor.ndim), _vector_of_update_indices(index)
+    )
+    return shaped(scatter(tensor, key, as_masked_elements(given, value, "value")), given.shape)
 
 
 @composed
@@ -87,10 +92,10 @@ def index_reduce(
     given = as_tensor(x)
     tensor = given if given.ndim else shaped(given, (1,))
     place = axis_of("index_reduce", axis, tensor.ndim)
-    values = as_elements_of(tensor, source, "source")
+    values = as_masked_elements(tensor, source, "source")
     values = values if values.ndim == tensor.ndim else shaped(values, (1,) * tensor.ndim)
-    key = along(place, _vector_of_indices(index))
-    made = _reduced(tensor, key, values, reduce, include_self)
+    key = index_argument_along(place, _vector_of_update_indices(index))
+    made = _reduced_index_update(tensor, key, values, reduce, include_self)
     return shaped(made, given.shape)
 
 
@@ -120,8 +125,8 @@ def scatter_reduce(
     >>> pb.scatter_reduce([1.0, 2.0, 3.0], 0, [0, 0], [8.0, 9.0], "amax").tolist()
     [9.0, 2.0, 3.0]
     """
-    given, places = as_tensor(x), _indices(index)
-    values = as_elements_of(given, src, "src")
+    given, places = as_tensor(x), _update_indices(index)
+    values = as_masked_elements(given, src, "src")
     tensor = given if given.ndim else shaped(given, (1,))
     place = axis_of("scatter_reduce", axis, tensor.ndim)
     if not places.size:
@@ -131,10 +136,10 @@ def scatter_reduce(
         raise ShapeError(f"x and index must have the same rank, {ranks}")
     if values.ndim:
         values = values[tuple(slice(n) for n in places.shape)]
-    grid: list[Any] = [_along(arange(n), i, places.ndim) for i, n in enumerate(places.shape)]
+    grid: list[Any] = [_update_along(arange(n), i, places.ndim) for i, n in enumerate(places.shape)]
     grid[place] = places
     values = spread(values, places.shape)
-    made = _reduced(tensor, tuple(grid), values, reduce, include_self)
+    made = _reduced_index_update(tensor, tuple(grid), values, reduce, include_self)
     return shaped(made, given.shape)
 
 
@@ -147,7 +152,9 @@ def select_scatter(x: ArrayLike, src: ArrayLike, axis: int, index: int) -> Tenso
     """
     x = as_tensor(x)
     return scatter(
-        x, along(axis_of("select_scatter", axis, x.ndim), index), as_elements_of(x, src, "src")
+        x,
+        index_argument_along(axis_of("select_scatter", axis, x.ndim), index),
+        as_masked_elements(x, src, "src"),
     )
 
 
@@ -164,7 +171,9 @@ def slice_scatter(
     x = as_tensor(x)
     part = slice(start, stop, step)
     return scatter(
-        x, along(axis_of("slice_scatter", axis, x.ndim), part), as_elements_of(x, src, "src")
+        x,
+        index_argument_along(axis_of("slice_scatter", axis, x.ndim), part),
+        as_masked_elements(x, src, "src"),
     )
 
 
@@ -185,18 +194,20 @@ def diagonal_scatter(
     first = np.arange(max(0, min(rows + min(offset, 0), columns - max(offset, 0))))
     i, j = first - min(offset, 0), first + max(offset, 0)
     last = moveaxis(x, axes, (-2, -1))
-    made = scatter(last, (..., i, j), as_elements_of(x, src, "src"))
+    made = scatter(last, (..., i, j), as_masked_elements(x, src, "src"))
     return moveaxis(made, (-2, -1), axes)
 
 
-def _reduced(x: Tensor, key: Index, values: Tensor, reduce: str, include_self: bool) -> Tensor:
+def _reduced_index_update(
+    x: Tensor, key: Index, values: Tensor, reduce: str, include_self: bool
+) -> Tensor:
     if reduce not in _MODES:
         names = ", ".join(f'"{name}"' for name in _MODES)
         raise ArgumentError(f"reduce must be one of {names}, got {reduce!r}")
     if reduce == "set":
         return scatter(x, key, values)
     if not include_self:
-        x = scatter(x, key, astype(_neutral(x, reduce), x.dtype))
+        x = scatter(x, key, astype(_neutral_index_update(x, reduce), x.dtype))
     made = scatter(x, key, values, mode=_MODES[reduce])  # type: ignore[arg-type]
     if reduce != "mean":
         return made
@@ -206,7 +217,7 @@ def _reduced(x: Tensor, key: Index, values: Tensor, reduce: str, include_self: b
     return made / counts if x.dtype.is_inexact else made // counts
 
 
-def _neutral(x: Tensor, reduce: str) -> float | int:
+def _neutral_index_update(x: Tensor, reduce: str) -> float | int:
     """The number that does not change the result of a reduction."""
     if reduce in ("amax", "amin"):
         if x.dtype.is_inexact:
@@ -216,11 +227,11 @@ def _neutral(x: Tensor, reduce: str) -> float | int:
     return 1 if reduce == "prod" else 0
 
 
-def _along(x: Tensor, axis: int, rank: int) -> Tensor:
+def _update_along(x: Tensor, axis: int, rank: int) -> Tensor:
     return shaped(x, tuple([x.size if i == axis else 1 for i in range(rank)]))
 
 
-def _indices(index: ArrayLike) -> Tensor | np.ndarray:
+def _update_indices(index: ArrayLike) -> Tensor | np.ndarray:
     """The indices; on the host if they are known, so that they are checked at once."""
     known = known_index(index)
     if known is not None:
@@ -231,14 +242,28 @@ def _indices(index: ArrayLike) -> Tensor | np.ndarray:
     return found if found.ndim else shaped(found, (1,))
 
 
-def _vector_of_indices(index: ArrayLike) -> Tensor | np.ndarray:
-    found = _indices(index)
+def _vector_of_update_indices(index: ArrayLike) -> Tensor | np.ndarray:
+    found = _update_indices(index)
     if found.ndim > 1:
         raise ShapeError(f"index must be a vector, got shape {list(found.shape)}")
     return found
 
 
+def scatter(
+    x: ArrayLike, index: Index, updates: ArrayLike,
+    mode: Literal["set", "add", "multiply", "min", "max"] = "set",
+) -> Tensor:  # fmt: skip
+    """Return `x` with updates at an index: set, add, multiply, min or max, as with `x.at[index]`.
+
+    >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
+    [0, 4, 0]
+    """
+    mode = text("scatter", mode, "mode")  # type: ignore[assignment]
+    with at_one_line("scatter"):
+        return updated(x, index, updates, mode)
+
+
 __all__ = [
     "diagonal_scatter", "index_add", "index_copy", "index_fill", "index_reduce", "index_select",
-    "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",
+    "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter",
 ]  # fmt: skip

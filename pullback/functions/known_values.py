@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.errors import ArgumentError, DTypeError
-from pullback.graph.arguments import shown
-from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
 
@@ -32,16 +28,3 @@ def _holds_tensor(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(_holds_tensor, x))
     return isinstance(x, (Tensor, TracedNumber))
-
-
-def tensor_sequence(op: str, arrays: Any, what: str) -> list[Tensor]:
-    """Return the items of a list, tuple, array or tensor as tensors; there may be none."""
-    several = isinstance(arrays, (Sequence, np.ndarray, Tensor))
-    if not several or isinstance(arrays, (str, bytes)) or getattr(arrays, "ndim", 1) == 0:
-        message = f"{what} must be a sequence of tensors, got {shown(arrays)}"
-        raise ArgumentError(message, op=op)
-    try:
-        return [as_tensor(x) for x in arrays]
-    except DTypeError:
-        message = f"{what} must be a sequence of tensors, got {shown(arrays)}"
-        raise ArgumentError(message, op=op) from None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pullback.errors import DTypeError
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError
 from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
+from pullback.functions.insert_delete import axis_or_flat, refuse_places_outside
 from pullback.functions.shape import broadcast_shapes, flatten, shaped, spread
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, int64
+from pullback.lazy.host_reads import read
 from pullback.typing import ArrayLike
 
 
@@ -20,8 +24,8 @@ def masked_fill(x: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Tensor:
     >>> pb.masked_fill([1.0, 2.0, 3.0], [True, False, False], 0).tolist()
     [0.0, 2.0, 3.0]
     """
-    x, mask = as_tensor(x), _mask(mask)
-    return where(mask, as_elements_of(x, value, "value"), x)
+    x, mask = as_tensor(x), _masking_argument(mask)
+    return where(mask, as_masked_elements(x, value, "value"), x)
 
 
 @composed
@@ -33,7 +37,7 @@ def masked_select(x: ArrayLike, mask: ArrayLike) -> Tensor:
     >>> pb.masked_select([[1.0, 2.0], [3.0, 4.0]], [True, False]).tolist()
     [1.0, 3.0]
     """
-    x, mask = as_tensor(x), _mask(mask)
+    x, mask = as_tensor(x), _masking_argument(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
     return flatten(spread(x, shape))[flatten(spread(mask, shape))]
 
@@ -47,10 +51,10 @@ def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
     >>> pb.masked_scatter([0, 0, 0, 0], [True, False, True, True], [7, 8, 9]).tolist()
     [7, 0, 8, 9]
     """
-    x, mask = as_tensor(x), _mask(mask)
+    x, mask = as_tensor(x), _masking_argument(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
     x, mask = spread(x, shape), spread(mask, shape)
-    values = flatten(as_elements_of(x, source, "source"))
+    values = flatten(as_masked_elements(x, source, "source"))
     if not x.size or not values.size:
         return where(mask, x, x)
     chosen = flatten(mask)
@@ -58,7 +62,7 @@ def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
     return where(mask, shaped(take(values, places), shape), x)
 
 
-def as_elements_of(x: Tensor, value: ArrayLike, what: str) -> Tensor:
+def as_masked_elements(x: Tensor, value: ArrayLike, what: str) -> Tensor:
     """Return new elements of x in its dtype; complex ones of a real tensor are an error."""
     given = as_tensor(value)
     if given.dtype.is_complex and not x.dtype.is_complex:
@@ -66,7 +70,7 @@ def as_elements_of(x: Tensor, value: ArrayLike, what: str) -> Tensor:
     return astype(value, x.dtype)
 
 
-def _mask(mask: ArrayLike) -> Tensor:
+def _masking_argument(mask: ArrayLike) -> Tensor:
     found = as_tensor(mask)
     if found.dtype is not bool_:
         hint = "Compare it with something, as in mask != 0."
@@ -74,4 +78,36 @@ def _mask(mask: ArrayLike) -> Tensor:
     return found
 
 
-__all__ = ["masked_fill", "masked_scatter", "masked_select"]
+@composed
+def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Tensor:
+    """Return the slices along an axis where a vector is true; without an axis `x` is flattened.
+    The condition is evaluated.
+
+    >>> pb.compress([False, True, True], [10, 20, 30]).tolist()
+    [20, 30]
+    """
+    mask = read(as_tensor(condition))
+    if mask.ndim != 1:
+        message = f"the condition must be a vector, got rank {mask.ndim}"
+        raise ShapeError(message, op="compress", code="E3002")
+    x, axis = axis_or_flat("compress", x, axis)
+    places = np.flatnonzero(mask)
+    refuse_places_outside("compress", places, 0, x.shape[axis], x.shape[axis], axis)
+    return take(x, places, axis)
+
+
+@composed
+def extract(condition: ArrayLike, x: ArrayLike) -> Tensor:
+    """Return the elements of a tensor where a condition of the same size is true, as a vector.
+    The condition is evaluated.
+
+    >>> x = pb.tensor([[1, 2], [3, 4]])
+    >>> pb.extract(x % 2 == 0, x).tolist()
+    [2, 4]
+    """
+    places, x = np.flatnonzero(read(as_tensor(condition))), as_tensor(x)
+    refuse_places_outside("extract", places, 0, x.size, x.size, 0)
+    return take(flatten(x), places, 0)
+
+
+__all__ = ["compress", "extract", "masked_fill", "masked_scatter", "masked_select"]

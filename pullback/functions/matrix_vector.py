@@ -18,7 +18,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     [3, 7]
     """
     a, v = as_tensor(x1), as_tensor(x2)
-    _check_ranks("matvec", a, v)
+    _check_matrix_vector_ranks("matvec", a, v)
     return matmul(a, v[..., None])[..., 0]
 
 
@@ -30,11 +30,11 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     [4, 6]
     """
     v, a = as_tensor(x1), as_tensor(x2)
-    _check_ranks("vecmat", a, v)
+    _check_matrix_vector_ranks("vecmat", a, v)
     return matmul(conj(v)[..., None, :], a)[..., 0, :]
 
 
-def _check_ranks(op: str, a: Tensor, v: Tensor) -> None:
+def _check_matrix_vector_ranks(op: str, a: Tensor, v: Tensor) -> None:
     if a.ndim < 2 or v.ndim < 1:
         message = f"needs a matrix and a vector, got {a._node.type} and {v._node.type}"
         raise ShapeError(message, op=op, code="E3002")

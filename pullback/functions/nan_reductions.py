@@ -21,7 +21,7 @@ from pullback.functions.complex_parts import conj, real
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_prod, cumulative_sum
 from pullback.functions.data_types import astype
-from pullback.functions.masked import selected
+from pullback.functions.masked_reductions import masked_for_reduction
 from pullback.functions.shape import flatten
 from pullback.functions.where_take import where as select
 from pullback.graph.dtypes import DType, float32, int64
@@ -36,7 +36,7 @@ def without_nan(x: Tensor, fill: float) -> Tensor:
     return select(isnan(x), literal(fill, x.dtype), x) if x.dtype.is_inexact else x
 
 
-def count_numbers(x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: DType) -> Tensor:
+def count_without_nan(x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: DType) -> Tensor:
     """The number of elements over axes that are not NaN."""
     return astype(reductions.sum(~isnan(x), axis=axes, keepdims=keepdims), dtype)
 
@@ -78,7 +78,7 @@ def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     >>> pb.nancumsum([1.0, pb.nan, 2.0]).tolist()
     [1.0, 1.0, 3.0]
     """
-    x, axis = _along_or_all("nancumsum", x, axis)
+    x, axis = _nan_axis("nancumsum", x, axis)
     return cumulative_sum(without_nan(x, 0), axis=axis, dtype=dtype)
 
 
@@ -90,11 +90,11 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
     >>> pb.nancumprod([3.0, pb.nan, 2.0]).tolist()
     [3.0, 3.0, 6.0]
     """
-    x, axis = _along_or_all("nancumprod", x, axis)
+    x, axis = _nan_axis("nancumprod", x, axis)
     return cumulative_prod(without_nan(x, 1), axis=axis, dtype=dtype)
 
 
-def _along_or_all(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
+def _nan_axis(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
     x = as_tensor(x)
     return (flatten(x), 0) if axis is None else (x, axis_of(op, axis, x.ndim))
 
@@ -110,11 +110,11 @@ def nanmean(
     >>> pb.nanmean([[1.0, pb.nan], [3.0, 4.0]], axis=1).tolist()
     [1.0, 3.5]
     """
-    x = _masked_by_nan("nanmean", _float_tensor(x, dtype), where)
+    x = _masked_by_nan("nanmean", _nan_float_tensor(x, dtype), where)
     axes = axes_argument("nanmean", axis, x.ndim)
-    wide = _wide(x)
+    wide = _nan_widened(x)
     total = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=keepdims)
-    return astype(total / count_numbers(x, axes, keepdims, wide.dtype.real), x.dtype)
+    return astype(total / count_without_nan(x, axes, keepdims, wide.dtype.real), x.dtype)
 
 
 @composed
@@ -132,10 +132,10 @@ def nanvar(
     >>> pb.nanvar([1.0, pb.nan, 3.0]).item(), pb.nanvar([1.0, pb.nan, 3.0], ddof=1).item()
     (1.0, 2.0)
     """
-    x = _masked_by_nan("nanvar", _float_tensor(x, dtype), where)
+    x = _masked_by_nan("nanvar", _nan_float_tensor(x, dtype), where)
     axes = axes_argument("nanvar", axis, x.ndim)
-    wide, kind = _wide(x), x.dtype.real
-    count = count_numbers(x, axes, True, wide.dtype.real)
+    wide, kind = _nan_widened(x), x.dtype.real
+    count = count_without_nan(x, axes, True, wide.dtype.real)
     # A count of 0 gives NaN at the end; here it must not reach the gradients of other slices.
     if mean is None:
         mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
@@ -167,14 +167,14 @@ def nanstd(
 
 def _masked_by_nan(op: str, x: Tensor, where: ArrayLike | None) -> Tensor:
     """The elements where a mask is true, and NaN elsewhere."""
-    return x if where is None else wrap(selected(op, node(x), where, math.nan))
+    return x if where is None else wrap(masked_for_reduction(op, node(x), where, math.nan))
 
 
-def _float_tensor(x: ArrayLike, dtype: DTypeLike | None) -> Tensor:
+def _nan_float_tensor(x: ArrayLike, dtype: DTypeLike | None) -> Tensor:
     return wrap(float_node(x)) if dtype is None else astype(x, dtype)
 
 
-def _wide(x: Tensor) -> Tensor:
+def _nan_widened(x: Tensor) -> Tensor:
     """The elements in the dtype of the computation: sums of halves are rounded too early."""
     return astype(x, float32) if x.dtype.bits == 16 else x
 

@@ -10,12 +10,10 @@ from pullback.functions.bitwise import bitwise_invert, bitwise_left_shift, bitwi
 from pullback.functions.comparisons import isfinite
 from pullback.functions.complex_parts import conj
 from pullback.functions.composed import composed
-from pullback.functions.creation import eye
 from pullback.functions.data_types import result_type
 from pullback.functions.joining import concat
 from pullback.functions.reductions import max, min
 from pullback.functions.rounding import round, trunc
-from pullback.functions.shape import reshape
 from pullback.functions.stacking import vstack
 from pullback.functions.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh
 from pullback.lazy.host_data import asarray, tensor
@@ -39,25 +37,6 @@ mod, power, true_divide = remainder, pow, divide
 promote_types = result_type
 
 
-def ravel(x: ArrayLike, order: str = "C") -> Tensor:
-    """Return the elements as a vector: in row-major order, or in column-major order if `order` is
-    "F".
-
-    >>> pb.ravel([[1, 2], [3, 4]]).tolist(), pb.ravel([[1, 2], [3, 4]], "F").tolist()
-    ([1, 2, 3, 4], [1, 3, 2, 4])
-    """
-    return reshape(x, -1, order)
-
-
-def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the identity matrix of `n` rows.
-
-    >>> pb.identity(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    return eye(n, dtype=dtype)
-
-
 @composed
 def asarray_chkfinite(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return `x` as a tensor, which is evaluated: an infinite or NaN element is an error.
@@ -75,6 +54,6 @@ __all__ = [
     "absolute", "amax", "amin", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
     "arctanh", "around", "array", "asanyarray", "asarray_chkfinite", "ascontiguousarray",
     "asfortranarray", "bitwise_not", "concatenate", "conjugate", "copy", "degrees", "fix",
-    "identity", "invert", "left_shift", "mod", "power", "promote_types", "radians", "ravel",
-    "right_shift", "row_stack", "true_divide",
+    "invert", "left_shift", "mod", "power", "promote_types", "radians", "right_shift", "row_stack",
+    "true_divide",
 ]  # fmt: skip

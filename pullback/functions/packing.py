@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, along, as_tensor, axis_of
+from pullback.functions.arguments import Tensor, as_tensor, axis_of, index_argument_along
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.padding import pad
@@ -28,14 +28,16 @@ def packbits(x: ArrayLike, axis: int | None = None, bitorder: Order = "big") -> 
     >>> pb.packbits([1, 0, 0, 0, 0, 0, 0, 1, 1]).tolist()
     [129, 128]
     """
-    x, axis = _bits_along("packbits", x, axis)
+    x, axis = _packed_bits_along("packbits", x, axis)
     if x.dtype.is_inexact:
         raise DTypeError(f"needs bools or integers, got {x._node.type}", op="packbits")
     bits = moveaxis(astype(x != 0, uint8), axis, -1)
     n = bits.shape[-1]
     bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -n % 8)])
     bits = shaped(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
-    return moveaxis(reductions.sum(bits * _bit_values(bitorder), axis=-1, dtype=uint8), -1, axis)
+    return moveaxis(
+        reductions.sum(bits * _packed_bit_values(bitorder), axis=-1, dtype=uint8), -1, axis
+    )
 
 
 @composed
@@ -48,10 +50,10 @@ def unpackbits(
     >>> pb.unpackbits(pb.tensor([5], dtype="uint8")).tolist()
     [0, 0, 0, 0, 0, 1, 0, 1]
     """
-    x, axis = _bits_along("unpackbits", x, axis)
+    x, axis = _packed_bits_along("unpackbits", x, axis)
     if x.dtype is not uint8:
         raise DTypeError(f"needs uint8, got {x._node.type}", op="unpackbits")
-    bits = astype((moveaxis(x, axis, -1)[..., None] & _bit_values(bitorder)) != 0, uint8)
+    bits = astype((moveaxis(x, axis, -1)[..., None] & _packed_bit_values(bitorder)) != 0, uint8)
     made = moveaxis(shaped(bits, (*bits.shape[:-2], bits.shape[-2] * 8)), -1, axis)
     if count is None:
         return made
@@ -60,15 +62,15 @@ def unpackbits(
         widths = [(0, 0)] * made.ndim
         widths[axis] = (0, count - n)
         return pad(made, widths)
-    return made[along(axis, slice(count))]
+    return made[index_argument_along(axis, slice(count))]
 
 
-def _bits_along(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
+def _packed_bits_along(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
     x = as_tensor(x)
     return (flatten(x), 0) if axis is None else (x, axis_of(op, axis, x.ndim))
 
 
-def _bit_values(bitorder: str) -> Tensor:
+def _packed_bit_values(bitorder: str) -> Tensor:
     if bitorder not in ("big", "little"):
         raise ArgumentError(f'bitorder must be "big" or "little", got {shown(bitorder)}')
     values = 2 ** np.arange(8)

@@ -9,9 +9,13 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import along, axis_of, integer, literal, node
+from pullback.functions.arguments import axis_of, index_argument_along, integer, literal, node
 from pullback.functions.joining import concat
-from pullback.functions.padding_values import odd_extension, ramp, statistic
+from pullback.functions.padding_values import (
+    odd_padding_values,
+    padding_ramp_values,
+    padding_statistic_values,
+)
 from pullback.functions.shape import flip, spread
 from pullback.functions.where_take import take
 from pullback.graph.arguments import shown
@@ -156,11 +160,11 @@ def _pad_copies(x: Tensor, widths: Pairs[int], mode: str) -> Tensor:
     for axis, width in enumerate(widths):
         if any(width):
             order = np.pad(np.arange(x.shape[axis]), width, mode)  # type: ignore[call-overload]
-            x = _picked_in_runs(x, axis, order)
+            x = _pad_in_runs(x, axis, order)
     return x
 
 
-def _picked_in_runs(x: Tensor, axis: int, order: np.ndarray) -> Tensor:
+def _pad_in_runs(x: Tensor, axis: int, order: np.ndarray) -> Tensor:
     """Take elements along an axis, as slices where the indices go up, down or stay the same."""
     runs: list[tuple[int, int, int]] = []  # first index, step, length
     for i in order.tolist():
@@ -175,16 +179,16 @@ def _picked_in_runs(x: Tensor, axis: int, order: np.ndarray) -> Tensor:
         runs.append((i, 1, 1))
     if len(runs) > _FEWEST_RUNS:
         return take(x, order, axis)
-    return concat([_one_run(x, axis, *run) for run in runs], axis=axis)
+    return concat([_pad_run(x, axis, *run) for run in runs], axis=axis)
 
 
-def _one_run(x: Tensor, axis: int, start: int, step: int, length: int) -> Tensor:
+def _pad_run(x: Tensor, axis: int, start: int, step: int, length: int) -> Tensor:
     if step == 0:
-        one = x[along(axis, slice(start, start + 1))]
+        one = x[index_argument_along(axis, slice(start, start + 1))]
         return spread(one, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
     if step > 0:
-        return x[along(axis, slice(start, start + length))]
-    return flip(x[along(axis, slice(start - length + 1, start + 1))], axis)
+        return x[index_argument_along(axis, slice(start, start + length))]
+    return flip(x[index_argument_along(axis, slice(start - length + 1, start + 1))], axis)
 
 
 def _pad_computed(
@@ -192,30 +196,32 @@ def _pad_computed(
 ) -> Tensor:
     """Modes whose elements are computed, one dimension after the other."""
     ends = pad_pairs(0 if end_values is None else end_values, x.ndim, "end_values", lambda v: v)
-    lengths = pad_pairs(stat_length, x.ndim, "stat_length", _stat_length)
+    lengths = pad_pairs(stat_length, x.ndim, "stat_length", _pad_stat_length)
     for axis, width in enumerate(widths):
         if not any(width):
             continue
         if mode in ("reflect", "symmetric"):
-            x = odd_extension(x, axis, width, with_edge=mode == "symmetric")
+            x = odd_padding_values(x, axis, width, with_edge=mode == "symmetric")
             continue
         parts = []
         for side, count in enumerate(width):
             if mode == "linear_ramp":
-                end = _ramp_end(ends[axis][side], x)
-                parts.append(ramp(x, axis, side, count, end))
+                end = _pad_ramp_end(ends[axis][side], x)
+                parts.append(padding_ramp_values(x, axis, side, count, end))
             else:
-                parts.append(statistic(mode, x, axis, side, count, lengths[axis][side]))
+                parts.append(
+                    padding_statistic_values(mode, x, axis, side, count, lengths[axis][side])
+                )
         x = concat([parts[0], x, parts[1]], axis=axis)
     return x
 
 
-def _ramp_end(value: Any, x: Tensor) -> Tensor:
+def _pad_ramp_end(value: Any, x: Tensor) -> Tensor:
     """An end value of a ramp as a tensor of the dtype of `x`."""
     return literal(0, x.dtype) if type(value) is int and value == 0 else as_tensor(value)
 
 
-def _stat_length(value: Any) -> int | None:
+def _pad_stat_length(value: Any) -> int | None:
     if value is None:
         return None
     found = integer("pad", value, "stat_length")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.functions.arguments import along, literal
+from pullback.functions.arguments import index_argument_along, literal
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.quantiles import median
@@ -21,39 +21,42 @@ from pullback.graph.dtypes import bool_, float32, float64
 from pullback.lazy.tensor import Tensor
 
 
-def ramp(x: Tensor, axis: int, side: int, count: int, end: Tensor) -> Tensor:
+def padding_ramp_values(x: Tensor, axis: int, side: int, count: int, end: Tensor) -> Tensor:
     """`count` elements from an end value to the element at the edge, which is left out."""
     wide = x.dtype if x.dtype.is_inexact else float64
     wide = float32 if wide.bits == 16 else wide
-    edge, end = (astype(v, wide) for v in (_padding_edge(x, axis, side), end))
+    edge, end = (astype(v, wide) for v in (_edge_of_padding_values(x, axis, side), end))
     order = np.arange(count)[::-1] if side else np.arange(count)
-    steps = literal(_padding_shaped(order, x.ndim, axis), wide)
+    steps = literal(_shaped_padding_values(order, x.ndim, axis), wide)
     made = end + (edge - end) / literal(np.maximum(count, 1), wide) * steps
     return astype(made if x.dtype.is_inexact else floor(made), x.dtype)
 
 
-def statistic(mode: str, x: Tensor, axis: int, side: int, count: int, length: int | None) -> Tensor:
+def padding_statistic_values(
+    mode: str, x: Tensor, axis: int, side: int, count: int, length: int | None
+) -> Tensor:
     """`count` times the largest, smallest, mean or median element of those next to the edge."""
     n = x.shape[axis]
     size = n if length is None else np.minimum(length, n)
-    near = x[along(axis, slice(n - size, n) if side else slice(0, size))]
+    near = x[index_argument_along(axis, slice(n - size, n) if side else slice(0, size))]
     found = _STATISTICS[mode](near, axis)
     if not x.dtype.is_inexact:
         found = astype(round(found) if found.dtype.is_inexact else found, x.dtype)
     return spread(found, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-def _padding_average(f: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
+def _average_padding_values(f: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
     return f(x if x.dtype.is_inexact else astype(x, float64), axis, True)
 
 
 _STATISTICS: dict[str, Any] = {
     "maximum": lambda x, axis: max(x, axis, True), "minimum": lambda x, axis: min(x, axis, True),
-    "mean": partial(_padding_average, mean), "median": partial(_padding_average, median),
+    "mean": partial(_average_padding_values, mean),
+    "median": partial(_average_padding_values, median),
 }  # fmt: skip
 
 
-def odd_extension(x: Tensor, axis: int, width: tuple[int, int], with_edge: bool) -> Tensor:
+def odd_padding_values(x: Tensor, axis: int, width: tuple[int, int], with_edge: bool) -> Tensor:
     """Mirror the elements at the points of the graph where it ends.
 
     The extension repeats after `period` elements, raised by twice the difference of the ends. An
@@ -63,7 +66,7 @@ def odd_extension(x: Tensor, axis: int, width: tuple[int, int], with_edge: bool)
     if n == 1 and not with_edge:  # there is no slope
         counts = [(*x.shape[:axis], c, *x.shape[axis + 1 :]) for c in width]
         return concat([spread(x, counts[0]), x, spread(x, counts[1])], axis=axis)
-    first, last = _padding_edge(x, axis, 0), _padding_edge(x, axis, 1)
+    first, last = _edge_of_padding_values(x, axis, 0), _edge_of_padding_values(x, axis, 1)
     period = 2 * n if with_edge else 2 * n - 2
     parts = []
     for place in (np.arange(-width[0], 0), np.arange(n, n + width[1])):
@@ -72,19 +75,21 @@ def odd_extension(x: Tensor, axis: int, width: tuple[int, int], with_edge: bool)
         index = np.where(back, (2 * n - 1 if with_edge else 2 * n - 2) - offset, offset)
         picked = take(x, index, axis)
         mirrored = last + last - picked
-        chosen = where(_padding_mask(back, x.ndim, axis), mirrored, picked)
-        raised = literal(_padding_shaped(2 * turns, x.ndim, axis), x.dtype) * (last - first)
-        parts.append(where(_padding_mask(turns != 0, x.ndim, axis), chosen + raised, chosen))
+        chosen = where(_mask_of_padding_values(back, x.ndim, axis), mirrored, picked)
+        raised = literal(_shaped_padding_values(2 * turns, x.ndim, axis), x.dtype) * (last - first)
+        parts.append(
+            where(_mask_of_padding_values(turns != 0, x.ndim, axis), chosen + raised, chosen)
+        )
     return concat([parts[0], x, parts[1]], axis=axis)
 
 
-def _padding_edge(x: Tensor, axis: int, side: int) -> Tensor:
-    return x[along(axis, slice(-1, None) if side else slice(0, 1))]
+def _edge_of_padding_values(x: Tensor, axis: int, side: int) -> Tensor:
+    return x[index_argument_along(axis, slice(-1, None) if side else slice(0, 1))]
 
 
-def _padding_mask(values: np.ndarray, rank: int, axis: int) -> Tensor:
-    return literal(_padding_shaped(values, rank, axis), bool_)
+def _mask_of_padding_values(values: np.ndarray, rank: int, axis: int) -> Tensor:
+    return literal(_shaped_padding_values(values, rank, axis), bool_)
 
 
-def _padding_shaped(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
+def _shaped_padding_values(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
     return values.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))

@@ -10,12 +10,12 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import float_arguments, integer, literal, record_as
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.complex_parts import conj
-from pullback.functions.polynomials import vander
 from pullback.functions.products import matmul, outer
 from pullback.functions.reductions import max as largest
 from pullback.functions.reductions import sum
 from pullback.functions.shape import expand_dims
 from pullback.functions.statistics import norm
+from pullback.functions.vandermonde import vander
 from pullback.graph.arguments import flag, shown, validated
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import as_tensor
@@ -43,17 +43,17 @@ def polyfit(
     [2.0, 1.0]
     """
     points, values = (wrap(n) for n in float_arguments(as_tensor(x), as_tensor(y)))
-    count = _coefficient_count(points, values, deg)
+    count = _fit_coefficient_count(points, values, deg)
     matrix = vander(points, count)
     if w is not None:
         weights = _fit_weights(points, w)
-        matrix, values = matrix * expand_dims(weights, 1), values * _rows(weights, values)
+        matrix, values = matrix * expand_dims(weights, 1), values * _fit_rows(weights, values)
     scale = norm(matrix, 0)
     matrix = matrix / scale
     tolerance = _fit_tolerance(points, rcond)
     inverse = record_as("polyfit", PseudoInverse(), matrix._node, tolerance._node)
     found = matmul(inverse, values)
-    result = found / _rows(scale, found)
+    result = found / _fit_rows(scale, found)
     if not full and cov is False:
         return result
     missed = absolute(matmul(matrix, found) - values)
@@ -66,12 +66,12 @@ def polyfit(
     return result, _fit_covariance(base, squares, points.shape[0] - count, cov)
 
 
-def _rows(x: Tensor, like: Tensor) -> Tensor:
+def _fit_rows(x: Tensor, like: Tensor) -> Tensor:
     """A vector with an element for each row of a vector or matrix."""
     return x if like.ndim == 1 else expand_dims(x, 1)
 
 
-def _coefficient_count(points: Tensor, values: Tensor, deg: int) -> int:
+def _fit_coefficient_count(points: Tensor, values: Tensor, deg: int) -> int:
     count = integer("polyfit", deg, "deg") + 1
     if count < 1:
         raise ArgumentError(f"deg must not be negative, got {deg}", op="polyfit")

@@ -9,11 +9,10 @@ from pullback.functions.arguments import (
     apply,
     axis_of,
     integer,
-    integer_node,
+    integer_argument_node,
     ordered_axes,
     record_as,
 )
-from pullback.functions.reductions import sum
 from pullback.functions.shape import moveaxis
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
@@ -31,7 +30,7 @@ from pullback.ops.linalg.matmul import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
-from pullback.typing import ArrayLike, DTypeLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 _MATMUL = MatMul()
 
@@ -142,21 +141,6 @@ def _diagonal(op: str, x: ArrayLike, offset: int, axis1: int, axis2: int) -> Ten
     return record(Einsum("...ii->...i"), (node_of(square),))
 
 
-@validated
-def matrix_trace(
-    x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1,
-    dtype: DTypeLike | None = None,
-) -> Tensor:  # fmt: skip
-    """Return the sum of the diagonal in the plane of two axes, the last two by default.
-
-    (`pb.trace` records programs.)
-
-    >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
-    5
-    """
-    return sum(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
-
-
 def tril(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros above the `k`-th diagonal.
 
@@ -183,7 +167,7 @@ def _triangle_of_matrix(
     shape = _matrix_shape(op, x)
     rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
     # Beyond the corners nothing changes.
-    shift = integer_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
+    shift = integer_argument_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
     inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
     return apply(Where, inside, node_of(x), constant(0, x.dtype))
 
@@ -195,5 +179,5 @@ def _matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
 
 
 __all__ = [
-    "diagonal", "matmul", "matrix_trace", "outer", "tensordot", "tril", "triu", "vecdot",
+    "diagonal", "matmul", "outer", "tensordot", "tril", "triu", "vecdot",
 ]  # fmt: skip

@@ -21,7 +21,12 @@ from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
 from pullback.functions.known_values import known_values
-from pullback.functions.quantile_positions import INDEX, POSITION, neighbours, within
+from pullback.functions.quantile_positions import (
+    INDEX,
+    POSITION,
+    quantile_position_neighbours,
+    quantile_position_within,
+)
 from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.sorting import argsort, sort
 from pullback.functions.where_take import take, where
@@ -121,13 +126,15 @@ def _median(op: str, x: ArrayLike, axis: Axis, keepdims: bool, skip: bool) -> Te
     x = wrap(float_node(x))
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
-        return _placed(_slices(x, axes).sum(-1, keepdims=True) * math.nan, (), x, axes, keepdims)
-    values = _slices(x, axes)
-    xp, n = _numbers(values, skip)
+        return _placed_quantiles(
+            _quantile_slices(x, axes).sum(-1, keepdims=True) * math.nan, (), x, axes, keepdims
+        )
+    values = _quantile_slices(x, axes)
+    xp, n = _quantile_counts(values, skip)
     low, high = (xp.maximum(xp.floor((n - i) * 0.5), 0.0) for i in (1, 0))
-    below, above = _in_order(values, low, high)
+    below, above = _in_quantile_order(values, low, high)
     middle = (below + above) * 0.5
-    return _placed(_or_nan(middle, values, skip), (), x, axes, keepdims)
+    return _placed_quantiles(_quantile_or_nan(middle, values, skip), (), x, axes, keepdims)
 
 
 def _quantile(
@@ -144,18 +151,18 @@ def _quantile(
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
-    part = _parts_of_one(op, q, scale)
+    part = _quantile_fractions(op, q, scale)
     flat = part.reshape((part.size,))
     if weights is not None:
-        made = _weighted(op, x, as_tensor(flat), axes, axis, method, weights, skip)
+        made = _weighted_quantile(op, x, as_tensor(flat), axes, axis, method, weights, skip)
     else:
-        made = _at_positions(_slices(x, axes), flat, method, skip)
+        made = _quantiles_at_positions(_quantile_slices(x, axes), flat, method, skip)
     if isinstance(flat, Tensor) and made.dtype.is_inexact:
         made = where((flat >= 0) & (flat <= 1), made, literal(math.nan, made.dtype))
-    return _placed(made, part.shape, x, axes, keepdims)
+    return _placed_quantiles(made, part.shape, x, axes, keepdims)
 
 
-def _parts_of_one(op: str, q: ArrayLike, scale: int) -> Tensor | np.ndarray:
+def _quantile_fractions(op: str, q: ArrayLike, scale: int) -> Tensor | np.ndarray:
     """`q` from 0 to 1, in f64; known values are checked."""
     values = known_values(q)
     if values is not None and not ((values >= 0) & (values <= scale)).all():
@@ -166,14 +173,14 @@ def _parts_of_one(op: str, q: ArrayLike, scale: int) -> Tensor | np.ndarray:
     return found / scale
 
 
-def _slices(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _quantile_slices(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The elements of each slice along the last axis."""
     rest = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     count = math.prod(x.shape[i] for i in axes)
     return shaped(moveaxis(x, axes, tuple(range(-len(axes), 0))), (*rest, count))
 
 
-def _numbers(values: Tensor, skip: bool) -> tuple[Any, Any]:
+def _quantile_counts(values: Tensor, skip: bool) -> tuple[Any, Any]:
     """How many elements of each slice count, along a last axis of size 1 if it is not the same for
     all; and the namespace to compute with it."""
     if not skip or not values.dtype.is_inexact:
@@ -182,12 +189,12 @@ def _numbers(values: Tensor, skip: bool) -> tuple[Any, Any]:
     return hooks.functions, astype(count, float64)
 
 
-def _in_order(values: Tensor, *indices: Tensor | np.ndarray) -> list[Tensor]:
+def _in_quantile_order(values: Tensor, *indices: Tensor | np.ndarray) -> list[Tensor]:
     """The elements of sorted slices at indices, which are those of each slice or, if they are not
     tensors, the same for all: then nothing needs to be sorted."""
     if any(isinstance(i, Tensor) for i in indices):
         order = sort(values)
-        return [_taken(order, i) for i in indices]
+        return [_quantile_taken(order, i) for i in indices]
     places = [np.atleast_1d(i).astype(np.int64) for i in indices]
     ranks = np.unique(np.concatenate(places))
     op = OrderStatistics(values.ndim - 1, tuple(ranks.tolist()))
@@ -195,7 +202,7 @@ def _in_order(values: Tensor, *indices: Tensor | np.ndarray) -> list[Tensor]:
     return [take(found, np.searchsorted(ranks, p), axis=-1) for p in places]
 
 
-def _taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
+def _quantile_taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
     """The elements of each slice at indices, which are those of each slice or the same for all."""
     if not isinstance(index, Tensor):
         return take(values, np.atleast_1d(index).astype(np.int64), axis=-1)
@@ -203,7 +210,7 @@ def _taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
     return record(TakeAlongAxis(values.ndim - 1, True), (node(values), node(index)))
 
 
-def _or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
+def _quantile_or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
     """NaN for slices with a NaN, unless those are skipped."""
     if skip or not values.dtype.is_inexact:
         return made
@@ -211,20 +218,24 @@ def _or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
     return where(undefined, literal(math.nan, made.dtype), made)
 
 
-def _at_positions(values: Tensor, q: Tensor | np.ndarray, method: str, skip: bool) -> Tensor:
+def _quantiles_at_positions(
+    values: Tensor, q: Tensor | np.ndarray, method: str, skip: bool
+) -> Tensor:
     """The quantiles of slices along the last axis, where those of the result are `q`'s."""
-    xp, n = _numbers(values, skip)
+    xp, n = _quantile_counts(values, skip)
     xp = hooks.functions if isinstance(q, Tensor) else xp
     if method in INDEX:
-        (made,) = _in_order(values, within(xp, INDEX[method](xp, n, q), n))
+        (made,) = _in_quantile_order(
+            values, quantile_position_within(xp, INDEX[method](xp, n, q), n)
+        )
     else:
-        low, high, part = neighbours(xp, method, n, q)
-        below, above = _in_order(values, low, high)
-        made = _interpolated(below, above, astype(part, values.dtype))
-    return _or_nan(made, values, skip)
+        low, high, part = quantile_position_neighbours(xp, method, n, q)
+        below, above = _in_quantile_order(values, low, high)
+        made = _interpolated_quantile(below, above, astype(part, values.dtype))
+    return _quantile_or_nan(made, values, skip)
 
 
-def _interpolated(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
+def _interpolated_quantile(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
     """The value between two; `t` is 0 at the first and 1 at the second."""
     gap = b - a
     between = where(t >= 0.5, b - gap * (1 - t), a + gap * t)
@@ -232,7 +243,7 @@ def _interpolated(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
     return where(isfinite(gap), between, where(t == 0, a, a + b))
 
 
-def _weighted(
+def _weighted_quantile(
     op: str, x: Tensor, q: Tensor, axes: tuple[int, ...], axis: Axis, method: str,
     weights: ArrayLike, skip: bool,
 ) -> Tensor:  # fmt: skip
@@ -243,7 +254,7 @@ def _weighted(
     if known is not None and (known < 0).any():
         raise ArgumentError("weights must not be negative", op=op)
     w = spread(weights_along(op, w, x.shape, axis), x.shape)
-    values, w = _slices(x, axes), astype(_slices(w, axes), float64)
+    values, w = _quantile_slices(x, axes), astype(_quantile_slices(w, axes), float64)
     if skip and values.dtype.is_inexact:
         w = where(isnan(values), literal(0, float64), w)
     order = argsort(values)
@@ -253,10 +264,10 @@ def _weighted(
     # elements without weight at the front are not chosen, even for q = 0
     below = (share[..., None] < q) | (share[..., None] == 0)
     index = reductions.sum(below, axis=-2).clip(None, values.shape[-1] - 1)
-    return _or_nan(take_along_axis(values, index, -1), values, skip)
+    return _quantile_or_nan(take_along_axis(values, index, -1), values, skip)
 
 
-def _placed(
+def _placed_quantiles(
     made: Tensor, q_shape: tuple[int, ...], x: Tensor, axes: tuple[int, ...], keepdims: bool
 ) -> Tensor:
     """Move the last axis, that of the quantiles, to the front, in the shape of `q`."""

@@ -1,22 +1,29 @@
-"""Turning tensors over, and taking elements out or putting some in between."""
+"""Flipping, rolling and turning tensors, and other orders of their elements."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import Tensor, along, as_tensor, axes_argument, axis_of, shape_of
+from pullback.errors import ArgumentError
+from pullback.functions import arguments
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    axis_of,
+    fresh,
+    integer_argument_node,
+    one_or_many_arguments,
+    shape_argument,
+)
 from pullback.functions.composed import composed
 from pullback.functions.creation import zeros
-from pullback.functions.data_types import astype
-from pullback.functions.joining import concat
-from pullback.functions.shape import flatten, flip, moveaxis, shaped, spread
-from pullback.functions.where_take import take
-from pullback.graph.arguments import shown
-from pullback.lazy.host_reads import read
+from pullback.functions.shape import flatten, flip, moveaxis, shaped, spread, swapaxes
+from pullback.graph.arguments import validated
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record
+from pullback.ops.shape.roll import Roll
 from pullback.typing import ArrayLike, Axis, Shape
 
 
@@ -56,6 +63,49 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Tensor:
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
 
+def roll(x: ArrayLike, shift: Shape, axis: Axis = None) -> Tensor:
+    """Shift the elements along axes by `shift` positions; those past the end reappear at the start.
+
+    >>> pb.roll([1, 2, 3], 1).tolist()
+    [3, 1, 2]
+    """
+    x = as_tensor(x)
+    if axis is None:
+        return shaped(roll(flatten(x), shift, 0), x.shape)
+    axes = one_or_many_arguments(axis)
+    shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        message = f"shift and axis must have the same length, got {shift} and {axis}"
+        raise ArgumentError(message, op="roll")
+    result = fresh(x)
+    for by, a in zip(shifts, axes):
+        result = _rolled(result, by, axis_of("roll", a, x.ndim))
+    return result
+
+
+@validated
+def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotate a tensor by `k` times 90 degrees in a plane, from the first axis to the second.
+
+    >>> pb.rot90([[1, 2], [3, 4]]).tolist()
+    [[2, 4], [1, 3]]
+    """
+    x = as_tensor(x)
+    a, b = arguments.ordered_axes("rot90", axes, x.ndim)
+    turns = k % 4
+    if turns == 0:
+        return fresh(x)
+    if turns == 2:
+        return flip(x, (a, b))
+    return swapaxes(flip(x, b), a, b) if turns == 1 else flip(swapaxes(x, a, b), b)
+
+
+def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
+    size = max(x.shape[axis], 1)
+    places = integer_argument_node("roll", shift, "a shift", lambda n: n % size)
+    return record(Roll(axis), (node_of(x), places))
+
+
 @composed
 def resize(x: ArrayLike, new_shape: Shape) -> Tensor:
     """Return a tensor of another shape and size: elements are left out, or repeated in order.
@@ -63,7 +113,7 @@ def resize(x: ArrayLike, new_shape: Shape) -> Tensor:
     >>> pb.resize([1, 2, 3], (2, 2)).tolist()
     [[1, 2], [3, 1]]
     """
-    x, shape = as_tensor(x), shape_of("resize", new_shape)
+    x, shape = as_tensor(x), shape_argument("resize", new_shape)
     size, none = math.prod(shape), zeros(shape, dtype=x.dtype)  # raises if it is too large
     if not x.size or not size:
         return none
@@ -74,154 +124,6 @@ def resize(x: ArrayLike, new_shape: Shape) -> Tensor:
     return shaped(flat[:size], shape)
 
 
-@composed
-def trim_zeros(
-    x: ArrayLike, trim: Literal["f", "b", "fb", "bf"] = "fb", axis: Axis = None
-) -> Tensor:
-    """Remove zeros from the front ("f") and the back ("b") of axes; `x` is evaluated.
-
-    >>> pb.trim_zeros([0, 0, 1, 0, 2, 0]).tolist()
-    [1, 0, 2]
-    """
-    x = as_tensor(x)
-    if not isinstance(trim, str) or not trim or not set(trim.lower()) <= {"f", "b"}:
-        message = f'trim must be "f", "b" or both, got {shown(trim)}'
-        raise ArgumentError(message, op="trim_zeros")
-    places = np.argwhere(read(x))
-    index = [slice(None)] * x.ndim
-    for i in axes_argument("trim_zeros", axis, x.ndim):
-        front, back = (places[:, i].min(), places[:, i].max() + 1) if len(places) else (0, 0)
-        begin = int(front) if "f" in trim.lower() else 0
-        end = int(back) if "b" in trim.lower() else x.shape[i]
-        # of zeros alone nothing is left, whichever side is trimmed
-        index[i] = slice(begin, end) if len(places) else slice(0, 0)
-    return x[tuple(index)]
-
-
-@composed
-def delete(x: ArrayLike, obj: Any, axis: int | None = None) -> Tensor:
-    """Return a tensor without the slices along an axis that an index, a slice, several indices or
-    a mask select; without an axis the tensor is flattened. Tensors of indices are evaluated.
-
-    >>> pb.delete([10, 20, 30, 40], [0, 2]).tolist()
-    [20, 40]
-    """
-    x, axis = _along_or_flat("delete", x, axis)
-    size = x.shape[axis]
-    keep = np.ones(size, bool)
-    if isinstance(obj, slice):
-        keep[obj] = False
-        return take(x, np.flatnonzero(keep), axis)
-    places = _host_indices("delete", obj)
-    if places.dtype == bool:
-        if places.shape != (size,):
-            message = f"a mask must have the shape [{size}], got {list(places.shape)}"
-            raise ShapeError(message, op="delete")
-        keep = ~places
-    else:
-        _refuse_outside("delete", places, -size, size, size, axis)
-        keep[places] = False
-    return take(x, np.flatnonzero(keep), axis)
-
-
-@composed
-def insert(x: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Tensor:
-    """Insert values before an index, a slice or several indices along an axis; without an axis the
-    tensor is flattened. Tensors of indices are evaluated.
-
-    >>> pb.insert([1, 2, 3], 1, 9).tolist(), pb.insert([1, 2, 3], [0, 3], [8, 9]).tolist()
-    ([1, 9, 2, 3], [8, 1, 2, 3, 9])
-    """
-    x, axis = _along_or_flat("insert", x, axis)
-    size = x.shape[axis]
-    if isinstance(obj, slice):
-        places = np.arange(*obj.indices(size))
-    else:
-        places = _host_indices("insert", obj)
-        places = np.flatnonzero(places) if places.dtype == bool else places
-    if places.ndim > 1:
-        raise ShapeError("the indices must be a number or a vector", op="insert", code="E3002")
-    _refuse_outside("insert", places, -size, size + 1, size, axis)
-    places = np.where(places < 0, places + size, places)
-    new = astype(values, x.dtype)
-    new = shaped(new, (1,) * (x.ndim - new.ndim) + new.shape)
-    others = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    if places.size == 1:
-        if not places.ndim:  # as in `x[:, 0] = values`, the first axis of the values is this one
-            new = moveaxis(new, 0, axis)
-        count = new.shape[axis]
-        new = spread(new, (*others[:axis], count, *others[axis + 1 :]))
-        at = places.item()
-        return concat([x[along(axis, slice(at))], new, x[along(axis, slice(at, None))]], axis)
-    new = spread(new, (*others[:axis], places.size, *others[axis + 1 :]))
-    # each element of the result is one of `x` or, after those, one of the new ones
-    order = np.argsort(np.concatenate([places, np.arange(size)]), kind="stable")
-    source = np.where(order < places.size, order + size, order - places.size)
-    return take(concat([x, new], axis), source, axis)
-
-
-def _along_or_flat(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
-    """The tensor and an axis of it, or the flattened tensor and its only axis."""
-    x = as_tensor(x)
-    return (flatten(x), 0) if axis is None else (x, axis_of(op, axis, x.ndim))
-
-
-def _host_indices(op: str, obj: Any) -> np.ndarray:
-    """Indices that decide the shape of a result: an integer, integers or bools, on the host."""
-    try:
-        found = read(obj) if isinstance(obj, Tensor) else np.asarray(obj)
-    except ValueError:  # lists of different lengths
-        found = np.array("")
-    if found.dtype == bool:
-        return found
-    if not found.size:
-        return found.astype(np.int64)
-    if found.dtype.kind not in "iu":
-        message = f"indices must be integers, bools or a slice, got {shown(obj)}"
-        raise ArgumentError(message, op=op)
-    return found.astype(np.int64)
-
-
-def _refuse_outside(op: str, places: np.ndarray, low: int, high: int, size: int, axis: int) -> None:
-    wrong = places[(places < low) | (places >= high)]
-    if wrong.size:
-        message = f"index {wrong.flat[0]} is out of range for axis {axis} with size {size}"
-        raise IndexOutOfRange(message, op=op, axis=axis, extent=size)
-
-
-@composed
-def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Tensor:
-    """Return the slices along an axis where a vector is true; without an axis `x` is flattened.
-    The condition is evaluated.
-
-    >>> pb.compress([False, True, True], [10, 20, 30]).tolist()
-    [20, 30]
-    """
-    mask = read(as_tensor(condition))
-    if mask.ndim != 1:
-        message = f"the condition must be a vector, got rank {mask.ndim}"
-        raise ShapeError(message, op="compress", code="E3002")
-    x, axis = _along_or_flat("compress", x, axis)
-    places = np.flatnonzero(mask)
-    _refuse_outside("compress", places, 0, x.shape[axis], x.shape[axis], axis)
-    return take(x, places, axis)
-
-
-@composed
-def extract(condition: ArrayLike, x: ArrayLike) -> Tensor:
-    """Return the elements of a tensor where a condition of the same size is true, as a vector.
-    The condition is evaluated.
-
-    >>> x = pb.tensor([[1, 2], [3, 4]])
-    >>> pb.extract(x % 2 == 0, x).tolist()
-    [2, 4]
-    """
-    places, x = np.flatnonzero(read(as_tensor(condition))), as_tensor(x)
-    _refuse_outside("extract", places, 0, x.size, x.size, 0)
-    return take(flatten(x), places, 0)
-
-
 __all__ = [
-    "compress", "delete", "extract", "fliplr", "flipud", "insert", "resize", "rollaxis",
-    "trim_zeros",
+    "fliplr", "flipud", "resize", "roll", "rollaxis", "rot90",
 ]  # fmt: skip

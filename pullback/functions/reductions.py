@@ -9,8 +9,13 @@ from pullback.functions.arguments import (
     node,
     summand_argument,
 )
-from pullback.functions.factory import ExtremumFunction, ReductionFunction, extremum, reduction
-from pullback.functions.masked import selected, with_initial
+from pullback.functions.factory import (
+    ExtremumFunction,
+    ReductionFunction,
+    extremum_function,
+    reduction_function,
+)
+from pullback.functions.masked_reductions import masked_for_reduction, reduction_with_initial
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
@@ -40,9 +45,9 @@ def sum(
     """
     a = summand_argument("sum", x, dtype)
     if where is not None:
-        a = selected("sum", a, where, 0)
+        a = masked_for_reduction("sum", a, where, 0)
     total = record(Sum(axes_argument("sum", axis, a.type.rank), keepdims), (a,))
-    return total if initial is None else with_initial("sum", Add, total, initial)
+    return total if initial is None else reduction_with_initial("sum", Add, total, initial)
 
 
 def prod(
@@ -58,32 +63,32 @@ def prod(
     """
     a = summand_argument("prod", x, dtype)
     if where is not None:
-        a = selected("prod", a, where, 1)
+        a = masked_for_reduction("prod", a, where, 1)
     total = record(Prod(axes_argument("prod", axis, a.type.rank), keepdims), (a,))
-    return total if initial is None else with_initial("prod", Mul, total, initial)
+    return total if initial is None else reduction_with_initial("prod", Mul, total, initial)
 
 
-max: ExtremumFunction = extremum(
+max: ExtremumFunction = extremum_function(
     "max", Max, True,
     "Largest element over axes; NaN wins, and equal elements share the gradient.\n\n"
     "`initial` is the least that the result can be; it is needed with a mask `where`.",
     "[[1, 5], [3, 4]], axis=1 -> [5, 4]",
 )  # fmt: skip
-min: ExtremumFunction = extremum(
+min: ExtremumFunction = extremum_function(
     "min", Min, False,
     "Smallest element over axes; NaN wins, and equal elements share the gradient.\n\n"
     "`initial` is the most that the result can be; it is needed with a mask `where`.",
     "[[1, 5], [3, 4]], axis=0 -> [1, 4]",
 )  # fmt: skip
-any: ReductionFunction = reduction(
+any: ReductionFunction = reduction_function(
     "any", Any_, False, "Whether any element over axes, where the mask is true, is nonzero.",
     "[[0, 0], [0, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
-all: ReductionFunction = reduction(
+all: ReductionFunction = reduction_function(
     "all", All, True, "Whether all elements over axes, where the mask is true, are nonzero.",
     "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_argument,
 )  # fmt: skip
-count_nonzero: ReductionFunction = reduction(
+count_nonzero: ReductionFunction = reduction_function(
     "count_nonzero", Sum, 0, "Number of nonzero elements over axes, where the mask is true.",
     "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_argument(x), int64),
 )  # fmt: skip

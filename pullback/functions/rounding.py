@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import apply, fresh, integer, node, node_of
-from pullback.functions.factory import UnaryFunction, unary
+from pullback.functions.arguments import apply, as_tensor, fresh, integer, node, node_of
+from pullback.functions.composed import composed
+from pullback.functions.factory import UnaryFunction, unary_function
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node, constant
 from pullback.lazy.operators import cast_node
@@ -17,13 +18,13 @@ from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike
 
-floor: UnaryFunction = unary(
+floor: UnaryFunction = unary_function(
     "floor", Floor, "Largest integer not above each element.", "[1.7, -1.2] -> [1.0, -2.0]"
 )
-ceil: UnaryFunction = unary(
+ceil: UnaryFunction = unary_function(
     "ceil", Ceil, "Smallest integer not below each element.", "[1.2, -1.7] -> [2.0, -1.0]"
 )
-trunc: UnaryFunction = unary(
+trunc: UnaryFunction = unary_function(
     "trunc", Trunc, "Each element without its fraction.", "[1.7, -1.7] -> [1.0, -1.0]"
 )
 
@@ -81,4 +82,15 @@ def _rounded_integers(x: Node, unit: int) -> Tensor:
     return (multiple + up.astype(dtype)) * unit
 
 
-__all__ = ["ceil", "floor", "round", "trunc"]
+@composed
+def frac(x: ArrayLike) -> Tensor:
+    """Return x - trunc(x), the part of each element after the point, with its sign.
+
+    >>> pb.frac([2.5, -1.25]).tolist()
+    [0.5, -0.25]
+    """
+    a = as_tensor(x)
+    return a - trunc(a)
+
+
+__all__ = ["ceil", "floor", "frac", "round", "trunc"]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, HostReadError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import counting_dtype, integer, literal, node
+from pullback.functions.arguments import counting_dtype_argument, integer, literal, node
 from pullback.functions.shape import spread
 from pullback.functions.where_take import where
 from pullback.graph.arguments import shown, validated
@@ -93,7 +93,7 @@ def segment_min(
 
 def _segment_data(data: ArrayLike, sums: bool = False) -> Tensor:
     a = node(data)
-    return wrap(cast_node(a, counting_dtype(a.type.dtype)) if sums else a)
+    return wrap(cast_node(a, counting_dtype_argument(a.type.dtype)) if sums else a)
 
 
 def _segmented(

@@ -9,13 +9,15 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, axis_of, literal, operands
+from pullback.functions.arguments import Tensor, as_tensor, literal, operands
 from pullback.functions.comparisons import equal
 from pullback.functions.composed import composed
-from pullback.functions.creation import from_array
+from pullback.functions.creation import created_from_array
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
-from pullback.functions.sorting import searchsorted, sort
+from pullback.functions.sorted_search import searchsorted
+from pullback.functions.sorting import sort
+from pullback.functions.unique_elements import unique
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_
 from pullback.lazy.host_reads import read
@@ -23,33 +25,6 @@ from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike
 
 _FEW = 16  # so many values are compared with each element one by one
-
-
-@composed
-def unique(
-    x: ArrayLike, return_index: bool = False, return_inverse: bool = False,
-    return_counts: bool = False, axis: int | None = None, *, equal_nan: bool = True,
-    sorted: bool = True,
-) -> Any:  # fmt: skip
-    """Return the sorted distinct values, or the distinct slices along an axis; and in this order,
-    if asked for, the indices of first occurrences, the index among the values of each element, and
-    the numbers of occurrences. `x` is evaluated; gradients go to first occurrences.
-
-    >>> values, counts = pb.unique([3, 1, 3], return_counts=True)
-    >>> values.tolist(), counts.tolist()
-    ([1, 3], [1, 2])
-    """
-    x = as_tensor(x)
-    if axis is not None:
-        axis = axis_of("unique", axis, x.ndim)
-    _, first, inverse, counts = np.unique(
-        read(x), return_index=True, return_inverse=True, return_counts=True, axis=axis,
-        equal_nan=equal_nan,
-    )  # fmt: skip
-    values = take(flatten(x), first) if axis is None else take(x, first, axis)
-    wanted = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
-    more = [from_array(found.astype(np.int64)) for asked, found in wanted if asked]
-    return (values, *more) if more else values
 
 
 @composed
@@ -66,23 +41,23 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise ArgumentError(f'kind must be "sort", "table" or None, got {kind!r}', op="isin")
-    x, tests = map(wrap, operands(_numbers_apart(element), _numbers_apart(test_elements)))
+    x, tests = map(wrap, operands(_set_numbers_apart(element), _set_numbers_apart(test_elements)))
     tests = flatten(tests)
     if not tests.size:
         found = where(equal(x, x), literal(False, bool_), literal(False, bool_))
     elif tests.size <= _FEW or x.dtype.is_complex:
         found = reductions.any(equal(x[..., None], tests), axis=-1)
     else:
-        found = _is_found(x, tests)
+        found = _is_found_in_set(x, tests)
     return ~found if invert else found
 
 
-def _numbers_apart(x: ArrayLike) -> ArrayLike:
+def _set_numbers_apart(x: ArrayLike) -> ArrayLike:
     """A tensor; Python numbers stay as they are, since they take the dtype of the others."""
     return x if isinstance(x, (bool, int, float, complex)) else as_tensor(x)
 
 
-def _is_found(x: Tensor, tests: Tensor) -> Tensor:
+def _is_found_in_set(x: Tensor, tests: Tensor) -> Tensor:
     """Whether each element is one of many; both are compared in sorted order."""
     if x.dtype.is_float:  # a sort tells zeros apart by sign
         zero = literal(0, x.dtype)
@@ -119,7 +94,11 @@ def intersect1d(
     values = take(a, first)
     if not return_indices:
         return values
-    return values, from_array(first.astype(np.int64)), from_array(second.astype(np.int64))
+    return (
+        values,
+        created_from_array(first.astype(np.int64)),
+        created_from_array(second.astype(np.int64)),
+    )
 
 
 @composed
@@ -156,4 +135,4 @@ def _flat_sets(x1: ArrayLike, x2: ArrayLike) -> list[Tensor]:
     return [flatten(wrap(x)) for x in operands(as_tensor(x1), as_tensor(x2))]
 
 
-__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique"]
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"]

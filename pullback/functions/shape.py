@@ -8,7 +8,15 @@ from typing import SupportsIndex
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import axes_argument, fresh, integer, node, one_or_many, shape_of
+from pullback.functions.arguments import (
+    axes_argument,
+    fresh,
+    integer,
+    node,
+    one_or_many_arguments,
+    shape_argument,
+)
+from pullback.functions.composed import composed
 from pullback.graph.arguments import copy_flag, shown
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
@@ -33,7 +41,7 @@ def reshape(x: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
     x, _ = as_tensor(x), copy_flag("reshape", copy)
     wanted = _resolve_new_shape(x, shape)
     if order == "F":
-        return _reversed_axes(shaped(_reversed_axes(x), wanted[::-1]))
+        return _reversed_shape_axes(shaped(_reversed_shape_axes(x), wanted[::-1]))
     if order not in ("C", "A", "K"):
         several = f"Write shape=({shape}, {order}): it is one argument."
         hint = several if isinstance(order, int) else None
@@ -42,7 +50,7 @@ def reshape(x: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
     return shaped(x, wanted)
 
 
-def _reversed_axes(x: Tensor) -> Tensor:
+def _reversed_shape_axes(x: Tensor) -> Tensor:
     return record(Transpose(tuple(reversed(range(x.ndim)))), (node(x),)) if x.ndim > 1 else x
 
 
@@ -52,7 +60,7 @@ def shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _resolve_new_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
-    wanted = tuple(integer("reshape", n, "a size") for n in one_or_many(shape))
+    wanted = tuple(integer("reshape", n, "a size") for n in one_or_many_arguments(shape))
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
         message = f"sizes must not be negative, except for one -1, got {list(wanted)}"
         raise ShapeError(message, op="reshape", code="E3006")
@@ -163,7 +171,7 @@ def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
     [[1], [2]]
     """
     a = node(x)
-    rank = a.type.rank + len(one_or_many(axis))
+    rank = a.type.rank + len(one_or_many_arguments(axis))
     return record(ExpandDims(axes_argument("expand_dims", axis, rank)), (a,))
 
 
@@ -185,7 +193,7 @@ def broadcast_to(x: ArrayLike, shape: Shape) -> Tensor:
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return spread(as_tensor(x), shape_of("broadcast_to", shape))
+    return spread(as_tensor(x), shape_argument("broadcast_to", shape))
 
 
 def spread(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -201,7 +209,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> pb.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    given = [arguments.shape_of("broadcast_shapes", shape) for shape in shapes]
+    given = [arguments.shape_argument("broadcast_shapes", shape) for shape in shapes]
     return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *given)
 
 
@@ -226,7 +234,54 @@ def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
     return record(Flip(axes_argument("flip", axis, a.type.rank)), (a,))
 
 
+def vector_shape(axis: int, size: int, rank: int) -> tuple[int, ...]:
+    """The shape of a vector along one of several axes."""
+    return tuple([size if i == axis else 1 for i in range(rank)])
+
+
+@composed
+def ndim(x: ArrayLike) -> int:
+    """Return the number of dimensions.
+
+    >>> pb.ndim([[1, 2, 3]])
+    2
+    """
+    return as_tensor(x).ndim
+
+
+@composed
+def shape(x: ArrayLike) -> tuple[int, ...]:
+    """Return the size of each dimension.
+
+    >>> pb.shape([[1, 2, 3]])
+    (1, 3)
+    """
+    return as_tensor(x).shape
+
+
+@composed
+def size(x: ArrayLike, axis: Axis = None) -> int:
+    """Return the number of elements, or that along axes.
+
+    >>> pb.size([[1, 2, 3]]), pb.size([[1, 2, 3]], axis=0)
+    (3, 1)
+    """
+    x = as_tensor(x)
+    return math.prod(x.shape[i] for i in axes_argument("size", axis, x.ndim))
+
+
+def ravel(x: ArrayLike, order: str = "C") -> Tensor:
+    """Return the elements as a vector: in row-major order, or in column-major order if `order` is
+    "F".
+
+    >>> pb.ravel([[1, 2], [3, 4]]).tolist(), pb.ravel([[1, 2], [3, 4]], "F").tolist()
+    ([1, 2, 3, 4], [1, 3, 2, 4])
+    """
+    return reshape(x, -1, order)
+
+
 __all__ = [
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flatten", "flip",
-    "matrix_transpose", "moveaxis", "permute_dims", "reshape", "squeeze", "swapaxes", "transpose",
+    "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "shape", "size",
+    "squeeze", "swapaxes", "transpose",
 ]  # fmt: skip

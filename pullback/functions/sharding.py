@@ -121,14 +121,14 @@ def to_device(x: ArrayLike, device: str, *, stream: int | None = None) -> Tensor
         return fresh(x)
     if x.sharding is None and place is not None:
         return _reshard_function("to_device", x, place)
-    _check_movable(x)
+    _check_sharding_movable(x)
     array = to_host(readable(x))
     if place is not None:
         return on_mesh(array, place)
     return wrap(leaf_source(x._node.type.plain, array))
 
 
-def _check_movable(x: Tensor) -> None:
+def _check_sharding_movable(x: Tensor) -> None:
     """Raise unless the value can be read now, to be copied to devices of another program."""
     what = "a tensor cannot move from a device to another one"
     hint = "Move it before, or start on the default device, from which a program can move values."

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, as_tensor, integer, number, one_or_many
+from pullback.functions.arguments import Tensor, as_tensor, integer, number, one_or_many_arguments
 from pullback.functions.creation import arange, linspace, meshgrid
 from pullback.functions.data_types import astype, result_type
-from pullback.functions.joining import concat, stack
+from pullback.functions.joining import concat
 from pullback.functions.shape import permute_dims, shaped, swapaxes
+from pullback.functions.stacking import stack
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import DType
 from pullback.lazy.operators import NUMBERS
@@ -50,7 +51,7 @@ class GridMaker(SliceReader):
         self.sparse = sparse
 
     def __getitem__(self, slices: Any) -> Tensor | tuple[Tensor, ...]:
-        rows = [self.points_of_slice(item) for item in one_or_many(slices)]
+        rows = [self.points_of_slice(item) for item in one_or_many_arguments(slices)]
         if not isinstance(slices, tuple):
             return rows[0]
         rows = [astype(r, result_type(*rows)) for r in rows]
@@ -58,7 +59,7 @@ class GridMaker(SliceReader):
         return tuple(grids) if self.sparse else stack(grids)
 
 
-class IndexJoiner(SliceReader):
+class SliceJoiner(SliceReader):
     """Joins tensors, lists, numbers and slices: `r_` along the first axis, `c_` as columns.
 
     A string in front gives the axis, the least rank, and the place of the dimensions of an operand
@@ -84,8 +85,8 @@ class IndexJoiner(SliceReader):
             raise ArgumentError("there is nothing to join", op=self.name)
         dtype = result_type(*[self._typed(x) for x in items])
         parts = [
-            _raised(self.points_of_slice(x, dtype), rank, place, True)
-            if isinstance(x, slice) else _raised(astype(x, dtype), rank, place, False)
+            _raised_slice(self.points_of_slice(x, dtype), rank, place, True)
+            if isinstance(x, slice) else _raised_slice(astype(x, dtype), rank, place, False)
             for x in items
         ]  # fmt: skip
         return concat(parts, axis=axis)
@@ -110,7 +111,7 @@ class IndexJoiner(SliceReader):
         return axis, integer(self.name, rank, "the rank"), place
 
 
-def _raised(x: Tensor, rank: int, place: int, is_slice: bool) -> Tensor:
+def _raised_slice(x: Tensor, rank: int, place: int, is_slice: bool) -> Tensor:
     """`x` with dimensions of size 1 up to a rank; its own dimensions are at a place among them."""
     more = rank - x.ndim
     if more <= 0:
@@ -126,6 +127,6 @@ def _raised(x: Tensor, rank: int, place: int, is_slice: bool) -> Tensor:
 
 
 mgrid, ogrid = GridMaker("mgrid", False), GridMaker("ogrid", True)
-r_, c_ = IndexJoiner("r_", 0, 1, -1), IndexJoiner("c_", -1, 2, 0)
+r_, c_ = SliceJoiner("r_", 0, 1, -1), SliceJoiner("c_", -1, 2, 0)
 
 __all__ = ["c_", "mgrid", "ogrid", "r_"]

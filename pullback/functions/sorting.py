@@ -1,37 +1,34 @@
-"""Sorting and searching."""
+"""Sorting, in whole or in part, by one key or several."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import (
     Tensor,
-    apply,
     as_tensor,
     axis_of,
+    index_argument_along,
     integer,
-    literal,
     node,
-    operands,
+    one_or_many_arguments,
     placed,
+    tensor_sequence_argument,
 )
-from pullback.functions.arithmetic import minimum
-from pullback.functions.comparisons import isnan
-from pullback.functions.shape import flatten, shaped, spread
-from pullback.functions.where_take import nonzero_indices, take
+from pullback.functions.complex_parts import imag, real
+from pullback.functions.composed import composed
+from pullback.functions.data_types import astype
+from pullback.functions.shape import flatten, shaped, vector_shape
 from pullback.graph.arguments import validated
-from pullback.graph.dtypes import int64
+from pullback.graph.dtypes import complex64, complex128, float64
 from pullback.lazy.record import record, record_several
-from pullback.lazy.tensor import wrap
-from pullback.ops.elementwise.select import Where
-from pullback.ops.index.along_axis import TakeAlongAxis
-from pullback.ops.reduce.reductions import Sum
 from pullback.ops.sort.sort import ArgSort, Sort, TopK
-from pullback.typing import ArrayLike
-
-_FEW = 64  # elements of a row that are all compared with a value
+from pullback.typing import ArrayLike, Shape
 
 
 @validated
@@ -87,75 +84,119 @@ def top_k(
     return TopKResult(take_along_axis(x, indices, op.axis), indices)
 
 
-def searchsorted(
-    x1: ArrayLike, x2: ArrayLike, side: Literal["left", "right"] = "left",
-    sorter: ArrayLike | None = None,
-) -> Tensor:  # fmt: skip
-    """Return the indices at which elements of `x2` must be inserted into the sorted vector `x1`
-    to keep it sorted: before equal elements, or after them if `side` is "right".
+class KthValueResult(NamedTuple):
+    """The k-th smallest elements, and their indices."""
 
-    `sorter` has the indices that sort `x1`, if it is not sorted. If `x1` has several dimensions,
-    each of its rows is searched for the row of `x2` in the same place.
+    values: Tensor
+    indices: Tensor
 
-    >>> pb.searchsorted([1, 3, 5], [3, 4]).tolist()
-    [1, 2]
-    >>> pb.searchsorted([[1, 3], [5, 7]], [[2], [8]], side="right").tolist()
-    [[1], [2]]
+
+@composed
+def kthvalue(x: ArrayLike, k: int, axis: int = -1, keepdims: bool = False) -> KthValueResult:
+    """Return the k-th smallest element along an axis, counted from 1, and its index.
+
+    >>> pb.kthvalue([30.0, 10.0, 20.0], 2).values.item()
+    20.0
     """
-    if side not in ("left", "right"):
-        raise ArgumentError(f'side must be "left" or "right", got {side!r}', op="searchsorted")
-    table, wanted = as_tensor(x1), as_tensor(x2)
-    if sorter is not None:
-        table = take_along_axis(table, sorter) if table.ndim > 1 else take(table, sorter)
-    if not table.ndim:
-        message = f"needs a sorted vector, got {table._node.type}"
-        raise ShapeError(message, op="searchsorted", code="E3002")
-    if table.ndim > 1 and wanted.shape[:-1] != table.shape[:-1]:
-        got = f"{table._node.type} and {wanted._node.type}"
-        message = f"x1 and x2 must have the same dimensions before the last one, got {got}"
-        raise ShapeError(message, op="searchsorted", code="E3001")
-    values = wanted if table.ndim > 1 else flatten(wanted)
-    a, v = operands(table, values)
-    found = _counted_before if table.shape[-1] <= _FEW else _bisected
-    return shaped(found(wrap(a), wrap(v), side == "right"), wanted.shape)
+    given = as_tensor(x)
+    a = given if given.ndim else shaped(given, (1,))
+    place = axis_of("kthvalue", axis, a.ndim)
+    if not 1 <= k <= a.shape[place]:
+        raise ArgumentError(f"k must be from 1 to {a.shape[place]}, got {k}")
+    chosen = argsort(a, axis=place)[index_argument_along(place, slice(k - 1, k))]
+    grid = [
+        shaped(as_tensor(np.arange(n)), vector_shape(i, n, a.ndim)) for i, n in enumerate(a.shape)
+    ]
+    grid[place] = chosen
+    values = a[tuple(grid)]
+    if not given.ndim or not keepdims:
+        values, chosen = (v.squeeze(place) for v in (values, chosen))
+    return KthValueResult(values, chosen)
 
 
-def _counted_before(table: Tensor, values: Tensor, or_equal: bool) -> Tensor:
-    """The number of elements of each row that belong before each value: all are compared."""
-    before = _belongs_before(table[..., None, :], values[..., None], or_equal)
-    return record(Sum((before.ndim - 1,), False), (before.astype(int64)._node,))
+@composed
+def partition(x: ArrayLike, kth: Shape, axis: int | None = -1) -> Tensor:
+    """Reorder the elements along an axis such that those at the positions `kth` are where sorting
+    would put them, smaller ones before them and larger ones after. Here all are sorted.
 
-
-def _bisected(table: Tensor, values: Tensor, or_equal: bool) -> Tensor:
-    """The same for long rows: the steps of the count are powers of 2, the largest first."""
-    n, axis = table.shape[-1], table.ndim - 1
-    read_table, count = TakeAlongAxis(axis, trusted=True), literal(0, int64)
-    count = spread(count, values.shape)
-    for bit in reversed(range(n.bit_length())):
-        new = count + literal(2**bit, int64)
-        index = minimum(new, literal(n, int64)) - literal(1, int64)
-        element = record(read_table, (node(table), index._node))
-        taken = _belongs_before(element, values, or_equal) & (new <= literal(n, int64))
-        count = apply(Where, taken._node, new._node, count._node)
-    return count
-
-
-def _belongs_before(element: Tensor, value: Tensor, or_equal: bool) -> Tensor:
-    """Whether an element comes before a value in sorted order, in which NaN is last."""
-    before = element <= value if or_equal else element < value
-    if not value.dtype.is_float:
-        return before
-    after_all = isnan(value)
-    return before | (after_all if or_equal else after_all & ~isnan(element))
-
-
-def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
-    """Return the indices of nonzero elements, one vector for each dimension; `x` is evaluated.
-
-    >>> [i.tolist() for i in pb.nonzero([[1, 0], [0, 2]])]
-    [[0, 1], [0, 1]]
+    >>> pb.partition([3, 1, 2], 1).tolist()
+    [1, 2, 3]
     """
-    return nonzero_indices("nonzero", x)
+    x, axis = _partition_sorted("partition", x, kth, axis)
+    return sort(x, axis=axis)
 
 
-__all__ = ["argsort", "nonzero", "searchsorted", "sort", "top_k"]
+@composed
+def argpartition(x: ArrayLike, kth: Shape, axis: int | None = -1) -> Tensor:
+    """Return the indices that reorder the elements as `partition` does.
+
+    >>> pb.argpartition([3, 1, 2], 1).tolist()
+    [1, 2, 0]
+    """
+    x, axis = _partition_sorted("argpartition", x, kth, axis)
+    return argsort(x, axis=axis)
+
+
+def _partition_sorted(op: str, x: ArrayLike, kth: Shape, axis: int | None) -> tuple[Tensor, int]:
+    x = flatten(x) if axis is None else as_tensor(x)
+    axis = axis_of(op, -1 if axis is None else axis, x.ndim)
+    size = x.shape[axis]
+    for k in one_or_many_arguments(kth):
+        if not -size <= integer(op, k, "kth") < size:
+            message = f"kth must be at least {-size} and less than {size}, got {k}"
+            raise ArgumentError(message, op=op)
+    return x, axis
+
+
+@composed
+def lexsort(keys: Sequence[ArrayLike] | Tensor, axis: int = -1) -> Tensor:
+    """Return the indices that sort by several keys along an axis: by the last one, where that is
+    equal by the one before, and so on. The sort is stable.
+
+    >>> pb.lexsort(([2, 1, 1], [0, 1, 0])).tolist()
+    [2, 0, 1]
+    """
+    tensors = tensor_sequence_argument("lexsort", keys, "keys")
+    if not tensors or any(t.shape != tensors[0].shape for t in tensors):
+        shown = ", ".join(str(t._node.type) for t in tensors)
+        message = f"needs keys of the same shape, at least one, got {shown or 'none'}"
+        raise ShapeError(message, op="lexsort")
+    if not tensors[0].ndim:  # one number is in order
+        return as_tensor(0)
+    axis = axis_of("lexsort", axis, tensors[0].ndim)
+    return _lexical_sort(tensors, axis)
+
+
+def _lexical_sort(keys: Sequence[Tensor], axis: int) -> Tensor:
+    """Sort by each key in turn, the most important one last: a stable sort keeps what was done."""
+    parts = [p for k in keys for p in ((imag(k), real(k)) if k.dtype.is_complex else (k,))]
+    order = argsort(parts[0], axis=axis)
+    for key in parts[1:]:
+        order = take_along_axis(order, argsort(take_along_axis(key, order, axis), axis=axis), axis)
+    return order
+
+
+@composed
+def sort_complex(x: ArrayLike) -> Tensor:
+    """Sort by real parts, where they are equal by imaginary parts; the result is complex.
+
+    >>> pb.sort_complex([2 + 1j, 1 + 5j, 2 - 1j]).tolist()
+    [(1+5j), (2-1j), (2+1j)]
+    """
+    x = as_tensor(x)
+    if not x.dtype.is_complex:
+        wide = x.dtype is float64 or (x.dtype.is_integer and x.dtype.bits > 16)
+        return astype(sort(x), complex128 if wide else complex64)
+    return take_along_axis(x, _lexical_sort([x], x.ndim - 1), -1)
+
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "kthvalue",
+    "lexsort",
+    "partition",
+    "sort",
+    "sort_complex",
+    "top_k",
+]

@@ -9,7 +9,7 @@ from pullback.graph.arguments import validated
 from pullback.lazy.record import record
 from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
 from pullback.ops.elementwise.gamma_functions import LARGEST_ORDER, Digamma, Lgamma, Polygamma
-from pullback.ops.elementwise.spherical import Sinc
+from pullback.ops.elementwise.sinc import Sinc
 from pullback.typing import ArrayLike
 
 erf: UnaryFunction = float_unary("erf", Erf, "Error function of each element.", "0.0 -> 0.0")

@@ -1,4 +1,4 @@
-"""Means, variances and norms."""
+"""Means, variances, ranges and norms."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import math
 from typing import Any
 
 from pullback.errors import ArgumentError, DTypeError
+from pullback.functions import reductions
 from pullback.functions.arguments import (
-    along,
     apply,
-    as_tensors,
     axes_argument,
-    axis_of,
-    dtype_or,
+    dtype_argument,
     float_node,
-    fresh,
-    integer,
     literal,
     node,
 )
 from pullback.functions.arithmetic import maximum
 from pullback.functions.complex_parts import conj, real
-from pullback.functions.joining import concat
-from pullback.functions.masked import mask_argument, selected
+from pullback.functions.composed import composed
+from pullback.functions.masked_reductions import masked_for_reduction, reduction_mask
 from pullback.functions.shape import spread
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType, float32, int64
@@ -60,8 +56,8 @@ def mean(
     if where is None:
         return record(Mean(axes, keepdims), (a,))
     wide = _widened_moment(a)
-    total = record(Sum(axes, keepdims), (selected("mean", wide, where, 0),))
-    result = total / _masked_count("mean", wide, where, axes, keepdims)
+    total = record(Sum(axes, keepdims), (masked_for_reduction("mean", wide, where, 0),))
+    result = total / _moment_count("mean", wide, where, axes, keepdims)
     return result if total.dtype is a.type.dtype else result.astype(a.type.dtype)
 
 
@@ -69,7 +65,7 @@ def _moment_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
     """The operand of a mean or variance, in the dtype that the user asked for."""
     if dtype is None:
         return float_node(x)
-    wanted = dtype_or(op, dtype, float32)
+    wanted = dtype_argument(op, dtype, float32)
     if not wanted.is_inexact:
         raise DTypeError(f"dtype must be a float or complex one, got {wanted}", op=op)
     return cast_node(node(x), wanted)
@@ -80,11 +76,11 @@ def _widened_moment(x: Node) -> Node:
     return cast_node(x, float32) if x.type.dtype.bits == 16 else x
 
 
-def _masked_count(
+def _moment_count(
     op: str, x: Node, where: ArrayLike, axes: tuple[int, ...], keepdims: bool
 ) -> Tensor:
     """The number of elements that a mask selects for each result, as a real number."""
-    mask = spread(wrap(mask_argument(op, x, where)), x.type.shape)
+    mask = spread(wrap(reduction_mask(op, x, where)), x.type.shape)
     counts = record(Sum(axes, keepdims), (cast_node(node_of(mask), int64),))
     return counts.astype(x.type.dtype.real)
 
@@ -103,11 +99,11 @@ def var(
     >>> pb.var([1.0, 3.0]).item(), pb.var([1.0, 3.0], correction=1).item()
     (1.0, 2.0)
     """
-    correction = _correction("var", correction, ddof)
+    correction = _variance_correction("var", correction, ddof)
     return _variance("var", x, axis, correction, keepdims, dtype, where, mean)
 
 
-def _correction(op: str, correction: float | None, ddof: float | None) -> float:
+def _variance_correction(op: str, correction: float | None, ddof: float | None) -> float:
     if correction is not None and ddof is not None:
         message = f"correction and ddof are the same, got {correction} and {ddof}"
         raise ArgumentError(message, op=op)
@@ -129,14 +125,14 @@ def _variance(
     else:
         center = mean(wrap(a), axes, True, where=where)
     if where is None:
-        squares = _squared_magnitude(wrap(a) - center)._node
+        squares = _squared_for_statistics(wrap(a) - center)._node
         left = math.prod(a.type.shape[i] for i in axes) - number(correction)
         divisor = _degrees_of_freedom(left, a.type.dtype.real)
     else:
-        a = selected(op, a, where, 0)  # before NaN can reach a derivative
-        deviations = selected(op, (wrap(a) - center)._node, where, 0)
-        squares = _squared_magnitude(wrap(deviations))._node
-        left = _masked_count(op, a, where, axes, keepdims) - number(correction)
+        a = masked_for_reduction(op, a, where, 0)  # before NaN can reach a derivative
+        deviations = masked_for_reduction(op, (wrap(a) - center)._node, where, 0)
+        squares = _squared_for_statistics(wrap(deviations))._node
+        left = _moment_count(op, a, where, axes, keepdims) - number(correction)
         divisor = maximum(left, 0.0)
     result = record(Sum(axes, keepdims), (squares,)) / divisor
     wanted = given.type.dtype.real
@@ -163,7 +159,7 @@ def std(
     >>> pb.std([1.0, 3.0]).item(), pb.std([1.0, 2.0, 3.0], ddof=1).item()
     (1.0, 1.0)
     """
-    correction = _correction("std", correction, ddof)
+    correction = _variance_correction("std", correction, ddof)
     return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where, mean))
 
 
@@ -181,7 +177,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
         return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
     axes = axes_argument("norm", axis, x.ndim)
     if ord == 2:
-        return norm_root(record(Sum(axes, keepdims), (_squared_magnitude(x)._node,)))
+        return norm_root(record(Sum(axes, keepdims), (_squared_for_statistics(x)._node,)))
     size = apply(Abs, node_of(x))
     if ord in (math.inf, -math.inf):
         return record((Max if ord > 0 else Min)(axes, keepdims), (size._node,))
@@ -193,7 +189,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
     return norm_root(record(Sum(axes, keepdims), (powers._node,)), 1.0 / ord)
 
 
-def _squared_magnitude(x: Tensor) -> Tensor:
+def _squared_for_statistics(x: Tensor) -> Tensor:
     return real(x * conj(x)) if x.dtype.is_complex else apply(Square, node_of(x))
 
 
@@ -211,38 +207,17 @@ def norm_root(x: Tensor, power: float = 0.5) -> Tensor:
     return apply(Where, at_zero._node, zero._node, root._node)
 
 
-def diff(
-    x: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
-    append: ArrayLike | None = None,
-) -> Tensor:  # fmt: skip
-    """Return the differences of neighbours along an axis, taken `n` times.
+@composed
+def ptp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the range of the elements over axes: the largest less the smallest.
 
-    `prepend` and `append` are joined to `x` first; with `n` = 0, `x` is returned without them.
-
-    >>> pb.diff([1, 4, 9]).tolist()
-    [3, 5]
+    >>> pb.ptp([[4, 9], [2, 10]], axis=1).tolist()
+    [5, 8]
     """
-    if n == 0:
-        return fresh(as_tensor(x))
-    result = _with_ends(as_tensor(x), axis, prepend, append)
-    axis = axis_of("diff", axis, result.ndim)
-    count = integer("diff", n, "n", bounded=False)
-    if count < 0:
-        raise ArgumentError(f"n must not be negative, got {count}", op="diff")
-    for _ in range(min(count, result.shape[axis])):  # nothing is left after so many
-        later, earlier = result[along(axis, slice(1, None))], result[along(axis, slice(-1))]
-        result = later ^ earlier if result.dtype.kind == "b" else later - earlier
-    return result
+    x = as_tensor(x)
+    return reductions.max(x, axis=axis, keepdims=keepdims) - reductions.min(
+        x, axis=axis, keepdims=keepdims
+    )
 
 
-def _with_ends(x: Tensor, axis: int, prepend: ArrayLike | None, append: ArrayLike | None) -> Tensor:
-    """Join tensors to both ends along an axis; a number stands for one element everywhere."""
-    if prepend is None and append is None:
-        return x
-    place = axis_of("diff", axis, x.ndim)
-    shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
-    xs = as_tensors(*[v for v in (prepend, x, append) if v is not None])
-    return concat([v if v.ndim else spread(v, shape) for v in xs], axis=place)
-
-
-__all__ = ["diff", "mean", "norm", "std", "var"]
+__all__ = ["mean", "norm", "ptp", "std", "var"]

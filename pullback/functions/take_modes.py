@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange
-from pullback.functions.arguments import along, apply, literal
+from pullback.functions.arguments import apply, index_argument_along, literal
 from pullback.functions.shape import shaped, spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
@@ -16,7 +16,7 @@ from pullback.ops.elementwise.select import Where
 from pullback.typing import ArrayLike
 
 
-def taken_beyond(
+def take_in_mode(
     x: Tensor, indices: Tensor, axis: int, mode: str, fill_value: ArrayLike | None
 ) -> Tensor:
     """The slices of `x` at indices along an axis, which may be out of range."""
@@ -24,14 +24,14 @@ def taken_beyond(
         raise DTypeError(f"indices must be integers, got {indices._node.type}", op="take")
     size = x.shape[axis]
     if mode == "fill":
-        return _filled_take(x, indices, axis, fill_value)
+        return _take_filled_mode(x, indices, axis, fill_value)
     if not size and indices.size:
         message = f"axis {axis} of {x._node.type} is empty: there is nothing to take"
         raise IndexOutOfRange(message, op="take", axis=axis, extent=size)
-    return x[along(axis, indices_within(indices, size, mode))]
+    return x[index_argument_along(axis, take_indices_in_mode(indices, size, mode))]
 
 
-def indices_within(indices: Tensor, size: int, mode: str) -> Tensor:
+def take_indices_in_mode(indices: Tensor, size: int, mode: str) -> Tensor:
     """Indices from 0 to `size` - 1: the nearest, or counted on from the other end."""
     place = cast_node(node_of(indices), int64)
     if mode == "wrap":
@@ -39,7 +39,9 @@ def indices_within(indices: Tensor, size: int, mode: str) -> Tensor:
     return apply(Clamp, place, constant(0, int64), constant(max(size - 1, 0), int64))
 
 
-def _filled_take(x: Tensor, indices: Tensor, axis: int, fill_value: ArrayLike | None) -> Tensor:
+def _take_filled_mode(
+    x: Tensor, indices: Tensor, axis: int, fill_value: ArrayLike | None
+) -> Tensor:
     if fill_value is None:
         if not x.dtype.is_inexact:
             hint = "There is no NaN among integers and bools: write fill_value= as well."
@@ -57,6 +59,6 @@ def _filled_take(x: Tensor, indices: Tensor, axis: int, fill_value: ArrayLike | 
         return spread(fill, shape)
     place = wrap(counted_from_start(cast_node(node_of(indices), int64), size))
     inside = (place >= 0) & (place < size)
-    taken = x[along(axis, indices_within(place, size, "clip"))]
+    taken = x[index_argument_along(axis, take_indices_in_mode(place, size, "clip"))]
     mask = shaped(inside, (*indices.shape, *(1,) * (x.ndim - axis - 1)))
     return apply(Where, mask._node, taken._node, fill._node)

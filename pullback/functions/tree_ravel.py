@@ -15,7 +15,7 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.functions.complex_parts import real
 from pullback.functions.creation import zeros
 from pullback.functions.joining import concat
-from pullback.graph.boundary import publish_function
+from pullback.graph.boundary import publish_at_boundary
 from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS
@@ -38,7 +38,7 @@ def ravel(tree: Any) -> tuple[Tensor, Callable[[Any], Any]]:
     >>> unravel(2 * flat)["b"].tolist()
     [6.0]
     """
-    leaves, structure = _flatten_tensors(tree)
+    leaves, structure = _ravelled_tensors(tree)
     shapes, dtypes = [x.shape for x in leaves], [x.dtype for x in leaves]
     ends = list(itertools.accumulate(map(math.prod, shapes)))
     if leaves:
@@ -51,12 +51,12 @@ def ravel(tree: Any) -> tuple[Tensor, Callable[[Any], Any]]:
         vector = _ravelled_vector(flat, ends[-1] if ends else 0, dtypes)
         starts = [0, *ends[:-1]]
         parts = [vector[i:j].reshape(n) for i, j, n in zip(starts, ends, shapes, strict=True)]
-        return unflatten(structure, map(_as_dtype_of_leaf, parts, dtypes))
+        return unflatten(structure, map(_ravelled_leaf_dtype, parts, dtypes))
 
     return flat, unravel
 
 
-def _flatten_tensors(value: Any) -> tuple[list[Tensor], Any]:
+def _ravelled_tensors(value: Any) -> tuple[list[Tensor], Any]:
     leaves, structure = tree.flatten(value)
     for i, x in enumerate(leaves):
         if not isinstance(x, (Tensor, TracedNumber, np.ndarray, np.generic, *NUMBERS)):
@@ -78,10 +78,10 @@ def _ravelled_vector(flat: Any, size: int, dtypes: list[DType]) -> Tensor:
     return vector
 
 
-def _as_dtype_of_leaf(x: Tensor, dtype: DType) -> Tensor:
+def _ravelled_leaf_dtype(x: Tensor, dtype: DType) -> Tensor:
     """Convert to a dtype; a real leaf beside complex ones gets the real part."""
     return (real(x) if x.dtype.is_complex and not dtype.is_complex else x).astype(dtype)
 
 
 tree.ravel = ravel
-publish_function(vars(tree), "ravel")
+publish_at_boundary(vars(tree), "ravel")

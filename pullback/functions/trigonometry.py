@@ -1,8 +1,13 @@
 """Trigonometric and hyperbolic functions."""
 
-from pullback.functions.factory import BinaryFunction, UnaryFunction, float_binary, float_unary
+from pullback.functions.factory import (
+    BinaryFunction,
+    UnaryFunction,
+    float_binary_function,
+    float_unary,
+)
 from pullback.ops.elementwise import trigonometric as ops
-from pullback.ops.elementwise.plane import Atan2
+from pullback.ops.elementwise.hypot_atan2 import Atan2
 
 sin: UnaryFunction = float_unary("sin", ops.Sin, "Sine of each element.", "0.0 -> 0.0")
 cos: UnaryFunction = float_unary("cos", ops.Cos, "Cosine of each element.", "0.0 -> 1.0")
@@ -30,7 +35,7 @@ acosh: UnaryFunction = float_unary(
 atanh: UnaryFunction = float_unary(
     "atanh", ops.Atanh, "Inverse hyperbolic tangent of each element.", "0.0 -> 0.0"
 )
-atan2: BinaryFunction = float_binary(
+atan2: BinaryFunction = float_binary_function(
     "atan2", Atan2, "Angle of the point (x2, x1), in (-pi, pi].", "0.0, 1.0 -> 0.0"
 )
 

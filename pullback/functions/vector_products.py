@@ -6,9 +6,9 @@ from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of
 from pullback.functions.complex_parts import conj
 from pullback.functions.creation import zeros_like
-from pullback.functions.joining import stack
 from pullback.functions.products import tensordot
 from pullback.functions.shape import flatten, moveaxis, shaped
+from pullback.functions.stacking import stack
 from pullback.lazy.operators import as_tensor, operands
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.typing import ArrayLike
@@ -23,10 +23,10 @@ def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> pb.dot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    x, y = _pair(a, b)
+    x, y = _vector_pair(a, b)
     if not x.ndim or not y.ndim:
         return x * y
-    return _contracted("dot", x, y, max(y.ndim - 2, 0))
+    return _contracted_vectors("dot", x, y, max(y.ndim - 2, 0))
 
 
 def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -35,10 +35,10 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> pb.inner([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    x, y = _pair(a, b)
+    x, y = _vector_pair(a, b)
     if not x.ndim or not y.ndim:
         return x * y
-    return _contracted("inner", x, y, y.ndim - 1)
+    return _contracted_vectors("inner", x, y, y.ndim - 1)
 
 
 def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -47,8 +47,8 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> pb.vdot([[1, 2], [3, 4]], [[1, 1], [1, 1]]).item()
     10
     """
-    x, y = (flatten(v) for v in _pair(a, b))
-    return _contracted("vdot", conj(x) if x.dtype.is_complex else x, y, 0)
+    x, y = (flatten(v) for v in _vector_pair(a, b))
+    return _contracted_vectors("vdot", conj(x) if x.dtype.is_complex else x, y, 0)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -57,7 +57,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
     >>> pb.kron([[1, 2]], [[1], [3]]).tolist()
     [[1, 2], [3, 6]]
     """
-    x, y = _pair(a, b)
+    x, y = _vector_pair(a, b)
     rank = max(x.ndim, y.ndim)
     left, right = ((1,) * (rank - v.ndim) + v.shape for v in (x, y))
     spread = shaped(x, tuple(n for m in left for n in (m, 1)))
@@ -80,14 +80,14 @@ def cross(
     """
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = _pair(a, b)
+    x, y = _vector_pair(a, b)
     x, y = (moveaxis(v, axis_of("cross", at, v.ndim), -1) for v, at in ((x, axisa), (y, axisb)))
     sizes = x.shape[-1], y.shape[-1]
     if not {2, 3}.issuperset(sizes):
         what = f"vectors must have 2 or 3 elements, got {sizes[0]} and {sizes[1]}"
         raise ShapeError(what, op="cross", code="E3003")
-    x0, x1, x2 = _components(x)
-    y0, y1, y2 = _components(y)
+    x0, x1, x2 = _vector_components(x)
+    y0, y1, y2 = _vector_components(y)
     last = x0 * y1 - x1 * y0
     if sizes == (2, 2):
         return last
@@ -95,18 +95,18 @@ def cross(
     return moveaxis(made, -1, axis_of("cross", axisc, made.ndim))
 
 
-def _components(x: Tensor) -> list[Tensor]:
+def _vector_components(x: Tensor) -> list[Tensor]:
     """The three components of vectors along the last axis; the third of two is 0."""
     return [x[..., i] if i < x.shape[-1] else zeros_like(x[..., 0]) for i in range(3)]
 
 
-def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Tensor, Tensor]:
+def _vector_pair(a: ArrayLike, b: ArrayLike) -> tuple[Tensor, Tensor]:
     """Both operands as tensors of one dtype."""
     x, y = operands(as_tensor(a), as_tensor(b))
     return wrap(x), wrap(y)
 
 
-def _contracted(op: str, x: Tensor, y: Tensor, axis: int) -> Tensor:
+def _contracted_vectors(op: str, x: Tensor, y: Tensor, axis: int) -> Tensor:
     if x.shape[-1] != y.shape[axis]:
         got = f"{x._node.type} and {y._node.type}"
         raise ShapeError(f"contracted dimensions must agree, got {got}", op=op, code="E3003")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.functions.arguments import Tensor, as_tensor, float_arguments
+from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.arithmetic import add, divide, multiply
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype, result_type
 from pullback.functions.products import matmul, outer
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_shapes, spread
-from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike
 
 
@@ -24,7 +23,7 @@ def addmm(
     >>> pb.addmm([1.0, 2.0], [[1.0, 2.0]], [[3.0, 0.0], [0.0, 4.0]], alpha=10).tolist()
     [[31.0, 82.0]]
     """
-    return _weighted(x, matmul(a, b), beta, alpha)
+    return _weighted_product_sum(x, matmul(a, b), beta, alpha)
 
 
 @composed
@@ -36,7 +35,7 @@ def addmv(
     >>> pb.addmv([1.0], [[1.0, 2.0]], [3.0, 4.0]).tolist()
     [12.0]
     """
-    return _weighted(x, matmul(a, b), beta, alpha)
+    return _weighted_product_sum(x, matmul(a, b), beta, alpha)
 
 
 @composed
@@ -48,7 +47,7 @@ def addr(
     >>> pb.addr(0.0, [1.0, 2.0], [3.0, 4.0]).tolist()
     [[3.0, 4.0], [6.0, 8.0]]
     """
-    return _weighted(x, outer(a, b), beta, alpha)
+    return _weighted_product_sum(x, outer(a, b), beta, alpha)
 
 
 @composed
@@ -60,7 +59,7 @@ def baddbmm(
     >>> pb.baddbmm(1.0, pb.ones((2, 1, 3)), pb.ones((2, 3, 1))).tolist()
     [[[4.0]], [[4.0]]]
     """
-    return _weighted(x, matmul(a, b), beta, alpha)
+    return _weighted_product_sum(x, matmul(a, b), beta, alpha)
 
 
 @composed
@@ -72,7 +71,7 @@ def addbmm(
     >>> pb.addbmm(1.0, pb.ones((2, 1, 3)), pb.ones((2, 3, 1))).tolist()
     [[7.0]]
     """
-    return _weighted(x, sum(matmul(a, b), axis=0), beta, alpha)
+    return _weighted_product_sum(x, sum(matmul(a, b), axis=0), beta, alpha)
 
 
 @composed
@@ -82,7 +81,7 @@ def addcmul(x: ArrayLike, a: ArrayLike, b: ArrayLike, *, value: ArrayLike = 1) -
     >>> pb.addcmul([1.0, 2.0], [3.0, 4.0], 5.0, value=0.5).tolist()
     [8.5, 12.0]
     """
-    return add(x, _times(multiply(a, b), value))
+    return add(x, _times_weight(multiply(a, b), value))
 
 
 @composed
@@ -92,34 +91,25 @@ def addcdiv(x: ArrayLike, a: ArrayLike, b: ArrayLike, *, value: ArrayLike = 1) -
     >>> pb.addcdiv([1.0, 2.0], [3.0, 4.0], 2.0).tolist()
     [2.5, 4.0]
     """
-    return add(x, _times(divide(a, b), value))
+    return add(x, _times_weight(divide(a, b), value))
 
 
-@composed
-def lerp(start: ArrayLike, end: ArrayLike, weight: ArrayLike) -> Tensor:
-    """Return `start + weight * (end - start)`.
-
-    >>> pb.lerp([0.0, 10.0], [10.0, 20.0], 0.25).tolist()
-    [2.5, 12.5]
-    """
-    first, last = map(wrap, float_arguments(start, end))
-    return first + multiply(last - first, weight)
-
-
-def _weighted(x: ArrayLike, product: Tensor, beta: ArrayLike, alpha: ArrayLike) -> Tensor:
-    product = _times(product, alpha)
-    if _is_number(beta, 0):
+def _weighted_product_sum(
+    x: ArrayLike, product: Tensor, beta: ArrayLike, alpha: ArrayLike
+) -> Tensor:
+    product = _times_weight(product, alpha)
+    if _is_weight(beta, 0):
         shape = broadcast_shapes(as_tensor(x).shape, product.shape)
         return astype(spread(product, shape), result_type(x, product))
-    return add(_times(as_tensor(x), beta), product)
+    return add(_times_weight(as_tensor(x), beta), product)
 
 
-def _times(x: Tensor, weight: ArrayLike) -> Tensor:
-    return x if _is_number(weight, 1) else multiply(x, weight)
+def _times_weight(x: Tensor, weight: ArrayLike) -> Tensor:
+    return x if _is_weight(weight, 1) else multiply(x, weight)
 
 
-def _is_number(value: Any, wanted: int) -> bool:
+def _is_weight(value: Any, wanted: int) -> bool:
     return type(value) in (int, float) and value == wanted
 
 
-__all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "lerp"]
+__all__ = ["addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm"]

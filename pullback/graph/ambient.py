@@ -69,7 +69,7 @@ thread = ThreadState()
 
 
 @contextmanager
-def on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
+def ambient_on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
     """Run a function on placeholders; nodes with a number below `first` are from outside."""
     saved = thread.tracing_from, thread.frozen, thread.handles, thread.prints
     start = max(first, 1)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pullback.errors import ArgumentError, PullbackError
-from pullback.graph.boundary import handles_errors, leave, refused_call
+from pullback.graph.boundary import handles_errors, leave, refused_at_boundary
 
 _LONGEST = 80  # of a value in a message
 _INT64 = 2**63
@@ -30,14 +30,14 @@ def shown(value: Any) -> str:
     """Return the type and the value of an argument, for a message."""
     if value is None:
         return "None"
-    if type(value).__name__ == "Tensor" and _is_ours(value):
+    if type(value).__name__ == "Tensor" and _is_our_argument(value):
         return f"a tensor {value._node.type}"
     text = repr(value)
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     return f"{type(value).__name__} {text}"
 
 
-def _is_ours(value: Any) -> bool:
+def _is_our_argument(value: Any) -> bool:
     """Whether a value is of a type of pullback, such as a number that is traced."""
     return type(value).__module__.startswith("pullback.")
 
@@ -77,13 +77,13 @@ def integer(op: str, value: Any, what: str, bounded: bool = True) -> int:
 def real(op: str, value: Any, what: str, kinds: str = "biufV") -> Any:
     """Return a real number or an array, which the function itself converts."""
     kind = getattr(getattr(value, "dtype", None), "kind", "")  # "V": types that NumPy lacks
-    if isinstance(value, (int, float)) or (kind and kind in kinds) or _is_ours(value):
+    if isinstance(value, (int, float)) or (kind and kind in kinds) or _is_our_argument(value):
         return value
     must = "a number" if "c" in kinds else "a real number"
     raise ArgumentError(f"{what} must be {must}, got {shown(value)}", op=op)
 
 
-def number_like(op: str, value: Any, what: str) -> Any:
+def number_argument(op: str, value: Any, what: str) -> Any:
     """Like `real`, but it may be complex."""
     return value if isinstance(value, complex) else real(op, value, what, "biufcV")
 
@@ -95,7 +95,7 @@ def text(op: str, value: Any, what: str) -> str:
     raise ArgumentError(f"{what} must be a string, got {shown(value)}", op=op)
 
 
-def path_text(op: str, value: Any, what: str) -> Any:
+def path_argument(op: str, value: Any, what: str) -> Any:
     """Return the path of a file."""
     if isinstance(value, (str, os.PathLike)):
         return value
@@ -111,7 +111,7 @@ def sequence(op: str, value: Any, what: str) -> Any:
     return value
 
 
-def function(op: str, value: Any, what: str) -> Callable:
+def function_argument(op: str, value: Any, what: str) -> Callable:
     """Return something that can be called."""
     if callable(value):
         return value
@@ -128,10 +128,10 @@ _CHECKS: dict[frozenset[str], Check] = {
     frozenset(("int",)): integer,
     frozenset(("float",)): real,
     frozenset(("float", "Tensor")): real,
-    frozenset(("Number", "Tensor")): number_like,
+    frozenset(("Number", "Tensor")): number_argument,
     frozenset(("str",)): text,
-    frozenset(("str", "os", "PathLike")): path_text,
-    frozenset(("Callable",)): function,
+    frozenset(("str", "os", "PathLike")): path_argument,
+    frozenset(("Callable",)): function_argument,
     frozenset(("Sequence",)): sequence,
 }
 
@@ -146,7 +146,7 @@ def validated(f: F) -> F:
     prefix = f"{package}." if package in _PACKAGES else ""
     op = f"{prefix}{f.__qualname__.removesuffix('.__init__')}"
     for i, (name, p) in enumerate(inspect.signature(f).parameters.items()):
-        words = _words(str(p.annotation))
+        words = _argument_words(str(p.annotation))
         check = _CHECKS.get(words - {"None"})
         if check is not None and p.kind is not p.VAR_POSITIONAL:
             place = -1 if p.kind is p.KEYWORD_ONLY else i
@@ -163,11 +163,13 @@ def validated(f: F) -> F:
                     value = kwargs[name]
                 else:
                     continue
-                if value is not default and (check is function or not _is_ours(value)):
+                if value is not default and (
+                    check is function_argument or not _is_our_argument(value)
+                ):
                     check(op, value, name)
             return f(*args, **kwargs)
         except BaseException as error:
-            refused = refused_call(f, error, args, kwargs)
+            refused = refused_at_boundary(f, error, args, kwargs)
             if refused is None:
                 leave(error)
                 raise
@@ -180,6 +182,6 @@ def validated(f: F) -> F:
     return cast(F, handles_errors(call))
 
 
-def _words(annotation: str) -> frozenset[str]:
+def _argument_words(annotation: str) -> frozenset[str]:
     """Return the types that an annotation joins, without their parameters."""
     return frozenset(re.findall(r"\w+", re.sub(r"\[.*\]", "", annotation)))

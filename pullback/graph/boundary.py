@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from pullback.errors import ArgumentError, PullbackError, UnknownImport, UnknownName
-from pullback.graph.where import is_internal_frame, is_user_frame
+from pullback.graph.where import is_internal_frame_where, is_user_frame
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,13 +49,13 @@ def leave(error: BaseException) -> None:
         e = found.pop()
         if e is not None and id(e) not in seen:
             seen.add(id(e))
-            _trim(e)
+            _trim_at_boundary(e)
             found += (e.__cause__, e.__context__)
             if isinstance(e, BaseExceptionGroup):
                 found += e.exceptions
 
 
-def _trim(error: BaseException) -> None:
+def _trim_at_boundary(error: BaseException) -> None:
     """Drop pullback's frames from the traceback of one error.
 
     An error that is not pullback's, but was raised in its code, keeps the frame that raised it.
@@ -69,16 +69,16 @@ def _trim(error: BaseException) -> None:
             kept += [*run, entry] if last < 0 else [entry]
             run, last = [], -1
         else:
-            if is_internal_frame(entry.tb_frame):
+            if is_internal_frame_where(entry.tb_frame):
                 last = len(run)
             run.append(entry)
         entry = entry.tb_next
     context = error.__context__
     if context is not None and last >= 0 and error.__cause__ is None:  # it was raised by pullback
-        error.__suppress_context__ = not _has_user_frames(context.__traceback__)
+        error.__suppress_context__ = not _boundary_has_user_frames(context.__traceback__)
     if last < 0:
         kept += run
-    elif not _is_meant(error):
+    elif not _is_meant_for_boundary(error):
         kept += run[last:]
         if isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
             error.add_note(_NOTE)
@@ -89,7 +89,7 @@ def _trim(error: BaseException) -> None:
     error.__traceback__ = following
 
 
-def _is_meant(error: BaseException) -> bool:
+def _is_meant_for_boundary(error: BaseException) -> bool:
     """Whether an error was raised on purpose: it is pullback's, or about a call of a user function
     with the arguments that the user gave."""
     if isinstance(error, PullbackError) or type(error).__module__ == PullbackError.__module__:
@@ -98,7 +98,7 @@ def _is_meant(error: BaseException) -> bool:
     return type(error) is TypeError and any(word in str(error) for word in words)
 
 
-def _has_user_frames(entry: TracebackType | None) -> bool:
+def _boundary_has_user_frames(entry: TracebackType | None) -> bool:
     while entry is not None:
         if is_user_frame(entry.tb_frame):
             return True
@@ -123,7 +123,7 @@ def boundary(f: F) -> F:
         try:
             return f(*args, **kwargs)
         except BaseException as error:
-            refused = refused_call(f, error, args, kwargs)
+            refused = refused_at_boundary(f, error, args, kwargs)
             if refused is None:
                 leave(error)
                 raise
@@ -136,15 +136,15 @@ def boundary(f: F) -> F:
     return cast(F, handles_errors(call))
 
 
-def refused_call(
+def refused_at_boundary(
     f: Callable[..., Any], error: BaseException, args: tuple, kwargs: dict[str, Any]
 ) -> ArgumentError | None:
     """The error for arguments that do not fit the parameters of `f`, if that is what happened."""
     if type(error) is not TypeError:
         return None
-    from pullback.suggestions.calls import refuse_arguments
+    from pullback.suggestions.calls import refused_call_arguments
 
-    return refuse_arguments(f, args, kwargs)
+    return refused_call_arguments(f, args, kwargs)
 
 
 def public_methods(cls: C) -> C:
@@ -168,7 +168,7 @@ def publish(module: str) -> None:
     load = names.get("__getattr__")  # loads names at their first use
     for name in names["__all__"]:
         if isinstance(names.get(name), FunctionType):
-            publish_function(names, name)
+            publish_at_boundary(names, name)
 
     def __getattr__(name: str) -> Any:
         if load is None or name not in names["__all__"]:
@@ -180,13 +180,13 @@ def publish(module: str) -> None:
         found = load(name)
         if isinstance(found, FunctionType):
             names[name] = found
-            return publish_function(names, name)
+            return publish_at_boundary(names, name)
         return found
 
     names["__getattr__"] = __getattr__
 
 
-def publish_function(names: dict[str, Any], name: str) -> Any:
+def publish_at_boundary(names: dict[str, Any], name: str) -> Any:
     """Replace a function in a module's namespace by its boundary."""
     given = names[name]
     made = public(given)
@@ -206,13 +206,13 @@ def unknown_name(owner: str, name: str) -> UnknownName | UnknownImport:
     kind = UnknownImport if imported else UnknownName  # Python replaces the message of the latter
     holder = f"module {owner!r}" if is_module else owner
     # Most errors of this kind answer `hasattr`, so that nobody reads the hint
-    hint = functools.partial(_suggest_name, owner, name)
+    hint = functools.partial(_suggest_at_boundary, owner, name)
     error = kind(f"{holder} has no attribute {name!r}", hint=hint)
     error.name = name  # otherwise Python adds a suggestion of its own
     return error
 
 
-def _suggest_name(owner: str, name: str) -> str:
+def _suggest_at_boundary(owner: str, name: str) -> str:
     from pullback.suggestions.names import suggest_name
 
     return suggest_name(owner, name)

@@ -107,7 +107,7 @@ class _Canonicaliser:
             return self.results[xs[0]][op.index]
         if isinstance(op, kinds.Distinct):
             return self.make(node, op, xs)
-        folded = fold_constant(node, xs)
+        folded = canonical_fold(node, xs)
         if folded is not None:
             op, xs = folded, ()
         key = (op, xs, node.type)
@@ -133,7 +133,7 @@ def _canonical_input(x: Node, name: str) -> Node:
     return Node(op, (), type, x.where, (), x.forward_op)
 
 
-def fold_constant(node: Node, xs: tuple[Node, ...]) -> Op | None:
+def canonical_fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
     """Return the constant value of an op on scalar constants, or None if it is not exact.
 
     The value is computed in its dtype, and in unbounded integers or fractions. Where they differ it
@@ -153,7 +153,7 @@ def fold_constant(node: Node, xs: tuple[Node, ...]) -> Op | None:
         with np.errstate(all="raise"):
             value = np.asarray(node.op.numpy(*arrays))
             exact = np.asarray(node.op.numpy(*map(_canonical_unbounded, arrays))).item()
-            same = _fold_agrees(value, exact, arrays)
+            same = _canonical_fold_agrees(value, exact, arrays)
     except (ArithmeticError, TypeError, ValueError, AttributeError):
         return None  # such as division by zero, or an op that has no meaning for such numbers
     if not same or value.dtype != dtype.numpy:
@@ -172,24 +172,24 @@ def _canonical_unbounded(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "iu":
         return array.astype(object)
     number = float(array)
-    if (number == 0 and math.copysign(1, number) < 0) or _fold_is_subnormal(array):
+    if (number == 0 and math.copysign(1, number) < 0) or _canonical_fold_is_subnormal(array):
         raise ValueError("the value depends on the engine")
     made = np.empty((), object)
     made[()] = Fraction(number)
     return made
 
 
-def _fold_agrees(value: np.ndarray, exact: Any, arrays: list[np.ndarray]) -> bool:
+def _canonical_fold_agrees(value: np.ndarray, exact: Any, arrays: list[np.ndarray]) -> bool:
     """Whether a value in its dtype is exact, given the result for unbounded numbers."""
     if value.dtype.kind in "biu":
         return abs(exact - value.item()) < 1  # quotients are rounded
-    if _fold_is_subnormal(value):
+    if _canonical_fold_is_subnormal(value):
         return False
     if isinstance(exact, float):  # only conversions give one: they must keep the value
         return len(arrays) == 1 and Fraction(float(value)) == Fraction(arrays[0].item())
     return Fraction(float(value)) == exact
 
 
-def _fold_is_subnormal(value: np.ndarray) -> bool:
+def _canonical_fold_is_subnormal(value: np.ndarray) -> bool:
     """Whether XLA may flush a float to zero."""
     return 0 < abs(float(value)) < float(ml_dtypes.finfo(value.dtype).smallest_normal)

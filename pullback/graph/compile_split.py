@@ -39,12 +39,12 @@ class Segment:
         for i, x in enumerate(self.takes):
             new[x] = TABLE["Input"](f"x{i}", x.type.shape, x.type.dtype)()
         inputs = [new[x] for x in self.takes]
-        scalars = list(dict.fromkeys(x for x in outside if _is_segment_scalar(x)))
+        scalars = list(dict.fromkeys(x for x in outside if _is_compile_split_scalar(x)))
         self.words = [w for s in scalars for w in s.op.words]  # type: ignore[attr-defined]
         if scalars:
-            inputs.append(_pack_segment_scalars(scalars, len(self.words), new))
+            inputs.append(_pack_compile_split_scalars(scalars, len(self.words), new))
         for node in nodes:
-            _copy_into_segment(node, new)
+            _copy_into_compile_split(node, new)
         copy = Graph(inputs, [new[y] for y in self.gives])
         # The order of commutative operands may depend on nodes outside the segment
         self.graph, places = canonicalise_with_map(copy)
@@ -54,11 +54,11 @@ class Segment:
                 self.stands_for.setdefault(places[made], old)
 
 
-def _is_segment_scalar(n: Node) -> bool:
+def _is_compile_split_scalar(n: Node) -> bool:
     return isinstance(n.op, UnpackedScalar)
 
 
-def _pack_segment_scalars(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
+def _pack_compile_split_scalars(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
     """Return an input for the scalars of a segment; add the nodes that unpack it to `new`."""
     packed = TABLE["Input"]("scalars", (count,), scalars[0].inputs[0].type.dtype)()
     word = 0
@@ -68,7 +68,7 @@ def _pack_segment_scalars(scalars: list[Node], count: int, new: dict[Node, Node]
     return packed
 
 
-def _copy_into_segment(node: Node, new: dict[Node, Node]) -> None:
+def _copy_into_compile_split(node: Node, new: dict[Node, Node]) -> None:
     """Add a copy of a node to `new`, and copies of the constants that it needs."""
     stack = [node]
     while stack:
@@ -84,14 +84,16 @@ def _copy_into_segment(node: Node, new: dict[Node, Node]) -> None:
 def split_into_segments(graph: Graph) -> list[Segment]:
     """Return the segments of a program in the order they run; none if it does not repeat itself."""
     nodes = graph.nodes[len(graph.inputs) :]
-    if sum(map(_segment_weight, nodes)) < SHORTEST * FEWEST:
+    if sum(map(_compile_split_weight, nodes)) < SHORTEST * FEWEST:
         return []
-    free = _copied_by_segments(nodes)
+    free = _copied_by_compile_split(nodes)
     order = [n for n in nodes if n not in free]
-    cuts = _segment_cuts(order)
+    cuts = _compile_split_cuts(order)
     if not cuts:
         return []
-    parts = _with_results([order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)])])
+    parts = _compile_split_with_results(
+        [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)])]
+    )
     # The last segment computes outputs that are constant
     parts[-1] = [*parts[-1], *dict.fromkeys(y for y in graph.outputs if y in free)]
     used: set[Node] = set(graph.outputs)
@@ -102,7 +104,7 @@ def split_into_segments(graph: Graph) -> list[Segment]:
     return made[::-1]
 
 
-def _with_results(parts: list[list[Node]]) -> list[list[Node]]:
+def _compile_split_with_results(parts: list[list[Node]]) -> list[list[Node]]:
     """Move the results of ops with several to the part of their op, wherever they stand: only they
     can pass between parts. The order is still one in which nodes can be computed."""
     part_of = {n: i for i, part in enumerate(parts) for n in part}
@@ -114,35 +116,37 @@ def _with_results(parts: list[list[Node]]) -> list[list[Node]]:
     return [part for part in moved if part]
 
 
-def _copied_by_segments(nodes: Iterable[Node]) -> set[Node]:
+def _copied_by_compile_split(nodes: Iterable[Node]) -> set[Node]:
     """Return the nodes that each segment copies: scalars, and what depends on no input."""
     found: set[Node] = set()
     for n in nodes:
-        fixed = all(x in found and not _is_segment_scalar(x) for x in n.inputs)
-        if _is_segment_scalar(n) or (fixed and not isinstance(n.op, Distinct)):
+        fixed = all(x in found and not _is_compile_split_scalar(x) for x in n.inputs)
+        if _is_compile_split_scalar(n) or (fixed and not isinstance(n.op, Distinct)):
             found.add(n)
     return found
 
 
-def _segment_cuts(order: list[Node]) -> list[int]:
+def _compile_split_cuts(order: list[Node]) -> list[int]:
     """Return where to cut: between repetitions, and within parts that are too long."""
     numbers: dict[tuple, int] = {}
     # Operands as a set: the order of commutative operands may differ between repetitions
     kinds = [(n.op, frozenset([x.type for x in n.inputs])) for n in order]
     tokens = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
     cuts: list[int] = []
-    for start, stop, period in _repeated_segments(tokens, list(map(_segment_weight, order))):
-        first = _first_segment_cut(order, start, stop, period)
+    for start, stop, period in _repeated_compile_split(
+        tokens, list(map(_compile_split_weight, order))
+    ):
+        first = _first_compile_split_cut(order, start, stop, period)
         cuts += range(first, stop + 1, period)
-    return _bounded_segments(sorted(set(cuts) - {0, len(order)}), order)
+    return _bounded_compile_split(sorted(set(cuts) - {0, len(order)}), order)
 
 
-def _segment_weight(n: Node) -> int:
+def _compile_split_weight(n: Node) -> int:
     """Return how much a node costs to compile: XLA emits code for each operand of a join."""
     return len(n.inputs) if len(n.inputs) > _MANY else 1
 
 
-def _bounded_segments(cuts: list[int], order: list[Node]) -> list[int]:
+def _bounded_compile_split(cuts: list[int], order: list[Node]) -> list[int]:
     """Add cuts to the parts without repetition that are too long."""
     made, before = [], 0
     for cut in [*cuts, len(order)]:
@@ -156,9 +160,11 @@ def _bounded_segments(cuts: list[int], order: list[Node]) -> list[int]:
     return made[:-1]
 
 
-def _repeated_segments(tokens: list[int], weights: list[int]) -> Iterable[tuple[int, int, int]]:
+def _repeated_compile_split(
+    tokens: list[int], weights: list[int]
+) -> Iterable[tuple[int, int, int]]:
     """Yield the ranges (start, stop, period) in which the tokens repeat often enough."""
-    following, count = _next_similar_segment(tokens), len(tokens)
+    following, count = _next_similar_compile_split(tokens), len(tokens)
     i = done = 0  # `done` is the end of the last range
     while i < count:
         j = following[i]
@@ -169,7 +175,7 @@ def _repeated_segments(tokens: list[int], weights: list[int]) -> Iterable[tuple[
         stop = next((k for k in range(j, count) if tokens[k] != tokens[k - period]), count)
         while start > done and tokens[start - 1] == tokens[start - 1 + period]:
             start -= 1
-        together = _repetitions_per_segment(sum(weights[i:j]), (stop - start) // period)
+        together = _repetitions_per_compile_split(sum(weights[i:j]), (stop - start) // period)
         if together:
             yield start, stop, period * together
             i = done = stop
@@ -177,7 +183,7 @@ def _repeated_segments(tokens: list[int], weights: list[int]) -> Iterable[tuple[
             i += 1
 
 
-def _repetitions_per_segment(period: int, rounds: int) -> int:
+def _repetitions_per_compile_split(period: int, rounds: int) -> int:
     """Return how many repetitions make a segment, preferring divisors; 0 if it is not worth it."""
     fewest, most = -(-SHORTEST // period), max(1, rounds // FEWEST)
     if fewest > most or rounds < FEWEST:
@@ -189,7 +195,7 @@ def _repetitions_per_segment(period: int, rounds: int) -> int:
     return next(divisors, count)
 
 
-def _next_similar_segment(tokens: list[int]) -> list[int]:
+def _next_similar_compile_split(tokens: list[int]) -> list[int]:
     """Return, for each position, the next one where the same tokens follow; 0 for none."""
     seen: dict[tuple[int, ...], int] = {}
     found = [0] * len(tokens)
@@ -200,7 +206,7 @@ def _next_similar_segment(tokens: list[int]) -> list[int]:
     return found
 
 
-def _first_segment_cut(order: list[Node], start: int, stop: int, period: int) -> int:
+def _first_compile_split_cut(order: list[Node], start: int, stop: int, period: int) -> int:
     """Return the first cut of a range: where the fewest values pass between repetitions."""
     rounds = (stop - start) // period
     best, chosen = None, start

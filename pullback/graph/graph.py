@@ -33,11 +33,11 @@ def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = Non
 
 def output_dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     """Return, for each output, the union of the marks (bits) of the nodes that it depends on."""
-    found = node_dependence(graph, marks)
+    found = graph_node_dependence(graph, marks)
     return [found[y] for y in graph.outputs]
 
 
-def node_dependence(graph: Graph, marks: dict[Node, int]) -> dict[Node, int]:
+def graph_node_dependence(graph: Graph, marks: dict[Node, int]) -> dict[Node, int]:
     """Return, for each node, the union of its own mark and those of the nodes it depends on."""
     found: dict[Node, int] = {}
     for node in graph.nodes:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import leave, refused_call
+from pullback.graph.boundary import leave, refused_at_boundary
 from pullback.graph.memo import remember
 
 _lock = threading.Lock()
@@ -42,7 +42,7 @@ def exact_key(value: Any) -> Any:
     return (kind, value)
 
 
-def _exact_words(annotation: Any) -> list[str]:
+def _interned_words(annotation: Any) -> list[str]:
     return re.findall(r"\w+", str(annotation))
 
 
@@ -64,9 +64,9 @@ class Interned(type):
         # `==` equates 0.0 and -0.0, and a table of arguments keeps them alive: only classes with
         # small parameters that are compared exactly look up instances by their arguments
         fields: tuple = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        words = {w for f in fields for w in _exact_words(f.type)} - _LIGHT
+        words = {w for f in fields for w in _interned_words(f.type)} - _LIGHT
         aliases = getattr(sys.modules.get(cls.__module__), "__dict__", {})  # such as Padding
-        words = {w for name in words for w in _exact_words(aliases.get(name, name))}
+        words = {w for name in words for w in _interned_words(aliases.get(name, name))}
         cls._quick = {} if words <= _LIGHT else None
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +77,7 @@ class Interned(type):
                 return cls._plain
             return cls._intern(args, kwargs)
         except BaseException as error:
-            refused = refused_call(cls.__init__, error, (cls, *args), kwargs)  # type: ignore[misc]
+            refused = refused_at_boundary(cls.__init__, error, (cls, *args), kwargs)  # type: ignore[misc]
             if refused is None:
                 leave(error)
                 raise

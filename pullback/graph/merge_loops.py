@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.graph.graph import Graph, node_dependence
+from pullback.graph.graph import Graph, graph_node_dependence
 from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
@@ -30,7 +30,7 @@ def merge_contained_loops(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None
 
 def _loops_contained(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
     """Map each application that another one contains to that one, if it does not depend on it."""
-    above = node_dependence(graph, {holder: 1 << i for i, holder in enumerate(holders)})
+    above = graph_node_dependence(graph, {holder: 1 << i for i, holder in enumerate(holders)})
     users: dict[Node | None, list[Node]] = {}
     for holder in holders:
         for x in dict.fromkeys(holder.inputs) or (None,):

@@ -159,16 +159,16 @@ def emitted_node_tokens(op: Op, inputs: tuple[Node, ...]) -> tuple:
     return tokens
 
 
-def vary_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
+def nodes_varying_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
     """Return operands that vary along the same named axes: the union of those of all operands."""
     found = [x.type.varying for x in inputs if not isinstance(x.type, tuple)]
     if all(v == found[0] for v in found[1:]):
         return inputs
     axes = tuple(sorted({a for v in found for a in v}))
-    return tuple([vary_over(x, axes) for x in inputs])
+    return tuple([node_varying_over(x, axes) for x in inputs])
 
 
-def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
+def node_varying_over(x: Node, axes: tuple[str, ...]) -> Node:
     """Return `x` as a value that also varies along `axes`; types sort the names of axes."""
     own = x.type.varying
     if own == axes or all(a in own for a in axes):

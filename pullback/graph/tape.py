@@ -86,19 +86,21 @@ LEAF_GONE = LeafGone()
 
 def requires_gradient(tokens: tuple) -> bool:
     """Whether a computed value with these tokens has or had leaves that require a gradient."""
-    return any(_is_live_leaf_token(t) or _is_gone_token(t) or type(t) is Consumed for t in tokens)
+    return any(
+        _is_live_tape_leaf(t) or _is_gone_from_tape(t) or type(t) is Consumed for t in tokens
+    )
 
 
-def _is_live_leaf_token(token: Any) -> bool:
+def _is_live_tape_leaf(token: Any) -> bool:
     return token.leaf and token.alive
 
 
-def leaves_gone(tokens: tuple) -> bool:
+def tape_leaves_gone(tokens: tuple) -> bool:
     """Whether a value was computed from leaves that no longer exist."""
-    return any(map(_is_gone_token, tokens))
+    return any(map(_is_gone_from_tape, tokens))
 
 
-def _is_gone_token(token: Any) -> bool:
+def _is_gone_from_tape(token: Any) -> bool:
     return token.gone if token.leaf else token is LEAF_GONE
 
 
@@ -134,6 +136,6 @@ def lasting_tokens(tokens: tuple) -> tuple:
         return tokens if tokens[0].alive else ()
     kept = [t for t in tokens if t.alive]
     marks: list[Any] = [t for t in tokens if type(t) is Consumed][-1:]
-    if not marks and any(map(_is_gone_token, tokens)):
+    if not marks and any(map(_is_gone_from_tape, tokens)):
         marks = [LEAF_GONE]
     return (*kept, *marks)

@@ -94,10 +94,10 @@ def show_types_apart(a: Any, b: Any) -> tuple[str, str]:
     """
     if not (isinstance(a, Type) and isinstance(b, Type) and repr(a) == repr(b)):
         return str(a), str(b)
-    return _type_in_full(a), _type_in_full(b)
+    return _type_shown_in_full(a), _type_shown_in_full(b)
 
 
-def _type_in_full(type: Type) -> str:
+def _type_shown_in_full(type: Type) -> str:
     layout = type.sharding
     where = "" if layout is None else f" with {layout.spec} on {layout.mesh}"
     return f"{type}{where}" + (f" along {', '.join(type.varying)}" if type.varying else "")

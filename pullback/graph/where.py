@@ -73,7 +73,7 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
-def _is_skipped(name: str, frame: FrameType) -> bool:
+def _is_skipped_frame(name: str, frame: FrameType) -> bool:
     """Whether a frame is not the user's."""
     if name == "<string>":  # a method that `dataclass` wrote, perhaps for a class of pullback
         return str(frame.f_globals.get("__name__")).startswith("pullback.")
@@ -85,10 +85,10 @@ def is_user_frame(frame: FrameType) -> bool:
     """Whether a frame is neither pullback's nor one between it and user code."""
     name = frame.f_code.co_filename
     internal = _internal.get(name)
-    return not (_is_skipped(name, frame) if internal is None else internal)
+    return not (_is_skipped_frame(name, frame) if internal is None else internal)
 
 
-def is_internal_frame(frame: FrameType) -> bool:
+def is_internal_frame_where(frame: FrameType) -> bool:
     """Whether a frame that is not the user's is pullback's."""
     name = frame.f_code.co_filename
     return name == "<string>" or name.startswith(_PACKAGE)
@@ -113,7 +113,7 @@ def user_line(called: str = "", depth: int = 1) -> SourceLine | None:
         name = code.co_filename
         internal = _internal.get(name)
         if internal is None:
-            internal = _is_skipped(name, frame)
+            internal = _is_skipped_frame(name, frame)
         if not internal:
             if called:
                 line = CalledLine(code, frame.f_lasti)

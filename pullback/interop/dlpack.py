@@ -13,11 +13,13 @@ import numpy as np
 
 from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, ExportError
+from pullback.graph.arguments import copy_flag
 from pullback.lazy.host_data import asarray
 from pullback.lazy.host_reads import read, readable, refuse_cut
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf_source
+from pullback.typing import SupportsDLPack
 
 _CPU, _CUDA, _CUDA_HOST = 1, 2, 3  # DLPack's numbers of device types
 _HOST_MEMORY = (_CPU, _CUDA_HOST)
@@ -52,28 +54,28 @@ def to_dlpack(
     if wanted[0] == _CPU:
         if here[0] != _CPU and copy is False:
             raise ExportError(f"__dlpack__: copy=False, but the tensor is on {x.device}")
-        return _exported_from_host(x, stream if here[0] == _CPU else None, max_version, copy)
+        return _dlpack_from_host(x, stream if here[0] == _CPU else None, max_version, copy)
     if wanted != here:
         what = f"the tensor is on {x.device}, and cannot be exported on DLPack's device {wanted}"
         raise ExportError(f"__dlpack__: {what}", hint="Move it there first: x.to_device(device).")
-    return _exported_buffer(x, "cuda", stream, copy)
+    return _dlpack_from_buffer(x, "cuda", stream, copy)
 
 
-def _exported_from_host(
+def _dlpack_from_host(
     x: Tensor, stream: int | None, max_version: tuple[int, int] | None, copy: bool | None
 ) -> Any:
     if stream is not None:
         raise ExportError(f"__dlpack__: stream must be None on the CPU, got {stream!r}")
     if x.dtype.numpy.isbuiltin != 1:  # bf16, which NumPy does not export
-        return _exported_buffer(x, "cpu", None, copy)
+        return _dlpack_from_buffer(x, "cpu", None, copy)
     value = read(x)
     if not _NUMPY_IS_VERSIONED or max_version is None or tuple(max_version) < _VERSIONED:
-        value = WritableView(value).array() if copy is False else value.copy()
+        value = WritableDLPackView(value).array() if copy is False else value.copy()
         return value.__dlpack__()
     return (value.copy() if copy else value).__dlpack__(max_version=max_version)
 
 
-class WritableView:
+class WritableDLPackView:
     """Read-only memory as a consumer needs it that can neither be told so nor gets a copy."""
 
     def __init__(self, value: np.ndarray) -> None:
@@ -85,7 +87,7 @@ class WritableView:
         return np.asarray(self)
 
 
-def _exported_buffer(x: Tensor, platform: str, stream: int | None, copy: bool | None) -> Any:
+def _dlpack_from_buffer(x: Tensor, platform: str, stream: int | None, copy: bool | None) -> Any:
     """Export through jaxlib; its capsules have no flag, so memory of the CPU is copied."""
     from pullback.engines.xla.dlpack import export_buffer  # loads jaxlib
 
@@ -102,37 +104,37 @@ def _exported_buffer(x: Tensor, platform: str, stream: int | None, copy: bool | 
     return export_buffer(value, stream)
 
 
-def imported(x: Any, device: str | None, copy: bool | None) -> Tensor:
+def imported_dlpack(x: Any, device: str | None, copy: bool | None) -> Tensor:
     """Implement `from_dlpack`."""
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=True if copy is None else copy)
     kind, number = x.__dlpack_device__()
     try:
-        made = _imported_from(x, int(kind), int(number), copy)
+        made = _imported_dlpack_from(x, int(kind), int(number), copy)
     except BufferError as error:  # raised by the producer
         what = f"{type(x).__name__} does not export its memory: {error}"
         raise ArgumentError(what, op="from_dlpack") from None
     return made if device is None else asarray(made, device=device, copy=copy)
 
 
-def _imported_from(x: Any, kind: int, number: int, copy: bool | None) -> Tensor:
+def _imported_dlpack_from(x: Any, kind: int, number: int, copy: bool | None) -> Tensor:
     if kind == _CUDA:
-        return _imported_from_gpu(x, number, copy)
+        return _imported_dlpack_from_gpu(x, number, copy)
     if kind in _HOST_MEMORY:
-        return _imported_from_host(x, copy)
+        return _imported_dlpack_from_host(x, copy)
     what = f"needs memory of a CPU or a CUDA device, got DLPack's device type {kind}"
     raise ArgumentError(what, op="from_dlpack")
 
 
-def _imported_from_host(x: Any, copy: bool | None) -> Tensor:
+def _imported_dlpack_from_host(x: Any, copy: bool | None) -> Tensor:
     try:
         array = np.from_dlpack(x)
     except (RuntimeError, BufferError):  # a dtype that NumPy lacks, such as bf16
-        return _imported_buffer(x, engine("xla", "cpu"), 0, copy)
+        return _imported_dlpack_buffer(x, engine("xla", "cpu"), 0, copy)
     return asarray(array, copy=True if copy is None else copy)
 
 
-def _imported_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
+def _imported_dlpack_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
     """Import memory of a GPU, through the host if the GPU is not in use here."""
     mode = current()
     there = engine(mode.engine, mode.device)
@@ -141,7 +143,7 @@ def _imported_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
 
         index = local_index(there.client, number)  # type: ignore[attr-defined]
         if index is not None:
-            return _imported_buffer(x, there, index, copy)
+            return _imported_dlpack_buffer(x, there, index, copy)
     if copy is False:
         what = f"copy=False, but the data is on cuda:{number}, which is not in use here"
         raise ArgumentError(what, op="from_dlpack")
@@ -149,7 +151,7 @@ def _imported_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
     return asarray(np.from_dlpack(x, **options), copy=True)
 
 
-def _imported_buffer(x: Any, there: Any, index: int, copy: bool | None) -> Tensor:
+def _imported_dlpack_buffer(x: Any, there: Any, index: int, copy: bool | None) -> Tensor:
     """Import memory of a device through jaxlib."""
     from pullback.engines.xla.dlpack import external_stream, import_capsule  # loads jaxlib
 
@@ -164,3 +166,21 @@ def _imported_buffer(x: Any, there: Any, index: int, copy: bool | None) -> Tenso
     if copy is False:
         raise ArgumentError("copy=False, but the data is on another device", op="from_dlpack")
     return asarray(there.get(buffer), device=f"{there.platform}:{index}")
+
+
+def from_dlpack(
+    x: SupportsDLPack, *, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """Return a tensor with the data of an object that supports DLPack.
+
+    The data is copied. With `copy=False` the tensor shares memory with `x`, which must not be
+    written to any more; if it cannot be shared, that is an error.
+
+    >>> import numpy as np
+    >>> pb.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if not hasattr(x, "__dlpack_device__"):
+        message = f"needs an object with __dlpack__, got {type(x).__name__}"
+        raise ArgumentError(message, op="from_dlpack")
+    return imported_dlpack(x, device, copy_flag("from_dlpack", copy))

@@ -15,7 +15,7 @@ from pullback import functions
 from pullback.lazy.tensor import Tensor
 
 
-class TensorRearranger:
+class EinopsTensorBackend:
     """What einops asks of a library."""
 
     framework_name = "pullback"
@@ -59,4 +59,4 @@ class TensorRearranger:
 
 # einops looks for subclasses, so this one must stay alive
 _BASE = importlib.import_module("einops._backends").AbstractBackend
-BACKEND = type("PullbackBackend", (TensorRearranger, _BASE), {})
+BACKEND = type("PullbackBackend", (EinopsTensorBackend, _BASE), {})

@@ -21,7 +21,7 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import ArgumentError, GradientCut
-from pullback.functions.arguments import as_tensors
+from pullback.functions.arguments import tensor_arguments
 from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
 from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
@@ -61,12 +61,12 @@ _WITHOUT_EFFECT = {"casting": "same_kind", "order": "K", "subok": True}
 Function = Callable[..., Any]
 
 
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]) -> Any:
+def call_numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_ufunc__`."""
     out = options.pop("out", None)
     target = out[0] if out and len(out) == 1 and isinstance(out[0], Tensor) else None
     if out is None or target is not None:
-        result = _call_ufunc_of_ours(ufunc, method, inputs, dict(options), target)
+        result = _call_our_numpy_ufunc(ufunc, method, inputs, dict(options), target)
         if result is not NotImplemented:
             return result
     if out is not None:
@@ -74,7 +74,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, A
     return _call_numpy_on_host(ufunc.__name__, getattr(ufunc, method), inputs, options)
 
 
-def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+def call_numpy_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Implement `Tensor.__array_function__`."""
     target = kwargs.get("out")
     if function.__name__ in _WRITERS and not (args and isinstance(args[0], Tensor)):
@@ -92,7 +92,7 @@ def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> An
     return _call_numpy_on_host(function.__name__, function, args, kwargs)
 
 
-def _call_ufunc_of_ours(
+def _call_our_numpy_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any], target: Tensor | None
 ) -> Any:
     """Compute a ufunc or one of its methods here; NotImplemented if that is not possible."""
@@ -102,7 +102,7 @@ def _call_ufunc_of_ours(
             return NotImplemented
     if method == "__call__":
         where = options.pop("where", True)
-        call = _bind_ufunc_call(ufunc, inputs, options)
+        call = _bind_numpy_ufunc_call(ufunc, inputs, options)
         if call is None:
             return NotImplemented
         result = call()
@@ -112,14 +112,14 @@ def _call_ufunc_of_ours(
                 raise ArgumentError(f"np.{name}: where= needs out=", hint=hint)
             result = functions.where(where, result, target)
     else:
-        call = _bind_ufunc_method(ufunc, method, inputs, options)
+        call = _bind_numpy_ufunc_method(ufunc, method, inputs, options)
         if call is None:
             return NotImplemented
         result = call()
     return result if target is None else _write_numpy_result(name, target, result)
 
 
-def _bind_ufunc_call(
+def _bind_numpy_ufunc_call(
     ufunc: np.ufunc, inputs: tuple, options: dict[str, Any]
 ) -> Callable[[], Any] | None:
     ours = _counterpart_of_numpy(ufunc)
@@ -131,12 +131,12 @@ def _bind_ufunc_call(
     return functools.partial(ours, *inputs, **options)
 
 
-def _bind_ufunc_method(
+def _bind_numpy_ufunc_method(
     ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]
 ) -> Callable[[], Any] | None:
     """Return a call that does what `np.add.reduce` and others do."""
     if method == "outer" and not options and (ours := _counterpart_of_numpy(ufunc)) is not None:
-        x, y = as_tensors(*inputs)
+        x, y = tensor_arguments(*inputs)
         spread = functions.reshape(x, (*x.shape, *(1,) * y.ndim))
         return functools.partial(ours, spread, y)
     table = {"reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})
@@ -262,4 +262,4 @@ def _numpy_call_holds_floats(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fcV"
 
 
-hooks.call_ufunc, hooks.call_function = call_ufunc, call_function
+hooks.call_ufunc, hooks.call_function = call_numpy_ufunc, call_numpy_function

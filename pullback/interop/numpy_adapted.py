@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 from pullback import functions
-from pullback.functions.arguments import as_tensors
+from pullback.functions.arguments import tensor_arguments
 from pullback.lazy.hooks import hooks
 from pullback.lazy.tensor import Tensor
 
 Function = Callable[..., Any]
 
 
-def _flat(x: Any) -> Tensor:
+def _adapted_flat(x: Any) -> Tensor:
     return functions.reshape(x, (-1,))
 
 
-def _with_axis_default(f: Function, default: int | None) -> Function:
+def _adapted_axis_default(f: Function, default: int | None) -> Function:
     """`f` as NumPy has it: flattened for `axis=None`, and with another default for `axis`."""
     signature = inspect.signature(f)
     parameters = [
@@ -42,36 +42,38 @@ def _with_axis_default(f: Function, default: int | None) -> Function:
         bound.apply_defaults()
         if bound.arguments["axis"] is None:
             first = next(iter(bound.arguments))
-            bound.arguments |= {first: _flat(bound.arguments[first]), "axis": 0}
+            bound.arguments |= {first: _adapted_flat(bound.arguments[first]), "axis": 0}
         return f(*bound.args, **bound.kwargs)
 
     apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
 
 
-def _size(a: Any, axis: Any = None) -> int:
+def _adapted_size(a: Any, axis: Any = None) -> int:
     if axis is None:
         return a.size
     axes = axis if isinstance(axis, tuple) else (axis,)
     return int(np.prod([a.shape[i] for i in axes], dtype=np.int64))
 
 
-def _dot(a: Any, b: Any) -> Tensor:
+def _adapted_dot(a: Any, b: Any) -> Tensor:
     if not np.ndim(a) or not np.ndim(b):
         return functions.multiply(a, b)
-    a, b = as_tensors(a, b)
+    a, b = tensor_arguments(a, b)
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
-def _apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
+def _adapted_apply_along_axis(
+    func1d: Function, axis: int, arr: Any, *args: Any, **kwargs: Any
+) -> Tensor:
     return hooks.namespace.apply_along_axis(func1d, axis, arr, *args, **kwargs)
 
 
-def _linspace(
+def _adapted_linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
-    ends = zip((start, stop), as_tensors(start, stop), strict=True)
+    ends = zip((start, stop), tensor_arguments(start, stop), strict=True)
     first, last = [x if np.ndim(x) == 0 else made for x, made in ends]
     result = functions.linspace(first, last, num, dtype=dtype, endpoint=endpoint)
     result = functions.moveaxis(result, 0, axis)
@@ -81,18 +83,18 @@ def _linspace(
     return result, (last - first) / (steps if steps > 0 else math.nan)
 
 
-def _nan_to_num(
+def _adapted_nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Tensor:
     made = functions.nan_to_num(x, nan, posinf, neginf)
     return made if copy else x._update(made, "np.nan_to_num(copy=False)")
 
 
-def _where(condition: Any, *branches: Any) -> Any:
+def _adapted_where(condition: Any, *branches: Any) -> Any:
     return functions.where(condition, *branches) if branches else functions.nonzero(condition)
 
 
-def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def _adapted_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """NumPy gives the places of the cuts, pullback the sizes of the parts."""
     x = functions.asarray(ary)
     if np.ndim(indices_or_sections) == 0:
@@ -102,21 +104,25 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return [x[(*around, slice(*pair))] for pair in itertools.pairwise(places)]
 
 
-def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
+def _adapted_trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+) -> Tensor:
     return functions.matrix_trace(a, offset, axis1, axis2, dtype)
 
 
-def _copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
-    new = functions.broadcast_to(as_tensors(dst, src)[1], dst.shape)
+def _adapted_copyto(dst: Tensor, src: Any, where: Any = True) -> Tensor:
+    new = functions.broadcast_to(tensor_arguments(dst, src)[1], dst.shape)
     return dst._update(functions.where(where, new, dst), "np.copyto")
 
 
-def _result_type(*arrays_and_dtypes: Any) -> np.dtype:
+def _adapted_result_type(*arrays_and_dtypes: Any) -> np.dtype:
     known = [x.dtype.numpy if isinstance(x, Tensor) else x for x in arrays_and_dtypes]
     return np.result_type(*known)
 
 
-def _linalg_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+def _adapted_linalg_norm(
+    x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Tensor:
     """The norm of a vector or of a matrix, by the number of axes."""
     x = functions.asarray(x)
     axes = tuple(axis) if isinstance(axis, Sequence) else () if axis is None else (axis,)
@@ -131,7 +137,7 @@ def _linalg_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = Fal
     return functions.expand_dims(found, kept) if keepdims else found
 
 
-def _svd(
+def _adapted_svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
     linalg = hooks.namespace.linalg
@@ -140,7 +146,7 @@ def _svd(
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
 
 
-def _qr(a: Any, mode: str = "reduced") -> Any:
+def _adapted_qr(a: Any, mode: str = "reduced") -> Any:
     linalg = hooks.namespace.linalg
     return linalg.qr(a)[1] if mode == "r" else linalg.qr(a, mode=mode)
 
@@ -149,28 +155,28 @@ def _qr(a: Any, mode: str = "reduced") -> Any:
 ADAPTED: dict[str, Function] = {
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
-    "size": _size,
+    "size": _adapted_size,
     "iscomplexobj": lambda x: x.dtype.is_complex,
     "isrealobj": lambda x: not x.dtype.is_complex,
-    "result_type": _result_type,
+    "result_type": _adapted_result_type,
     "copy": functions.positive,
-    "copyto": _copyto,
-    "nan_to_num": _nan_to_num,
-    "dot": _dot,
-    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
-    "linspace": _linspace,
-    "apply_along_axis": _apply_along_axis,
+    "copyto": _adapted_copyto,
+    "nan_to_num": _adapted_nan_to_num,
+    "dot": _adapted_dot,
+    "outer": lambda a, b: functions.outer(_adapted_flat(a), _adapted_flat(b)),
+    "linspace": _adapted_linspace,
+    "apply_along_axis": _adapted_apply_along_axis,
     "apply_over_axes": lambda func, a, axes: hooks.namespace.apply_over_axes(func, a, axes),
-    "where": _where,
-    "split": _split,
-    "trace": _trace,
+    "where": _adapted_where,
+    "split": _adapted_split,
+    "trace": _adapted_trace,
     "divmod": lambda x1, x2: (functions.floor_divide(x1, x2), functions.remainder(x1, x2)),
-    "cumsum": _with_axis_default(functions.cumulative_sum, None),
-    "cumprod": _with_axis_default(functions.cumulative_prod, None),
-    "sort": _with_axis_default(functions.sort, -1),
-    "argsort": _with_axis_default(functions.argsort, -1),
-    "take": _with_axis_default(functions.take, None),
-    "linalg.norm": _linalg_norm,
-    "linalg.svd": _svd,
-    "linalg.qr": _qr,
+    "cumsum": _adapted_axis_default(functions.cumulative_sum, None),
+    "cumprod": _adapted_axis_default(functions.cumulative_prod, None),
+    "sort": _adapted_axis_default(functions.sort, -1),
+    "argsort": _adapted_axis_default(functions.argsort, -1),
+    "take": _adapted_axis_default(functions.take, None),
+    "linalg.norm": _adapted_linalg_norm,
+    "linalg.svd": _adapted_svd,
+    "linalg.qr": _adapted_qr,
 }

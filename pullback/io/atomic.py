@@ -30,7 +30,7 @@ _HINTS = {
 
 
 @contextmanager
-def file_errors(op: str, path: str) -> Iterator[None]:
+def atomic_file_errors(op: str, path: str) -> Iterator[None]:
     """Raise errors of the system with the name of the file and what to do."""
     try:
         yield
@@ -49,21 +49,21 @@ def file_errors(op: str, path: str) -> Iterator[None]:
         raise made from None
 
 
-def temporary_prefix(path: str) -> str:
+def atomic_prefix(path: str) -> str:
     """Return how the names of temporary files for a file begin."""
     return f".{os.path.basename(path)[:_LONGEST_NAME]}."
 
 
 @contextmanager
-def replacing(path: str, op: str = "save") -> Iterator[BinaryIO]:
+def atomic_replacing(path: str, op: str = "save") -> Iterator[BinaryIO]:
     """Open a file that takes the place of `path` if the block ends without an error."""
     path = os.path.realpath(path)  # a link stays one
     folder = os.path.dirname(path)
-    with file_errors(op, path):
+    with atomic_file_errors(op, path):
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, "", path)
-        remove_leftovers(folder, temporary_prefix(path))
-        prefix = temporary_prefix(path)
+        remove_atomic_leftovers(folder, atomic_prefix(path))
+        prefix = atomic_prefix(path)
         temporary = os.path.join(folder, f"{prefix}{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
         try:
             with open(temporary, "xb") as file:
@@ -73,14 +73,14 @@ def replacing(path: str, op: str = "save") -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(temporary, path)
-            sync_folder(folder)
+            sync_atomic_folder(folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
 
 
-def sync_folder(folder: str) -> None:
+def sync_atomic_folder(folder: str) -> None:
     """Return when the names of the files in a folder are on the disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
@@ -92,15 +92,15 @@ def sync_folder(folder: str) -> None:
         os.close(opened)
 
 
-def remove_leftovers(folder: str, prefix: str) -> None:
+def remove_atomic_leftovers(folder: str, prefix: str) -> None:
     """Remove temporary files that no process is writing any more."""
     with contextlib.suppress(OSError):
         names = [n for n in os.listdir(folder) if n.startswith(prefix) and n.endswith(_SUFFIX)]
         for name in names:
-            _remove_unlocked(os.path.join(folder, name))
+            _remove_unlocked_atomic(os.path.join(folder, name))
 
 
-def _remove_unlocked(path: str) -> None:
+def _remove_unlocked_atomic(path: str) -> None:
     """Remove a file unless the process that its name tells lives, or another one has locked it."""
     number = path.rsplit(".", 2)[-2].partition("-")[0]
     if number.isdecimal() and int(number) and os.path.exists(f"/proc/{number}"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.distributed.membership import devices
+from pullback.distributed.process_devices import devices
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding
@@ -54,7 +54,7 @@ def shard_boxes(x: Tensor, turn: int) -> list[tuple[int, int, Box]]:
     return made
 
 
-def copy_overlap(into: np.ndarray, box: Box, values: np.ndarray, at: Box) -> None:
+def copy_box_overlap(into: np.ndarray, box: Box, values: np.ndarray, at: Box) -> None:
     """Copy the part of `values`, which are at the box `at`, that belongs into the box of `into`."""
     common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, at, strict=True)]
     if all(start < stop for start, stop in common):

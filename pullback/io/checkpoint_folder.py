@@ -9,10 +9,10 @@ import re
 from typing import Any
 
 from pullback.errors import PullbackError
-from pullback.io.atomic import file_errors, remove_leftovers
+from pullback.io.atomic import atomic_file_errors, remove_atomic_leftovers
 from pullback.io.container import opened_container
 from pullback.io.manifest import read_manifest
-from pullback.io.several_processes import is_part, remove_parts
+from pullback.io.several_processes import is_part_of_process, remove_parts_of_processes
 
 _NAME = re.compile(r"step-(\d{10,})\.safetensors")
 
@@ -34,7 +34,7 @@ class CheckpointFolder:
 
     def _names(self) -> list[str]:
         try:
-            with file_errors("restore", self.path):
+            with atomic_file_errors("restore", self.path):
                 return os.listdir(self.path)
         except FileNotFoundError:
             return []
@@ -42,7 +42,7 @@ class CheckpointFolder:
     def metric(self, step: int) -> float | None:
         """Return the metric that a checkpoint was saved with, if any."""
         if step not in self._metrics:
-            self._metrics[step] = _saved_metric(self.file(step))
+            self._metrics[step] = _checkpoint_folder_metric(self.file(step))
         return self._metrics[step]
 
     def ranked(self, mode: str) -> list[int]:
@@ -65,23 +65,25 @@ class CheckpointFolder:
     def remove(self, step: int) -> None:
         """Remove a checkpoint: first the file that makes it one."""
         path = self.file(step)
-        with contextlib.suppress(FileNotFoundError), file_errors("save", path):
+        with contextlib.suppress(FileNotFoundError), atomic_file_errors("save", path):
             os.unlink(path)
-        remove_parts(path)
+        remove_parts_of_processes(path)
         self._metrics.pop(step, None)
 
     def clean(self) -> None:
         """Remove what a process that was killed left behind."""
-        remove_leftovers(self.path, ".step-")
+        remove_atomic_leftovers(self.path, ".step-")
         complete = {self.file(step) for step in self.steps()}
         bases = {name.split(".safetensors")[0] + ".safetensors" for name in self._names()}
         for base in bases:
             path = os.path.join(self.path, base)
-            if any(is_part(name, base) for name in self._names()):
-                remove_parts(path, _part_names(path) if path in complete else None)
+            if any(is_part_of_process(name, base) for name in self._names()):
+                remove_parts_of_processes(
+                    path, _checkpoint_folder_parts(path) if path in complete else None
+                )
 
 
-def _manifest(path: str) -> dict[str, Any]:
+def _checkpoint_folder_manifest(path: str) -> dict[str, Any]:
     try:
         with opened_container(path) as file:
             return read_manifest(file) or {}
@@ -89,10 +91,10 @@ def _manifest(path: str) -> dict[str, Any]:
         return {}
 
 
-def _part_names(path: str) -> set[str]:
-    return {name for name, _ in _manifest(path).get("files", [])}
+def _checkpoint_folder_parts(path: str) -> set[str]:
+    return {name for name, _ in _checkpoint_folder_manifest(path).get("files", [])}
 
 
-def _saved_metric(path: str) -> float | None:
-    found = _manifest(path).get("info", {}).get("metric")
+def _checkpoint_folder_metric(path: str) -> float | None:
+    found = _checkpoint_folder_manifest(path).get("info", {}).get("metric")
     return found if isinstance(found, float) and not math.isnan(found) else None

@@ -10,22 +10,22 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from pullback.distributed.membership import exchange
+from pullback.distributed.barriers import exchange
 from pullback.engines.processes import current_processes
 from pullback.errors import ArgumentError, FileError, MissingFile, PullbackError
 from pullback.graph.arguments import integer, real, shown, validated
 from pullback.graph.boundary import public_methods
-from pullback.io.atomic import file_errors
+from pullback.io.atomic import atomic_file_errors
 from pullback.io.checkpoint_folder import CheckpointFolder
 from pullback.io.loading import load
-from pullback.io.saving import write_snapshot
-from pullback.io.several_processes import SharedSave, finish_together
+from pullback.io.saving import save_snapshot
+from pullback.io.several_processes import SeveralProcessesSave, finish_with_several_processes
 from pullback.io.snapshot import TreeSnapshot, take_snapshot
 
 T = TypeVar("T")
 
 
-class _Writer:
+class _CheckpointerThread:
     """A thread that writes one checkpoint; its error is kept until somebody asks."""
 
     def __init__(self) -> None:
@@ -106,8 +106,8 @@ class Checkpointer:
         self._keep, self._every, self._best, self._mode = keep, every, best, mode
         self._cleaned = self._closed = False
         self._restored: int | None = None  # a step that was asked for, until the next save
-        self._shared: SharedSave | None = None  # the save that is being written
-        self._writer = _Writer()
+        self._shared: SeveralProcessesSave | None = None  # the save that is being written
+        self._writer = _CheckpointerThread()
         weakref.finalize(self, self._writer.report)
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class Checkpointer:
             return False
         self._finish_writing()
         self._refuse_past(step)
-        info = {"step": step, "metric": _metric(metric)}
+        info = {"step": step, "metric": _checkpointer_metric(metric)}
         self._prepare_folder()
         snapshot = take_snapshot("save", tree, copy=True)
         write = self._work(self._folder.file(step), snapshot, info)
@@ -157,8 +157,8 @@ class Checkpointer:
     def _work(self, path: str, snapshot: TreeSnapshot, info: dict[str, Any]) -> Callable[[], None]:
         """Return what the thread does."""
         if current_processes().count == 1:
-            return lambda: write_snapshot(path, snapshot, info)
-        self._shared = SharedSave.begin(path, snapshot, info)
+            return lambda: save_snapshot(path, snapshot, info)
+        self._shared = SeveralProcessesSave.begin(path, snapshot, info)
         return self._shared.write
 
     def _checked_step(self, step: int) -> int:
@@ -183,7 +183,7 @@ class Checkpointer:
     def _prepare_folder(self) -> None:
         """Make the folder, and remove what a process that was killed left there."""
         if not self._cleaned and current_processes().index == 0:
-            with file_errors("save", self._folder.path):
+            with atomic_file_errors("save", self._folder.path):
                 os.makedirs(self._folder.path, exist_ok=True)
             self._folder.clean()
         self._cleaned = True
@@ -193,7 +193,9 @@ class Checkpointer:
             self._writer.finish()
         else:
             shared, self._shared = self._shared, None
-            finish_together("checkpoint", self._folder.path, self._writer.finish, shared)
+            finish_with_several_processes(
+                "checkpoint", self._folder.path, self._writer.finish, shared
+            )
 
     def wait(self) -> None:
         """Return when everything is written; raise if something could not be."""
@@ -246,7 +248,7 @@ class Checkpointer:
             error.add_note(failed.message)
 
 
-def _metric(value: Any) -> float | None:
+def _checkpointer_metric(value: Any) -> float | None:
     """Return a metric as a number."""
     if value is None:
         return None

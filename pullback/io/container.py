@@ -19,7 +19,7 @@ import numpy as np
 from pullback.errors import ArgumentError, DamagedFile, OutOfMemory
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType
-from pullback.io.atomic import file_errors
+from pullback.io.atomic import atomic_file_errors
 
 METADATA = "__metadata__"
 LONGEST_HEADER = 100_000_000  # as in other readers of the format
@@ -43,13 +43,13 @@ class TensorEntry(NamedTuple):
     stop: int
 
 
-class FileLayout(NamedTuple):
+class ContainerLayout(NamedTuple):
     """Where the arrays of a file will be, in order."""
 
     entries: dict[str, TensorEntry]
 
     @staticmethod
-    def of(arrays: Mapping[str, np.ndarray]) -> FileLayout:
+    def of(arrays: Mapping[str, np.ndarray]) -> ContainerLayout:
         """Place wide elements first, so that all are aligned, and otherwise sort by name."""
         entries, end = {}, 0
         for name in sorted(arrays, key=lambda n: (-arrays[n].dtype.itemsize, n)):
@@ -57,7 +57,7 @@ class FileLayout(NamedTuple):
             code = CODES[dtypes.dtype(array.dtype)]
             entries[name] = TensorEntry(code, array.shape, end, end + array.nbytes)
             end += array.nbytes
-        return FileLayout(entries)
+        return ContainerLayout(entries)
 
     def write(self, file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: str) -> None:
         """Write the file; `metadata` is pullback's own entry in the header."""
@@ -73,22 +73,22 @@ class FileLayout(NamedTuple):
             raise ArgumentError(f"save: {what}", hint="Join small tensors, or use several files.")
         file.write(len(text).to_bytes(8, "little") + text)
         for name in self.entries:
-            file.write(array_bytes(arrays[name]))
+            file.write(container_array_bytes(arrays[name]))
 
 
-def array_bytes(array: np.ndarray) -> memoryview:
+def container_array_bytes(array: np.ndarray) -> memoryview:
     """Return the elements of an array in row-major order as bytes."""
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 
-def as_pairs(array: np.ndarray) -> np.ndarray:
+def as_container_pairs(array: np.ndarray) -> np.ndarray:
     """Return complex numbers as pairs of real ones, which every reader of the format knows."""
     real = np.dtype(f"f{array.dtype.itemsize // 2}")
     return np.ascontiguousarray(array).reshape(-1).view(real).reshape(*array.shape, 2)
 
 
-def from_pairs(array: np.ndarray) -> np.ndarray:
-    """Undo `as_pairs`."""
+def from_container_pairs(array: np.ndarray) -> np.ndarray:
+    """Undo `as_container_pairs`."""
     kind = np.dtype(f"c{array.dtype.itemsize * 2}")
     return array.reshape(-1).view(kind).reshape(array.shape[:-1])
 
@@ -130,7 +130,9 @@ class Container:
         self._demand(length <= size - 8, f"its header of {length} bytes is longer than the file")
         self._demand(length <= LONGEST_HEADER, f"its header of {length} bytes is too long")
         try:
-            header = json.loads(self._bytes(length).decode(), object_pairs_hook=_distinct)
+            header = json.loads(
+                self._bytes(length).decode(), object_pairs_hook=_distinct_in_container
+            )
         except (ValueError, RecursionError):
             raise self.damaged("its header cannot be read") from None
         self._demand(isinstance(header, dict), "its header cannot be read")
@@ -149,7 +151,10 @@ class Container:
         what = f"the header is wrong about the tensor {name!r}"
         self._demand(isinstance(item, dict), what)
         code, shape, place = (item.get(k) for k in ("dtype", "shape", "data_offsets"))
-        self._demand(isinstance(code, str) and _are_sizes(shape) and _are_sizes(place), what)
+        self._demand(
+            isinstance(code, str) and _are_container_sizes(shape) and _are_container_sizes(place),
+            what,
+        )
         self._demand(len(place) == 2 and len(shape) <= _MOST_DIMENSIONS, what)
         kind = BY_CODE.get(code)
         if kind is not None:
@@ -185,9 +190,9 @@ class Container:
         except (MemoryError, ValueError):
             what = f"there is not enough memory for {name!r}, {entry.stop - entry.start} bytes"
             raise OutOfMemory(f"load: {what}") from None
-        with file_errors("load", self.path):
+        with atomic_file_errors("load", self.path):
             self._file.seek(self._origin + entry.start)
-            rest = array_bytes(array)
+            rest = container_array_bytes(array)
             while rest:
                 count = self._file.readinto(rest)  # type: ignore[attr-defined]
                 self._demand(count > 0, f"it is truncated in the tensor {name!r}")
@@ -195,23 +200,23 @@ class Container:
         return array
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct_in_container(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice")
     return found
 
 
-def _are_sizes(values: Any) -> bool:
+def _are_container_sizes(values: Any) -> bool:
     return isinstance(values, list) and all(type(n) is int and n >= 0 for n in values)
 
 
 @contextmanager
 def opened_container(path: str) -> Iterator[Container]:
     """Open a file for reading, with its header read and checked."""
-    with file_errors("load", path):
+    with atomic_file_errors("load", path):
         file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below
     with file:
-        with file_errors("load", path):
+        with atomic_file_errors("load", path):
             made = Container(file, path)
         yield made

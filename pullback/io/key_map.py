@@ -15,15 +15,15 @@ from pullback.functions.sharding import shard
 from pullback.graph.arguments import shown
 from pullback.io.leaf_names import LeafPath
 from pullback.io.like import (
-    is_leaf,
-    mismatch,
-    named_children,
-    remade,
-    type_of,
+    children_like,
+    is_leaf_like,
+    mismatch_with_like,
+    remade_like,
+    type_like,
     value_like,
-    with_gradient_of,
+    with_gradient_like,
 )
-from pullback.io.placing import read_value
+from pullback.io.placing import read_placed_value
 from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf
 from pullback.tree_constants import Constant
 
@@ -31,12 +31,12 @@ Key: TypeAlias = "str | tuple[str | tuple[str, ...], Callable[..., Any]] | None"
 KeyMap: TypeAlias = "Mapping[str, Key] | Callable[[str], Key]"
 
 
-def load_by_name(file: SavedFile, like: Any, keys: KeyMap | None) -> Any:
+def load_by_key_map(file: SavedFile, like: Any, keys: KeyMap | None) -> Any:
     """Return `like` with the values that a file has under the names of its leaves."""
     if keys is not None and not (isinstance(keys, Mapping) or callable(keys)):
         raise ArgumentError(f"load: keys must be a dict or a function, got {shown(keys)}")
     tree.flatten(like)  # registers dataclasses
-    names = NamedValues(file, keys)
+    names = KeyMappedValues(file, keys)
     made = names.load(like, LeafPath())
     if keys is None:
         names.refuse_unused()
@@ -45,7 +45,7 @@ def load_by_name(file: SavedFile, like: Any, keys: KeyMap | None) -> Any:
     return made
 
 
-class NamedValues:
+class KeyMappedValues:
     """The tensors of a file by name, and which of them were used."""
 
     def __init__(self, file: SavedFile, keys: KeyMap | None) -> None:
@@ -58,9 +58,9 @@ class NamedValues:
     def load(self, like: Any, path: LeafPath) -> Any:
         if type(like) is Constant:
             return Constant(self.load(like.value, path), like.state)
-        if not is_leaf(like):
-            children = named_children(like, path)
-            return remade(like, {k: self.load(x, at) for k, (x, at) in children.items()})
+        if not is_leaf_like(like):
+            children = children_like(like, path)
+            return remade_like(like, {k: self.load(x, at) for k, (x, at) in children.items()})
         return self._leaf(like, path)
 
     def _leaf(self, like: Any, path: LeafPath) -> Any:
@@ -71,7 +71,7 @@ class NamedValues:
             key = self._keys.get(ours, ours)
         elif self._keys is not None:
             key = self._keys(ours)
-        if key is None or (type_of(like) is None and key not in self._found):
+        if key is None or (type_like(like) is None and key not in self._found):
             return like
         if isinstance(key, str):
             if (key, id(like)) not in self._made:  # a tensor that occurs twice is loaded once
@@ -81,8 +81,8 @@ class NamedValues:
             what = f"keys must give a name, a name with a function, or None, got {shown(key)}"
             raise ArgumentError(f"load: {path.title}: {what}")
         given = key[0] if isinstance(key[0], tuple) else (key[0],)
-        values = [_plain_or_tensor(self._saved(name, path)) for name in given]
-        return _like_result(key[1](*values), like, path)
+        values = [_key_mapped_value(self._saved(name, path)) for name in given]
+        return _key_mapped_result(key[1](*values), like, path)
 
     def _saved(self, name: str, path: LeafPath) -> SavedLeaf:
         if name not in self._found:
@@ -111,20 +111,20 @@ class NamedValues:
                 raise ArgumentError(f"load: keys has {name!r}, which like does not have", hint=hint)
 
 
-def _plain_or_tensor(saved: SavedLeaf) -> Any:
-    return saved.value if isinstance(saved, PlainValue) else read_value(saved)
+def _key_mapped_value(saved: SavedLeaf) -> Any:
+    return saved.value if isinstance(saved, PlainValue) else read_placed_value(saved)
 
 
-def _like_result(value: Any, like: Any, path: LeafPath) -> Any:
+def _key_mapped_result(value: Any, like: Any, path: LeafPath) -> Any:
     """Return what a function made of tensors of the file, with the sharding of `like`."""
-    wanted = type_of(like)
+    wanted = type_like(like)
     if wanted is None:
         return value
     made = asarray(value)
     if made._node.type.plain is not wanted.plain:
-        raise mismatch(path, f"{made._node.type} after the function of keys", wanted)
+        raise mismatch_with_like(path, f"{made._node.type} after the function of keys", wanted)
     if isinstance(like, (np.ndarray, np.generic)):
         return made.numpy()
     if wanted.sharding is not None:
-        return with_gradient_of(shard(made, wanted.sharding.mesh, wanted.sharding.spec), like)
-    return with_gradient_of(made.detach(), like)
+        return with_gradient_like(shard(made, wanted.sharding.mesh, wanted.sharding.spec), like)
+    return with_gradient_like(made.detach(), like)

@@ -32,12 +32,12 @@ class LeafPath(NamedTuple):
         return self.written or "the tree"
 
 
-def holds_attributes(data: Any) -> bool:
+def leaf_holds_attributes(data: Any) -> bool:
     """Whether the children of a node are attributes, in data of `described_tree`."""
-    return data[0] == "namedtuple" or (data[0] == "registered" and _has_names(data[4]))
+    return data[0] == "namedtuple" or (data[0] == "registered" and _has_leaf_names(data[4]))
 
 
-def _has_names(entries: Any) -> bool:
+def _has_leaf_names(entries: Any) -> bool:
     return all(isinstance(e, str) for e in entries)
 
 
@@ -58,13 +58,13 @@ def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[i
     elif data is not None:
         if depth >= DEEPEST:
             raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep")
-        attribute = holds_attributes(data)
+        attribute = leaf_holds_attributes(data)
         unnamed = data[5] if data[0] == "registered" and len(data) > 5 else ""
         for entry, child in children_in_data(data).items():
             yield from _leaf_paths_below(child, path.child(entry, attribute, unnamed), depth + 1)
 
 
-class UniqueNames:
+class UniqueLeafNames:
     """Names of tensors in a file, each of them once."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
 from pullback.io.leaf_names import LeafPath
-from pullback.io.placing import read_tensor
+from pullback.io.placing import read_placed_tensor
 from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf, SavedTensor
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
@@ -30,12 +30,12 @@ def load_like(file: SavedFile, like: Any) -> Any:
     return LikeTree(file).load(file.tree, like, LeafPath())
 
 
-def is_leaf(like: Any) -> bool:
+def is_leaf_like(like: Any) -> bool:
     """Whether a part of `like` has no children; None stands for a value that may be there."""
     return like is None or optree.tree_is_leaf(like, namespace=NAMESPACE)
 
 
-def named_children(like: Any, path: LeafPath) -> dict[Any, tuple[Any, LeafPath]]:
+def children_like(like: Any, path: LeafPath) -> dict[Any, tuple[Any, LeafPath]]:
     """Return the children of a node and their paths, by key, name or number."""
     attributes = False
     if isinstance(like, dict):
@@ -52,7 +52,7 @@ def named_children(like: Any, path: LeafPath) -> dict[Any, tuple[Any, LeafPath]]
     return {k: (x, path.child(k, attributes, unnamed)) for k, x in found.items()}
 
 
-def remade(like: Any, children: dict[Any, Any]) -> Any:
+def remade_like(like: Any, children: dict[Any, Any]) -> Any:
     """Return a node with other children."""
     if isinstance(like, dict):
         pairs = [(k, children[k]) for k in like]
@@ -74,52 +74,54 @@ class LikeTree:
         """Return a subtree, for what the file has there and the part of `like`."""
         if type(like) is Constant:
             return Constant(self.load(data, like.value, path), like.state)
-        if is_leaf(like):
+        if is_leaf_like(like):
             if isinstance(data, list):
-                raise mismatch(
-                    path, f"a node with {_few(children_in_data(data))}", _shown_leaf(like)
+                raise mismatch_with_like(
+                    path,
+                    f"a node with {_few_names_unlike(children_in_data(data))}",
+                    _shown_leaf_like(like),
                 )
             saved = PlainValue(None) if data is None else self._file.leaves[data]
             key = (-1 if data is None else data, id(like))
             if key not in self._made:
                 self._made[key] = value_like(saved, like, path)
             return self._made[key]
-        children = named_children(like, path)
+        children = children_like(like, path)
         if not isinstance(data, list):
-            found = "None" if data is None else describe(self._file.leaves[data])
-            raise mismatch(path, found, f"a {type(like).__name__}")
+            found = "None" if data is None else describe_for_like(self._file.leaves[data])
+            raise mismatch_with_like(path, found, f"a {type(like).__name__}")
         there = children_in_data(data)
         if there.keys() != children.keys():
-            _refuse_names(path, list(there), list(children), type(like).__name__)
+            _refuse_names_unlike(path, list(there), list(children), type(like).__name__)
         made = {k: self.load(there[k], child, at) for k, (child, at) in children.items()}
-        return remade(like, made)
+        return remade_like(like, made)
 
 
 def value_like(saved: SavedLeaf, like: Any, path: LeafPath) -> Any:
     """Return a saved leaf as a value of the kind of another one, which it must agree with."""
     if isinstance(saved, SavedTensor):
-        wanted = type_of(like)
+        wanted = type_like(like)
         if wanted is None:
-            raise mismatch(path, describe(saved), _shown_leaf(like))
+            raise mismatch_with_like(path, describe_for_like(saved), _shown_leaf_like(like))
         if wanted.plain is not saved.type:
-            raise mismatch(path, saved.type, wanted)
+            raise mismatch_with_like(path, saved.type, wanted)
         if isinstance(like, (np.ndarray, np.generic)):
             array = saved.whole()
             return array if isinstance(like, np.ndarray) else array[()]
-        return with_gradient_of(read_tensor(saved, wanted.sharding), like)
-    if type_of(like) is not None:
-        raise mismatch(path, describe(saved), _shown_leaf(like))
+        return with_gradient_like(read_placed_tensor(saved, wanted.sharding), like)
+    if type_like(like) is not None:
+        raise mismatch_with_like(path, describe_for_like(saved), _shown_leaf_like(like))
     return saved.value
 
 
-def with_gradient_of(made: Tensor, like: Any) -> Tensor:
+def with_gradient_like(made: Tensor, like: Any) -> Tensor:
     """Let a new tensor require a gradient, or be frozen, if another one does or is."""
     if isinstance(like, Tensor) and (like.requires_grad or is_frozen(like)):
         made.requires_grad = like.requires_grad
     return made
 
 
-def type_of(like: Any) -> Type | None:
+def type_like(like: Any) -> Type | None:
     """Return the type that a leaf must have in the file; None if it is no tensor."""
     if isinstance(like, Type):
         return like
@@ -130,32 +132,34 @@ def type_of(like: Any) -> Type | None:
     return None
 
 
-def describe(saved: SavedLeaf) -> str:
-    return _shown_leaf(saved.value) if isinstance(saved, PlainValue) else str(saved.type)
+def describe_for_like(saved: SavedLeaf) -> str:
+    return _shown_leaf_like(saved.value) if isinstance(saved, PlainValue) else str(saved.type)
 
 
-def _shown_leaf(like: Any) -> str:
-    wanted = type_of(like)
+def _shown_leaf_like(like: Any) -> str:
+    wanted = type_like(like)
     if wanted is not None:
         return str(wanted)
     return "None" if like is None else f"{type(like).__name__} {str(like)[:40]!r}"
 
 
-def mismatch(path: LeafPath, found: Any, wanted: Any) -> ArgumentError:
+def mismatch_with_like(path: LeafPath, found: Any, wanted: Any) -> ArgumentError:
     what = f"{path.title}: the file has {found}, like has {wanted}"
     return ArgumentError(f"load: {what}")
 
 
-def _refuse_names(path: LeafPath, found: list[Any], wanted: list[Any], kind: str) -> None:
+def _refuse_names_unlike(path: LeafPath, found: list[Any], wanted: list[Any], kind: str) -> None:
     if kind in ("list", "tuple", "deque") and all(isinstance(n, int) for n in found):
-        raise mismatch(path, f"{len(found)} items", f"a {kind} of {len(wanted)}")
+        raise mismatch_with_like(path, f"{len(found)} items", f"a {kind} of {len(wanted)}")
     lacks, more = [n for n in wanted if n not in found], [n for n in found if n not in wanted]
-    parts = [f"lacks {_few(lacks)}"] * bool(lacks) + [f"has {_few(more)}"] * bool(more)
+    parts = [f"lacks {_few_names_unlike(lacks)}"] * bool(lacks) + [
+        f"has {_few_names_unlike(more)}"
+    ] * bool(more)
     what = f"{path.title}: the file {' and '.join(parts)}, unlike like"
     hint = "Names that differ can be mapped: pb.load(path, like=like, keys={our_name: their_name})."
     raise ArgumentError(f"load: {what}", hint=hint)
 
 
-def _few(names: Any) -> str:
+def _few_names_unlike(names: Any) -> str:
     shown = [repr(n) for n in names]
     return ", ".join(shown[:_FEW]) + (f" and {len(shown) - _FEW} more" if len(shown) > _FEW else "")

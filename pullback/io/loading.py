@@ -10,10 +10,10 @@ from typing import Any, TypeVar, overload
 from pullback.compiled.serialize import rebuilt_tree
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
 from pullback.graph.arguments import validated
-from pullback.io.key_map import KeyMap, load_by_name
+from pullback.io.key_map import KeyMap, load_by_key_map
 from pullback.io.like import load_like
-from pullback.io.placing import read_value
-from pullback.io.saved_file import ForeignFile, PlainValue, SavedFile, opened_file
+from pullback.io.placing import read_placed_value
+from pullback.io.saved_file import ForeignFile, PlainValue, SavedFile, opened_saved_file
 
 T = TypeVar("T")
 
@@ -52,22 +52,24 @@ def load(path: str | os.PathLike, like: Any = None, keys: KeyMap | None = None) 
     if keys is not None and like is None:
         hint = "Pass the tree that the tensors belong into: pb.load(path, like=model, keys=...)."
         raise ArgumentError("load: keys needs like", hint=hint)
-    with opened_file(path) as file:
+    with opened_saved_file(path) as file:
         if like is None:
-            return _rebuilt(file)
+            return _rebuilt_for_loading(file)
         if keys is not None or isinstance(file, ForeignFile):
-            return load_by_name(file, like, keys)
+            return load_by_key_map(file, like, keys)
         return load_like(file, like)
 
 
-def _rebuilt(file: SavedFile) -> Any:
+def _rebuilt_for_loading(file: SavedFile) -> Any:
     """Return the tree of a file, with classes that are known here."""
     values: dict[int, Any] = {}
 
     def leaf(number: int) -> Any:
         if number not in values:
             saved = file.leaves[number]
-            values[number] = saved.value if isinstance(saved, PlainValue) else read_value(saved)
+            values[number] = (
+                saved.value if isinstance(saved, PlainValue) else read_placed_value(saved)
+            )
         return values[number]
 
     if '"pullback.nn.' in json.dumps(file.tree):

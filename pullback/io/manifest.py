@@ -13,27 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from pullback.io.container import Container, FileLayout, TensorEntry, array_bytes
+from pullback.io.container import Container, ContainerLayout, TensorEntry, container_array_bytes
 
 VERSION = 1
 KEY = "pullback"
 
 
-def checksum_of(array: np.ndarray) -> str:
+def manifest_checksum(array: np.ndarray) -> str:
     """Return the SHA-256 of the elements of an array."""
-    return hashlib.sha256(array_bytes(array)).hexdigest()
+    return hashlib.sha256(container_array_bytes(array)).hexdigest()
 
 
 def manifest_text(
-    body: dict[str, Any], layout: FileLayout, arrays: Mapping[str, np.ndarray]
+    body: dict[str, Any], layout: ContainerLayout, arrays: Mapping[str, np.ndarray]
 ) -> str:
     """Return the manifest of a file with these arrays."""
-    body = {**body, "sha256": {name: checksum_of(arrays[name]) for name in layout.entries}}
-    checksum = _header_checksum(body, layout.entries)
+    body = {**body, "sha256": {name: manifest_checksum(arrays[name]) for name in layout.entries}}
+    checksum = _manifest_header_checksum(body, layout.entries)
     return json.dumps({"version": VERSION, "checksum": checksum, **body}, separators=(",", ":"))
 
 
-def _header_checksum(body: dict[str, Any], entries: Mapping[str, TensorEntry]) -> str:
+def _manifest_header_checksum(body: dict[str, Any], entries: Mapping[str, TensorEntry]) -> str:
     places = sorted([[name, *entry] for name, entry in entries.items()])
     return hashlib.sha256(json.dumps([body, places], sort_keys=True).encode()).hexdigest()
 
@@ -53,7 +53,7 @@ def read_manifest(file: Container) -> dict[str, Any] | None:
     if version != VERSION:
         what = f"it has format {version!r}, and this version of pullback reads {VERSION}"
         raise file.refused(what)
-    if checksum != _header_checksum(body, file.entries):
+    if checksum != _manifest_header_checksum(body, file.entries):
         raise file.damaged("its header does not have its checksum")
     if not isinstance(body.get("sha256"), dict) or body["sha256"].keys() != file.entries.keys():
         raise file.damaged("its manifest does not name its tensors")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pullback.engines.xla.mesh import XlaMesh
 
 
-def read_value(saved: SavedTensor) -> Any:
+def read_placed_value(saved: SavedTensor) -> Any:
     """Return what was saved: a tensor, or an array or number of NumPy."""
     array = saved.whole()
     if saved.kind == TENSOR:
@@ -29,7 +29,7 @@ def read_value(saved: SavedTensor) -> Any:
     return array[()] if saved.kind == SCALAR else array
 
 
-def read_tensor(saved: SavedTensor, sharding: Sharding | None) -> Tensor:
+def read_placed_tensor(saved: SavedTensor, sharding: Sharding | None) -> Tensor:
     """Return a tensor with a sharding; a process reads only what its devices have."""
     if sharding is None:
         array = saved.whole()
@@ -42,12 +42,12 @@ def read_tensor(saved: SavedTensor, sharding: Sharding | None) -> Tensor:
     found = saved.boxes({k: device_box(sharding, shape, k) for k in engine.group.here})
     parts: list[np.ndarray | None] = [None] * sharding.mesh.size
     for k, array in found.items():
-        parts[k] = _padded(array, sharding.local_shape(shape))
+        parts[k] = _padded_for_placing(array, sharding.local_shape(shape))
     type = Type(shape, saved.dtype, sharding)
     return wrap(leaf_source(type, engine.assemble(parts, type)))
 
 
-def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _padded_for_placing(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return an array with zeros behind it where a dimension does not divide."""
     if array.shape == shape:
         return array

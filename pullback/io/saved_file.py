@@ -15,17 +15,17 @@ from pullback.errors import DamagedFile
 from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
-from pullback.io.atomic import file_errors
-from pullback.io.boxes import Box, box_shape, box_size, copy_overlap, whole_box
-from pullback.io.container import Container, from_pairs, opened_container
+from pullback.io.atomic import atomic_file_errors
+from pullback.io.boxes import Box, box_shape, box_size, copy_box_overlap, whole_box
+from pullback.io.container import Container, from_container_pairs, opened_container
 from pullback.io.leaf_names import LeafPath, leaf_paths
-from pullback.io.manifest import checksum_of, read_manifest
+from pullback.io.manifest import manifest_checksum, read_manifest
 from pullback.io.snapshot import ARRAY, SCALAR, TENSOR, VALUE
 
 _INDEX_SIZE = 100_000_000  # the longest index of a model in several files
 
 
-class StoredPiece(NamedTuple):
+class SavedPiece(NamedTuple):
     """A tensor of a file that is a saved tensor or one of its shards."""
 
     file: Container
@@ -35,9 +35,9 @@ class StoredPiece(NamedTuple):
 
     def read(self, pairs: bool) -> np.ndarray:
         array = self.file.read(self.name)
-        if self.checksum is not None and checksum_of(array) != self.checksum:
+        if self.checksum is not None and manifest_checksum(array) != self.checksum:
             raise self.file.damaged(f"the tensor {self.name!r} does not have its checksum")
-        return from_pairs(array) if pairs else array
+        return from_container_pairs(array) if pairs else array
 
 
 class SavedTensor(NamedTuple):
@@ -45,7 +45,7 @@ class SavedTensor(NamedTuple):
 
     dtype: DType
     shape: tuple[int, ...]
-    pieces: list[StoredPiece]
+    pieces: list[SavedPiece]
     kind: str = TENSOR
 
     @property
@@ -60,11 +60,11 @@ class SavedTensor(NamedTuple):
             return dict.fromkeys(wanted, array)
         made = {k: np.zeros(box_shape(b), self.dtype.numpy) for k, b in wanted.items()}
         for piece in self.pieces:
-            near = {k: b for k, b in wanted.items() if _overlap(b, piece.box)}
+            near = {k: b for k, b in wanted.items() if _saved_overlap(b, piece.box)}
             if near:
                 values = piece.read(pairs)
                 for k, box in near.items():
-                    copy_overlap(made[k], box, values, piece.box)
+                    copy_box_overlap(made[k], box, values, piece.box)
         return made
 
     def whole(self) -> np.ndarray:
@@ -91,7 +91,7 @@ class SavedTensor(NamedTuple):
         return self
 
 
-def _overlap(a: Box, b: Box) -> bool:
+def _saved_overlap(a: Box, b: Box) -> bool:
     return all(max(i, k) < min(j, m) for (i, j), (k, m) in zip(a, b, strict=True))
 
 
@@ -122,7 +122,7 @@ class ForeignFile(SavedFile):
     """A file that another library wrote: a flat dict of tensors."""
 
     def __init__(self, name: str, files: list[Container]) -> None:
-        pieces = {n: _foreign_tensor(file, n) for file in files for n in file.entries}
+        pieces = {n: _foreign_saved_tensor(file, n) for file in files for n in file.entries}
         if len(pieces) != sum(len(file.entries) for file in files):
             raise DamagedFile(f"load: {name} cannot be read: two of its files have the same tensor")
         self.name, self.leaves, self.info = name, list(pieces.values()), {}
@@ -130,14 +130,14 @@ class ForeignFile(SavedFile):
         self.paths = {k: [LeafPath(f"[{n!r}]", n)] for k, n in enumerate(pieces)}
 
 
-def _foreign_tensor(file: Container, name: str) -> SavedTensor:
+def _foreign_saved_tensor(file: Container, name: str) -> SavedTensor:
     entry = file.entries[name]
-    piece = StoredPiece(file, name, whole_box(entry.shape), None)
+    piece = SavedPiece(file, name, whole_box(entry.shape), None)
     return SavedTensor(file.dtype(name), entry.shape, [piece])
 
 
 @contextmanager
-def opened_file(path: str | os.PathLike) -> Iterator[SavedFile]:
+def opened_saved_file(path: str | os.PathLike) -> Iterator[SavedFile]:
     """Open a file for reading; its header and manifest are checked."""
     path = os.fspath(path)
     with ExitStack() as stack:
@@ -155,22 +155,22 @@ def opened_file(path: str | os.PathLike) -> Iterator[SavedFile]:
 
 def _read_saved_file(path: str, stack: ExitStack) -> SavedFile:
     if path.endswith("index.json"):
-        return _model_in_several_files(path, stack)
+        return _saved_model_in_several_files(path, stack)
     file = stack.enter_context(opened_container(path))
     body = read_manifest(file)
     if body is None:
         return ForeignFile(file.name, [file])
     if "tree" not in body:
         raise file.refused("it is one of several files; load the one without a number")
-    files = [(file, body), *_part_files(file, body, stack)]
-    leaves = [_saved_leaf(row, body.get("shards", {}), files) for row in body["leaves"]]
+    files = [(file, body), *_saved_file_parts(file, body, stack)]
+    leaves = [_saved_file_leaf(row, body.get("shards", {}), files) for row in body["leaves"]]
     return SavedFile(file.name, body["tree"], leaves, body.get("info", {}))
 
 
 Files = list[tuple[Container, dict[str, Any]]]  # with their manifests
 
 
-def _part_files(file: Container, body: dict[str, Any], stack: ExitStack) -> Files:
+def _saved_file_parts(file: Container, body: dict[str, Any], stack: ExitStack) -> Files:
     """Open the files of the processes, which are beside the one with the manifest."""
     made = []
     for name, checksum in body.get("files", []):
@@ -187,7 +187,7 @@ def _part_files(file: Container, body: dict[str, Any], stack: ExitStack) -> File
     return made
 
 
-def _saved_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> SavedLeaf:
+def _saved_file_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> SavedLeaf:
     kind, *more = row
     if kind == VALUE:
         return PlainValue(value_from_data(*more))
@@ -200,15 +200,15 @@ def _saved_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> SavedLe
     for k, stored, box in found:
         file, manifest = files[k]
         pieces.append(
-            StoredPiece(file, stored, tuple([(a, b) for a, b in box]), manifest["sha256"][stored])
+            SavedPiece(file, stored, tuple([(a, b) for a, b in box]), manifest["sha256"][stored])
         )
     return SavedTensor(dtype_of(dtype), tuple(shape), pieces, kind).check()
 
 
-def _model_in_several_files(path: str, stack: ExitStack) -> ForeignFile:
+def _saved_model_in_several_files(path: str, stack: ExitStack) -> ForeignFile:
     """Open the files that the index of a large model names (`model.safetensors.index.json`)."""
     name = os.path.basename(path)
-    with file_errors("load", path), open(path, "rb") as file:
+    with atomic_file_errors("load", path), open(path, "rb") as file:
         text = file.read(_INDEX_SIZE)
     try:
         names = sorted(set(json.loads(text)["weight_map"].values()))

@@ -7,10 +7,10 @@ from typing import Any
 
 from pullback.engines.processes import current_processes
 from pullback.graph.arguments import validated
-from pullback.io.atomic import replacing
-from pullback.io.container import FileLayout
+from pullback.io.atomic import atomic_replacing
+from pullback.io.container import ContainerLayout
 from pullback.io.manifest import manifest_text
-from pullback.io.several_processes import SharedSave, finish_together
+from pullback.io.several_processes import SeveralProcessesSave, finish_with_several_processes
 from pullback.io.snapshot import TreeSnapshot, take_snapshot
 
 
@@ -32,16 +32,16 @@ def save(path: str | os.PathLike, tree: Any) -> None:
     snapshot = take_snapshot("save", tree)
     name = os.path.realpath(os.fspath(path))
     if current_processes().count == 1:
-        write_snapshot(name, snapshot)
+        save_snapshot(name, snapshot)
         return
-    shared = SharedSave.begin(name, snapshot, {})
-    finish_together("save", name, shared.write, shared)
+    shared = SeveralProcessesSave.begin(name, snapshot, {})
+    finish_with_several_processes("save", name, shared.write, shared)
 
 
-def write_snapshot(path: str, snapshot: TreeSnapshot, info: dict[str, Any] | None = None) -> None:
+def save_snapshot(path: str, snapshot: TreeSnapshot, info: dict[str, Any] | None = None) -> None:
     """Write a snapshot of a single process; `info` are plain values for the manifest."""
-    layout = FileLayout.of(snapshot.arrays)
+    layout = ContainerLayout.of(snapshot.arrays)
     body = {"tree": snapshot.tree, "leaves": snapshot.leaves, "info": info or {}}
     text = manifest_text(body, layout, snapshot.arrays)
-    with replacing(path) as file:
+    with atomic_replacing(path) as file:
         layout.write(file, snapshot.arrays, text)

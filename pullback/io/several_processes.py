@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from threading import Event, main_thread
 from typing import Any
 
-from pullback.distributed.membership import compare_members, exchange
+from pullback.distributed.barriers import compare_at_barrier, exchange
 from pullback.engines.processes import current_processes, show
 from pullback.errors import FileError, PullbackError
-from pullback.io.atomic import replacing
-from pullback.io.container import FileLayout, opened_container
+from pullback.io.atomic import atomic_replacing
+from pullback.io.container import ContainerLayout, opened_container
 from pullback.io.manifest import manifest_text, read_manifest
 from pullback.io.snapshot import TreeSnapshot
 
@@ -31,7 +31,7 @@ PATIENCE_AT_END = 30.0  # and after the end of the program
 
 
 @dataclass
-class SharedSave:
+class SeveralProcessesSave:
     """One save by several processes, which each of them takes part in."""
 
     path: str
@@ -41,14 +41,14 @@ class SharedSave:
     abandoned: Event
 
     @staticmethod
-    def begin(path: str, snapshot: TreeSnapshot, info: dict[str, Any]) -> SharedSave:
+    def begin(path: str, snapshot: TreeSnapshot, info: dict[str, Any]) -> SeveralProcessesSave:
         """Agree with the other processes on what is saved, and under which names."""
         name = os.path.basename(path)
         described = [name, snapshot.tree, snapshot.leaves, snapshot.shards, info]
         fingerprint = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
         said = exchange("save", f"{name} {fingerprint} {secrets.token_hex(4)}")
-        compare_members("what is saved", {k: w.rsplit(" ", 1)[0] for k, w in enumerate(said)})
-        return SharedSave(path, snapshot, info, said[0].rsplit(" ", 1)[1], Event())
+        compare_at_barrier("what is saved", {k: w.rsplit(" ", 1)[0] for k, w in enumerate(said)})
+        return SeveralProcessesSave(path, snapshot, info, said[0].rsplit(" ", 1)[1], Event())
 
     def part(self, process: int) -> str:
         """Return the path of the file that a process writes."""
@@ -58,10 +58,10 @@ class SharedSave:
     def write(self) -> None:
         """Write the file of this process; process 0 then waits for all, and ends the save."""
         group, arrays = current_processes(), self.snapshot.arrays
-        layout = FileLayout.of(arrays)
+        layout = ContainerLayout.of(arrays)
         try:
             text = manifest_text({"part": group.index}, layout, arrays)
-            with replacing(self.part(group.index)) as file:
+            with atomic_replacing(self.part(group.index)) as file:
                 layout.write(file, arrays, text)
         except BaseException as error:
             self._tell_failure(error)
@@ -93,10 +93,10 @@ class SharedSave:
             "tree": self.snapshot.tree, "leaves": self.snapshot.leaves, "info": self.info,
             "files": files, "shards": shards,
         }  # fmt: skip
-        layout = FileLayout.of({})
-        with replacing(self.path) as file:
+        layout = ContainerLayout.of({})
+        with atomic_replacing(self.path) as file:
             layout.write(file, {}, manifest_text(body, layout, {}))
-        remove_parts(self.path, {name for name, _ in files})
+        remove_parts_of_processes(self.path, {name for name, _ in files})
 
     def _checksum(self, process: int) -> str:
         """Return the checksum of the header of a process's file, when it is complete."""
@@ -117,17 +117,17 @@ class SharedSave:
             return (read_manifest(file) or {})["checksum"]
 
 
-def remove_parts(path: str, kept: set[str] | None = None) -> None:
+def remove_parts_of_processes(path: str, kept: set[str] | None = None) -> None:
     """Remove the files of processes that belong to no save that was finished."""
     folder, base = os.path.split(path)
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            if is_part(name, base) and name not in (kept or ()):
+            if is_part_of_process(name, base) and name not in (kept or ()):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
 
 
-def is_part(name: str, base: str) -> bool:
+def is_part_of_process(name: str, base: str) -> bool:
     """Whether a file is one that a process wrote when `base` was saved."""
     token, _, numbers = name.removeprefix(f"{base}.").partition(".")
     first, _, count = numbers.removesuffix(".failed").partition("-of-")
@@ -135,8 +135,8 @@ def is_part(name: str, base: str) -> bool:
     return right and count.isdecimal()
 
 
-def finish_together(
-    op: str, path: str, work: Callable[[], None], shared: SharedSave | None
+def finish_with_several_processes(
+    op: str, path: str, work: Callable[[], None], shared: SeveralProcessesSave | None
 ) -> None:
     """Finish a save on every process; raise on all of them if it failed on one."""
     error: PullbackError | None = None

@@ -19,8 +19,8 @@ from pullback.functions import asarray
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import BY_NUMPY, dtype
 from pullback.io.boxes import Box, shard_boxes
-from pullback.io.container import as_pairs
-from pullback.io.leaf_names import LeafPath, UniqueNames, leaf_paths
+from pullback.io.container import as_container_pairs
+from pullback.io.leaf_names import LeafPath, UniqueLeafNames, leaf_paths
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -56,14 +56,14 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
     except RecursionError:
         raise ArgumentError(f"{op}: containers are nested too deeply") from None
     paths = leaf_paths(made.tree)
-    names = UniqueNames()
+    names = UniqueLeafNames()
     for number, x in enumerate(leaves):
-        made.leaves.append(_saved_leaf(op, x, paths[number][0], names, made, copy))
+        made.leaves.append(_snapshot_leaf(op, x, paths[number][0], names, made, copy))
     return made
 
 
-def _saved_leaf(
-    op: str, x: Any, path: LeafPath, names: UniqueNames, made: TreeSnapshot, copy: bool
+def _snapshot_leaf(
+    op: str, x: Any, path: LeafPath, names: UniqueLeafNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Return a leaf as data, and put its values into the snapshot."""
     if isinstance(x, (np.ndarray, np.generic)):
@@ -75,17 +75,17 @@ def _saved_leaf(
     elif isinstance(x, Tensor) or hasattr(x, "__dlpack__"):
         kind, x = TENSOR, asarray(x)
         if x.sharding is not None and spans_processes(current(), x.sharding.mesh):
-            return _saved_shards(x, names.unique(path.dotted), names, made, copy)
-        array = _undonated(x.numpy(), x) if copy else x.numpy()
+            return _snapshot_shards(x, names.unique(path.dotted), names, made, copy)
+        array = _undonated_snapshot(x.numpy(), x) if copy else x.numpy()
     else:
-        return [VALUE, _plain_leaf(op, x, path)]
+        return [VALUE, _plain_snapshot_leaf(op, x, path)]
     name = names.unique(path.dotted)
     if current_processes().index == 0:
-        _put_array(made, name, array)
+        _put_into_snapshot(made, name, array)
     return [kind, name, dtype(array.dtype).name, list(array.shape)]
 
 
-def _undonated(array: np.ndarray, x: Tensor) -> np.ndarray:
+def _undonated_snapshot(array: np.ndarray, x: Tensor) -> np.ndarray:
     """Return values of a tensor that stay if its buffer is donated: a CPU's memory is shared."""
     on_host = isinstance(x._node.value, np.ndarray)
     mesh = None if x.sharding is None else x.sharding.mesh
@@ -93,12 +93,12 @@ def _undonated(array: np.ndarray, x: Tensor) -> np.ndarray:
     return np.array(array) if shared else array
 
 
-def _put_array(made: TreeSnapshot, name: str, array: np.ndarray) -> None:
-    made.arrays[name] = as_pairs(array) if array.dtype.kind == "c" else array
+def _put_into_snapshot(made: TreeSnapshot, name: str, array: np.ndarray) -> None:
+    made.arrays[name] = as_container_pairs(array) if array.dtype.kind == "c" else array
 
 
-def _saved_shards(
-    x: Tensor, name: str, names: UniqueNames, made: TreeSnapshot, copy: bool
+def _snapshot_shards(
+    x: Tensor, name: str, names: UniqueLeafNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Put the shards that this process writes into the snapshot."""
     turn = len(made.shards)
@@ -109,11 +109,11 @@ def _saved_shards(
         rows.append((process, stored, box))
         if process == me:
             data = held[position]
-            _put_array(made, stored, _undonated(data, x) if copy else data)
+            _put_into_snapshot(made, stored, _undonated_snapshot(data, x) if copy else data)
     return [TENSOR, name, x.dtype.name, list(x.shape)]
 
 
-def _plain_leaf(op: str, x: Any, path: LeafPath) -> Any:
+def _plain_snapshot_leaf(op: str, x: Any, path: LeafPath) -> Any:
     try:
         return value_to_data(x)
     except ArgumentError:

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pullback.functions.arguments import float_node, record_as
-from pullback.graph.arguments import validated
-from pullback.lazy.tensor import Tensor
+from pullback.errors import ArgumentError, ShapeError
+from pullback.functions.arguments import float_node, node, record_as
+from pullback.functions.shape import broadcast_shapes, broadcast_to, squeeze
+from pullback.graph.arguments import flag, validated
+from pullback.graph.dtypes import int32
+from pullback.graph.node import Node
+from pullback.lazy.operators import cast_node
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.linalg.arguments import float_operands, recorded_results, solved, trans_argument
 from pullback.ops.linalg.cofactor import Det
 from pullback.ops.linalg.determinant import SlogDet
 from pullback.ops.linalg.lu import Inverse, Solve
+from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.triangular_solve import TriangularSolve
+from pullback.ops.shape.axes import ExpandDims
 from pullback.typing import ArrayLike
 
-__all__ = ["SlogdetResult", "det", "inv", "slogdet", "solve", "solve_triangular"]
+__all__ = [
+    "SlogdetResult", "cho_solve", "det", "inv", "lu_solve", "slogdet", "solve", "solve_triangular",
+]  # fmt: skip
 
 
 class SlogdetResult(NamedTuple):
@@ -53,6 +62,73 @@ def solve_triangular(
     name = "linalg.solve_triangular"
     op = TriangularSolve(lower, trans_argument(name, trans), unit_diagonal)
     return solved(name, op, *float_operands(a, b))
+
+
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Tensor:
+    """Return the solution x of the linear equations a @ x = b, given `cho_factor(a)`.
+
+    >>> factor = pb.linalg.cho_factor([[4.0, 2.0], [2.0, 2.0]], lower=True)
+    >>> pb.linalg.cho_solve(factor, [6.0, 4.0]).tolist()
+    [1.0, 1.0]
+    """
+    name = "linalg.cho_solve"
+    factor, lower = _solver_pair(name, c_and_lower, "the factor and whether it is lower triangular")
+    lower = flag(name, lower, "lower")
+    c, rhs = float_operands(factor, b)
+    first, second = ("N", "C") if lower else ("C", "N")
+    found = solved(name, TriangularSolve(lower, first), c, rhs)
+    return solved(name, TriangularSolve(lower, second), c, found._node)
+
+
+def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int | str = 0) -> Tensor:
+    """Return the solution x of the linear equations a @ x = b, given `lu_factor(a)`.
+
+    With `trans` 1 or "T" the matrix is transposed, with 2 or "C" it is conjugated too.
+
+    >>> factors = pb.linalg.lu_factor([[1.0, 2.0], [2.0, 2.0]])
+    >>> pb.linalg.lu_solve(factors, [3.0, 4.0]).tolist()
+    [1.0, 1.0]
+    """
+    name = "linalg.lu_solve"
+    factors, pivots = _solver_pair(
+        name, lu_and_piv, "the factors and pivots that lu_factor returns"
+    )
+    letter = trans_argument(name, trans)
+    x, rhs = float_operands(factors, b)
+    exchanged = node(pivots)
+    if not exchanged.type.dtype.is_integer or exchanged.type.shape != x.type.shape[:-1]:
+        what = f"pivots must be an integer for each row of {x.type}, got {exchanged.type}"
+        raise ArgumentError(what, op=name)
+    if not rhs.type.rank:
+        raise ShapeError(f"b must be a vector or matrices, got {rhs.type}", op=name)
+    rows = record_as(name, PivotPermutation(x.type.shape[-1]), cast_node(exchanged, int32))
+    if rhs.type.rank == 1:
+        column = record_as(name, ExpandDims((1,)), rhs)
+        return squeeze(_solve_by_lu(name, x, rows, column._node, letter), -1)
+    return _solve_by_lu(name, x, rows, rhs, letter)
+
+
+def _solve_by_lu(name: str, x: Node, rows: Tensor, rhs: Node, letter: str) -> Tensor:
+    first, second = TriangularSolve(True, letter, True), TriangularSolve(False, letter)
+    if letter == "N":
+        found = solved(name, first, x, _reordered_rows(name, rhs, rows, False))
+        return solved(name, second, x, found._node)
+    found = solved(name, first, x, solved(name, second, x, rhs)._node)
+    return wrap(_reordered_rows(name, found._node, rows, True))
+
+
+def _reordered_rows(name: str, b: Node, rows: Tensor, inverse: bool) -> Node:
+    """Reorder the rows of matrices, which broadcast with `rows`."""
+    batch = broadcast_shapes(rows.shape[:-1], b.type.shape[:-2])
+    n, k = b.type.shape[-2:]
+    given = broadcast_to(wrap(b), (*batch, n, k)), broadcast_to(rows, (*batch, n))
+    return record_as(name, ReorderRows(inverse), *[x._node for x in given])._node
+
+
+def _solver_pair(name: str, value: object, what: str) -> tuple:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"the first argument must be a pair, {what}", op=name)
+    return tuple(value)
 
 
 def inv(x: ArrayLike) -> Tensor:

@@ -19,8 +19,8 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.linalg.arguments import float_operands, matrix_adjoint
 from pullback.linalg.construction import toeplitz
-from pullback.linalg.factorizations import cho_solve, cholesky
-from pullback.linalg.solvers import solve
+from pullback.linalg.factorizations import cholesky
+from pullback.linalg.solvers import cho_solve, solve
 from pullback.typing import ArrayLike
 
 __all__ = ["solve_banded", "solve_circulant", "solve_toeplitz", "solveh_banded"]

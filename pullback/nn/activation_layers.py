@@ -11,8 +11,8 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import FunctionLayer, function_layer
 from pullback.nn.functional.arguments import Layout
-from pullback.nn.initial import drawn_parameter
-from pullback.nn.layer_arguments import checked_layout, positive
+from pullback.nn.initial import initial_parameter
+from pullback.nn.layer_arguments import layer_layout_argument, positive_layer_argument
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
 
@@ -75,9 +75,9 @@ class PReLU(Module):
         self, num_parameters: int = 1, init: float = 0.25, *, layout: Layout = "NHWC",
         dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.layout = checked_layout("PReLU", layout)
-        size = positive("PReLU", num_parameters, "num_parameters")
-        self.weight = drawn_parameter(pf.full, (size,), float(init), dtype)
+        self.layout = layer_layout_argument("PReLU", layout)
+        size = positive_layer_argument("PReLU", num_parameters, "num_parameters")
+        self.weight = initial_parameter(pf.full, (size,), float(init), dtype)
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.prelu(x, self.weight, layout=self.layout)

@@ -13,7 +13,8 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional
 from pullback.nn.init import xavier_uniform
-from pullback.nn.initial import drawn_parameter, layer_keys
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.kv_cache import KVCache
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module
@@ -70,7 +71,7 @@ class MultiHeadAttention(Module):
         self.rotary, self.rotary_base = bool(rotary), float(rotary_base)
         rows = (num_heads + 2 * self.kv_heads) * self.head_dim
         keys = layer_keys(key, 2)
-        self.in_proj_weight = drawn_parameter(
+        self.in_proj_weight = initial_parameter(
             xavier_uniform, keys[0], (rows, embed_dim), dtype=dtype
         )
         self.in_proj_bias = zeros(rows, dtype=dtype) if bias else None
@@ -98,7 +99,7 @@ class MultiHeadAttention(Module):
         if cache is not None:
             cache = cache.append(k, v)
             k, v = cache.keys.astype(q.dtype), cache.values.astype(q.dtype)
-        seen, bias = _seen_and_bias(mask, padding_mask)
+        seen, bias = _layer_mask_and_bias(mask, padding_mask)
         y = functional.scaled_dot_product_attention(
             q, k, v, seen, bias=bias,
             dropout_p=self.dropout if self.training else 0.0,
@@ -107,7 +108,7 @@ class MultiHeadAttention(Module):
             window=None if self.window is None else (self.window, None),
             query_offset=offset,
         )  # fmt: skip
-        y = self.out_proj(_merged_heads(y))
+        y = self.out_proj(_merged_layer_heads(y))
         return y if cache is None else (y, cache)
 
     def empty_cache(self, batch: tuple[int, ...], size: int, dtype: Any = None) -> KVCache:
@@ -136,25 +137,25 @@ class MultiHeadAttention(Module):
             weights = split(self.in_proj_weight, ends)
             biases = [None] * 3 if self.in_proj_bias is None else split(self.in_proj_bias, ends)
             found = [functional.linear(*xs) for xs in zip(given, weights, biases)]
-        return [_separate_heads(x, n // depth) for x, n in zip(found, rows)]
+        return [_separate_layer_heads(x, n // depth) for x, n in zip(found, rows)]
 
     def _rotated(self, x: Tensor, offset: Any) -> Tensor:
         positions = arange(x.shape[-2]) + offset
         return functional.rotary_embedding(x, positions, base=self.rotary_base)
 
 
-def _separate_heads(x: Tensor, heads: int) -> Tensor:
+def _separate_layer_heads(x: Tensor, heads: int) -> Tensor:
     """[..., length, heads * depth] as [..., heads, length, depth]."""
     return moveaxis(reshape(x, (*x.shape[:-1], heads, -1)), -2, -3)
 
 
-def _merged_heads(x: Tensor) -> Tensor:
+def _merged_layer_heads(x: Tensor) -> Tensor:
     """[..., heads, length, depth] as [..., length, heads * depth]."""
     x = moveaxis(x, -3, -2)
     return reshape(x, (*x.shape[:-2], -1))
 
 
-def _seen_and_bias(
+def _layer_mask_and_bias(
     mask: ArrayLike | None, padding: ArrayLike | None
 ) -> tuple[Tensor | None, Tensor | None]:
     """Which keys are seen, and what is added to the scores [..., heads, length, keys]."""

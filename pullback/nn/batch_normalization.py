@@ -14,14 +14,15 @@ from pullback.graph.arguments import flag, real
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import Layout, float_tensor, is_channels_first, widened
-from pullback.nn.initial import drawn_parameter
+from pullback.nn.functional.arguments import Layout, float_tensor_argument, widened_argument
+from pullback.nn.functional.image_layouts import is_layout_channels_first
+from pullback.nn.initial import initial_parameter
 from pullback.nn.layer_arguments import (
-    check_channels,
-    check_rank,
-    checked_layout,
-    named_layer,
-    positive,
+    check_layer_channels,
+    check_layer_rank,
+    layer_layout_argument,
+    named_layer_arguments,
+    positive_layer_argument,
 )
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike
@@ -43,35 +44,35 @@ class RunningNorm(Module):
         dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
-        self.num_features = n = positive(name, num_features, "num_features")
-        self.layout = checked_layout(name, layout)
+        self.num_features = n = positive_layer_argument(name, num_features, "num_features")
+        self.layout = layer_layout_argument(name, layout)
         self.eps = real(name, eps, "eps")
         self.momentum = None if momentum is None else real(name, momentum, "momentum")
         affine = flag(name, affine, "affine")
-        self.weight = drawn_parameter(pf.ones, (n,), dtype) if affine else None
-        self.bias = drawn_parameter(pf.zeros, (n,), dtype) if affine else None
+        self.weight = initial_parameter(pf.ones, (n,), dtype) if affine else None
+        self.bias = initial_parameter(pf.zeros, (n,), dtype) if affine else None
         self.running_mean = self.running_var = self.num_batches_tracked = None
         self.track_running_stats = flag(name, track_running_stats, "track_running_stats")
         if track_running_stats:
-            self.register_buffer("running_mean", drawn_parameter(pf.zeros, (n,), dtype))
-            self.register_buffer("running_var", drawn_parameter(pf.ones, (n,), dtype))
-            self.register_buffer("num_batches_tracked", drawn_parameter(pf.zeros, (), int64))
+            self.register_buffer("running_mean", initial_parameter(pf.zeros, (n,), dtype))
+            self.register_buffer("running_var", initial_parameter(pf.ones, (n,), dtype))
+            self.register_buffer("num_batches_tracked", initial_parameter(pf.zeros, (), int64))
 
     def _check(self, x: Tensor, ranks: tuple[int, ...]) -> None:
         places = ", ".join("DHW"[3 - self.rank :] if self.rank > 1 else "L")
-        first = is_channels_first(self.layout)
+        first = is_layout_channels_first(self.layout)
         wanted = f"[N, C, {places}]" if first else f"[N, {places}, C]"
         wanted += f' (layout="{self.layout}")'
-        check_rank(type(self).__name__, x, ranks, wanted)
+        check_layer_rank(type(self).__name__, x, ranks, wanted)
 
 
 class BatchNormLayer(RunningNorm):
     """The base class of `BatchNorm1d`, `BatchNorm2d` and `BatchNorm3d`."""
 
     def forward(self, x: ArrayLike) -> Tensor:
-        a = float_tensor(x)
+        a = float_tensor_argument(x)
         self._check(a, (self.rank + 2, 2) if self.rank == 1 else (self.rank + 2,))
-        check_channels(type(self).__name__, a, a.ndim - 2, self.layout, self.num_features)
+        check_layer_channels(type(self).__name__, a, a.ndim - 2, self.layout, self.num_features)
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None or not self.training:
             return F.batch_norm(
@@ -95,7 +96,7 @@ class BatchNormLayer(RunningNorm):
         return 1 / self.num_batches_tracked.astype(self.running_mean.dtype)
 
 
-@named_layer
+@named_layer_arguments
 class BatchNorm1d(BatchNormLayer):
     """Normalises each channel of [N, C] or [N, L, C], or [N, C, L] with `layout="NCHW"`; see
     `BatchNorm2d`.
@@ -107,7 +108,7 @@ class BatchNorm1d(BatchNormLayer):
     rank: ClassVar[int] = 1
 
 
-@named_layer
+@named_layer_arguments
 class BatchNorm2d(BatchNormLayer):
     """Normalises each channel of images; `layout="NHWC"` takes [N, H, W, C], "NCHW" [N, C, H, W].
 
@@ -126,7 +127,7 @@ class BatchNorm2d(BatchNormLayer):
     rank: ClassVar[int] = 2
 
 
-@named_layer
+@named_layer_arguments
 class BatchNorm3d(BatchNormLayer):
     """Normalises each channel of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`;
     see `BatchNorm2d`.
@@ -151,12 +152,12 @@ class InstanceNormLayer(RunningNorm):
         )
 
     def forward(self, x: ArrayLike) -> Tensor:
-        a = float_tensor(x)
+        a = float_tensor_argument(x)
         self._check(a, (self.rank + 1, self.rank + 2))
         single = a.ndim == self.rank + 1
         if single:
             a = pf.expand_dims(a, 0)
-        check_channels(type(self).__name__, a, self.rank, self.layout, self.num_features)
+        check_layer_channels(type(self).__name__, a, self.rank, self.layout, self.num_features)
         own = self.training or self.running_mean is None
         if own and self.running_mean is not None:
             self._track(a.detach())
@@ -172,15 +173,15 @@ class InstanceNormLayer(RunningNorm):
         assert mean is not None
         assert var is not None
         assert self.momentum is not None
-        places = range(2, a.ndim) if is_channels_first(self.layout) else range(1, a.ndim - 1)
-        m, wide, axes = self.momentum, widened(a), tuple(places)
+        places = range(2, a.ndim) if is_layout_channels_first(self.layout) else range(1, a.ndim - 1)
+        m, wide, axes = self.momentum, widened_argument(a), tuple(places)
         new_mean = pf.mean(pf.mean(wide, axes), 0).astype(mean.dtype)
         new_var = pf.mean(pf.var(wide, axes, correction=1), 0).astype(var.dtype)
         self.running_mean = mean * (1 - m) + new_mean * m
         self.running_var = var * (1 - m) + new_var * m
 
 
-@named_layer
+@named_layer_arguments
 class InstanceNorm1d(InstanceNormLayer):
     """Normalises each channel of each sequence [L, C], or [C, L] with `layout="NCHW"`; see
     `InstanceNorm2d`.
@@ -192,7 +193,7 @@ class InstanceNorm1d(InstanceNormLayer):
     rank: ClassVar[int] = 1
 
 
-@named_layer
+@named_layer_arguments
 class InstanceNorm2d(InstanceNormLayer):
     """Normalises each channel of each image; `layout="NHWC"` takes [N, H, W, C], "NCHW"
     [N, C, H, W].
@@ -207,7 +208,7 @@ class InstanceNorm2d(InstanceNormLayer):
     rank: ClassVar[int] = 2
 
 
-@named_layer
+@named_layer_arguments
 class InstanceNorm3d(InstanceNormLayer):
     """Normalises each channel of each volume [D, H, W, C], or [C, D, H, W] with `layout="NCHW"`;
     see `InstanceNorm2d`.

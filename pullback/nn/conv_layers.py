@@ -19,15 +19,17 @@ from pullback.graph.arguments import flag, shown
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import Layout, is_channels_first
+from pullback.nn.functional.arguments import Layout
 from pullback.nn.functional.convolution import ConvPadding, FilterLayout
-from pullback.nn.initial import drawn_parameter, layer_keys
+from pullback.nn.functional.image_layouts import is_layout_channels_first
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.layer_arguments import (
-    check_channels,
-    checked_layout,
-    layer_numbers,
-    named_layer,
-    positive,
+    check_layer_channels,
+    layer_layout_argument,
+    layer_number_arguments,
+    named_layer_arguments,
+    positive_layer_argument,
 )
 from pullback.nn.module import Module
 from pullback.ops.conv.windows import dilated_window, resolve_window_padding
@@ -49,10 +51,10 @@ class FilterLayer(Module):
 
     def _set_channels(self, inputs: int, outputs: int, groups: int, layout: Layout) -> None:
         name = type(self).__name__
-        self.in_channels = positive(name, inputs, "in_channels")
-        self.out_channels = positive(name, outputs, "out_channels")
-        self.groups = positive(name, groups, "groups")
-        self.layout = checked_layout(name, layout)
+        self.in_channels = positive_layer_argument(name, inputs, "in_channels")
+        self.out_channels = positive_layer_argument(name, outputs, "out_channels")
+        self.groups = positive_layer_argument(name, groups, "groups")
+        self.layout = layer_layout_argument(name, layout)
         if self.in_channels % self.groups or self.out_channels % self.groups:
             got = f"{inputs} and {outputs} for groups={groups}"
             message = f"groups must divide in_channels and out_channels, got {got}"
@@ -63,20 +65,24 @@ class FilterLayer(Module):
     ) -> None:
         """Draw filters with `inner` channels for each of `outer`, and the bias."""
         sides = self.kernel_size
-        shape = (outer, inner, *sides) if is_channels_first(self.layout) else (*sides, inner, outer)
+        shape = (
+            (outer, inner, *sides)
+            if is_layout_channels_first(self.layout)
+            else (*sides, inner, outer)
+        )
         fan = inner * math.prod(sides)
         bound = fan**-0.5 if fan else 0.0
         keys = layer_keys(key, 2)
-        self.weight = drawn_parameter(uniform, keys[0], shape, dtype, -bound, bound)
+        self.weight = initial_parameter(uniform, keys[0], shape, dtype, -bound, bound)
         self.bias = None
         if flag(type(self).__name__, bias, "bias"):
             size = (self.out_channels,)
-            self.bias = drawn_parameter(uniform, keys[1], size, dtype, -bound, bound)
+            self.bias = initial_parameter(uniform, keys[1], size, dtype, -bound, bound)
 
     kernel_size: tuple[int, ...]
 
     def _filter_layout(self) -> FilterLayout:
-        return "OIHW" if is_channels_first(self.layout) else "HWIO"
+        return "OIHW" if is_layout_channels_first(self.layout) else "HWIO"
 
     def from_torch(self, name: str, value: Tensor) -> Tensor:
         """Return a parameter of PyTorch's layer in the order that it has here.
@@ -84,7 +90,7 @@ class FilterLayer(Module):
         >>> pb.nn.Conv2d(3, 4, 5).from_torch("weight", pb.ones((4, 3, 5, 5))).shape
         (5, 5, 3, 4)
         """
-        if name != "weight" or is_channels_first(self.layout) or value.ndim != self.rank + 2:
+        if name != "weight" or is_layout_channels_first(self.layout) or value.ndim != self.rank + 2:
             return value
         return pf.moveaxis(value, (1, 0), (-2, -1))
 
@@ -100,9 +106,9 @@ class ConvolutionLayer(FilterLayer):
     ) -> None:  # fmt: skip
         name = type(self).__name__
         self._set_channels(in_channels, out_channels, groups, layout)
-        self.kernel_size = layer_numbers(name, kernel_size, self.rank, "kernel_size", 1)
-        self.stride = layer_numbers(name, stride, self.rank, "stride", 1)
-        self.dilation = layer_numbers(name, dilation, self.rank, "dilation", 1)
+        self.kernel_size = layer_number_arguments(name, kernel_size, self.rank, "kernel_size", 1)
+        self.stride = layer_number_arguments(name, stride, self.rank, "stride", 1)
+        self.dilation = layer_number_arguments(name, dilation, self.rank, "dilation", 1)
         self.padding = self._checked_padding(padding)
         if padding_mode != "zeros" and padding_mode not in _PAD_MODES:
             names = ", ".join([f'"{m}"' for m in ("zeros", *_PAD_MODES)])
@@ -124,14 +130,14 @@ class ConvolutionLayer(FilterLayer):
             if len(given) != self.rank:
                 must = f"a pair for each of {self.rank} spatial dimensions"
                 raise ArgumentError(f"padding must be {must}, got {shown(given)}", op=name)
-            pairs = [layer_numbers(name, pair, 2, "padding") for pair in given]
+            pairs = [layer_number_arguments(name, pair, 2, "padding") for pair in given]
             return tuple([(low, high) for low, high in pairs])
-        return tuple([(p, p) for p in layer_numbers(name, given, self.rank, "padding")])
+        return tuple([(p, p) for p in layer_number_arguments(name, given, self.rank, "padding")])
 
     def forward(self, x: ArrayLike) -> Tensor:
         padding: Any = self.padding
         images = as_tensor(x)
-        check_channels(type(self).__name__, images, self.rank, self.layout, self.in_channels)
+        check_layer_channels(type(self).__name__, images, self.rank, self.layout, self.in_channels)
         if self.padding_mode != "zeros":
             images, padding = self._padded(images), 0
         convolve: Any = (F.conv1d, F.conv2d, F.conv3d)[self.rank - 1]
@@ -142,7 +148,7 @@ class ConvolutionLayer(FilterLayer):
 
     def _padded(self, x: Tensor) -> Tensor:
         """Return images with the elements that `padding_mode` adds."""
-        first = x.ndim - self.rank - (not is_channels_first(self.layout))
+        first = x.ndim - self.rank - (not is_layout_channels_first(self.layout))
         axes = range(first, first + self.rank)
         sizes = [x.shape[i] for i in axes]
         pairs = placed(
@@ -153,7 +159,7 @@ class ConvolutionLayer(FilterLayer):
         return pf.pad(x, dict(zip(axes, pairs)), mode)
 
 
-@named_layer
+@named_layer_arguments
 class Conv1d(ConvolutionLayer):
     """Convolution of sequences [N, L, C], or [N, C, L] with `layout="NCHW"`; see `Conv2d`.
 
@@ -164,7 +170,7 @@ class Conv1d(ConvolutionLayer):
     rank: ClassVar[int] = 1
 
 
-@named_layer
+@named_layer_arguments
 class Conv2d(ConvolutionLayer):
     """Convolution of images: `layout="NHWC"` takes [N, H, W, C], `layout="NCHW"` [N, C, H, W].
 
@@ -184,7 +190,7 @@ class Conv2d(ConvolutionLayer):
     rank: ClassVar[int] = 2
 
 
-@named_layer
+@named_layer_arguments
 class Conv3d(ConvolutionLayer):
     """Convolution of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`; see
     `Conv2d`.
@@ -207,17 +213,17 @@ class TransposedConvolutionLayer(FilterLayer):
     ) -> None:  # fmt: skip
         name, rank = type(self).__name__, self.rank
         self._set_channels(in_channels, out_channels, groups, layout)
-        self.kernel_size = layer_numbers(name, kernel_size, rank, "kernel_size", 1)
-        self.stride = layer_numbers(name, stride, rank, "stride", 1)
-        self.padding = layer_numbers(name, padding, rank, "padding")
-        self.output_padding = layer_numbers(name, output_padding, rank, "output_padding")
-        self.dilation = layer_numbers(name, dilation, rank, "dilation", 1)
+        self.kernel_size = layer_number_arguments(name, kernel_size, rank, "kernel_size", 1)
+        self.stride = layer_number_arguments(name, stride, rank, "stride", 1)
+        self.padding = layer_number_arguments(name, padding, rank, "padding")
+        self.output_padding = layer_number_arguments(name, output_padding, rank, "output_padding")
+        self.dilation = layer_number_arguments(name, dilation, rank, "dilation", 1)
         self._set_filters(self.out_channels // self.groups, self.in_channels, bias, key, dtype)
 
     def forward(self, x: ArrayLike, output_size: Shape | None = None) -> Tensor:
         """Return the transposed convolution, with spatial sizes `output_size` if they are given."""
         images = as_tensor(x)
-        check_channels(type(self).__name__, images, self.rank, self.layout, self.in_channels)
+        check_layer_channels(type(self).__name__, images, self.rank, self.layout, self.in_channels)
         extra = self.output_padding
         if output_size is not None:
             extra = self._output_padding_for(images, output_size)
@@ -230,8 +236,8 @@ class TransposedConvolutionLayer(FilterLayer):
     def _output_padding_for(self, x: Tensor, wanted: Shape) -> tuple[int, ...]:
         """Return the output padding with which the result has the wanted spatial sizes."""
         name, rank = type(self).__name__, self.rank
-        sizes = layer_numbers(name, wanted, rank, "output_size")
-        first = x.ndim - rank - (not is_channels_first(self.layout))
+        sizes = layer_number_arguments(name, wanted, rank, "output_size")
+        first = x.ndim - rank - (not is_layout_channels_first(self.layout))
         given = x.shape[first : first + rank]
         sides = zip(given, self.stride, self.padding, self.kernel_size, self.dilation)
         least = [(n - 1) * s - 2 * p + dilated_window(k, d) for n, s, p, k, d in sides]
@@ -243,7 +249,7 @@ class TransposedConvolutionLayer(FilterLayer):
         return extra
 
 
-@named_layer
+@named_layer_arguments
 class ConvTranspose1d(TransposedConvolutionLayer):
     """Transposed convolution of sequences [N, L, C], or [N, C, L] with `layout="NCHW"`; see
     `ConvTranspose2d`.
@@ -255,7 +261,7 @@ class ConvTranspose1d(TransposedConvolutionLayer):
     rank: ClassVar[int] = 1
 
 
-@named_layer
+@named_layer_arguments
 class ConvTranspose2d(TransposedConvolutionLayer):
     """Transposed convolution of images: `layout="NHWC"` takes [N, H, W, C], "NCHW" [N, C, H, W].
 
@@ -272,7 +278,7 @@ class ConvTranspose2d(TransposedConvolutionLayer):
     rank: ClassVar[int] = 2
 
 
-@named_layer
+@named_layer_arguments
 class ConvTranspose3d(TransposedConvolutionLayer):
     """Transposed convolution of volumes [N, D, H, W, C], or [N, C, D, H, W] with `layout="NCHW"`;
     see `ConvTranspose2d`.

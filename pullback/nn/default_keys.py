@@ -9,12 +9,12 @@ import threading
 
 import numpy as np
 
-from pullback.functions.creation import from_array
+from pullback.functions.creation import created_from_array
 from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
-from pullback.ops.random.bits import SplitKey
+from pullback.ops.random.split_fold_keys import SplitKey
 from pullback.random.keys import key, split
 
 _lock = threading.RLock()
@@ -35,28 +35,28 @@ def seed(value: int) -> None:
     True
     """
     with _lock:
-        write_state(_stream(), key(value))
+        write_state(_default_key_stream(), key(value))
 
 
 def default_key() -> Tensor:
     """Return the next key of the default stream."""
     with _lock:  # two threads must not get the same key
-        state = _stream()
-        following, drawn = split(state) if thread.tracing_from else _split_by_numpy(state)
+        state = _default_key_stream()
+        following, drawn = split(state) if thread.tracing_from else _split_default_key(state)
         write_state(state, following)
     return drawn
 
 
-def _split_by_numpy(state: Tensor) -> tuple[Tensor, Tensor]:
+def _split_default_key(state: Tensor) -> tuple[Tensor, Tensor]:
     """Split a key on the host, so that no history of keys is pending."""
     following, drawn = SplitKey((2,)).numpy(np.asarray(state.detach()))
-    return from_array(following), from_array(drawn)
+    return created_from_array(following), created_from_array(drawn)
 
 
-def _stream() -> Tensor:
+def _default_key_stream() -> Tensor:
     """The tensor with the key; it is from outside of every function, whenever it is made."""
     if not _state:
-        made = from_array(np.zeros(2, np.uint32))
+        made = created_from_array(np.zeros(2, np.uint32))
         made._node.number = 0
         _state.append(made)
     return _state[0]

@@ -12,7 +12,7 @@ from pullback import functions as pf
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import FunctionLayer, function_layer
-from pullback.nn.functional.arguments import Layout, float_tensor
+from pullback.nn.functional.arguments import Layout, float_tensor_argument
 from pullback.typing import ArrayLike
 
 _KEYS = (
@@ -42,7 +42,7 @@ def _channel_dropout(rank: int) -> type[FunctionLayer]:
         x: ArrayLike, p: float = 0.5, training: bool = True, *, key: ArrayLike | None = None,
         layout: Layout = "NHWC",
     ) -> Tensor:  # fmt: skip
-        a = float_tensor(x)
+        a = float_tensor_argument(x)
         if a.ndim != rank + 1:
             return F.feature_dropout(a, p, training, key=key, layout=layout)
         whole: Any = F.feature_dropout(pf.expand_dims(a, 0), p, training, key=key, layout=layout)

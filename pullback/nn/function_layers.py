@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pullback.graph.arguments import validated
 from pullback.nn.module import Module, State
-from pullback.nn.module_tree import holds_tensors
+from pullback.nn.module_tree import module_tree_holds_tensors
 
 
 class LayerFunction(NamedTuple):
@@ -41,11 +41,15 @@ class FunctionLayer(Module):
         'kernel_size=2'
         """
         defaults, own = self._function.settings, self.__dict__
-        return ", ".join([f"{n}={own[n]!r}" for n, v in defaults.items() if _differs(own[n], v)])
+        return ", ".join(
+            [f"{n}={own[n]!r}" for n, v in defaults.items() if _function_layer_differs(own[n], v)]
+        )
 
 
-def _differs(value: Any, default: Any) -> bool:
-    return not holds_tensors(value) and (type(value) is not type(default) or value != default)
+def _function_layer_differs(value: Any, default: Any) -> bool:
+    return not module_tree_holds_tensors(value) and (
+        type(value) is not type(default) or value != default
+    )
 
 
 def function_layer(
@@ -65,15 +69,17 @@ def function_layer(
     held = [p.replace(default=defaults.get(p.name, p.default)) for p in held]
     settings = {p.name: p.default for p in held}
     body = {
-        "__init__": _make_init(name, held, inplace),
+        "__init__": _function_layer_init(name, held, inplace),
         "__module__": sys._getframe(1).f_globals["__name__"],
-        "__doc__": _layer_doc(function, about, example, result),
+        "__doc__": _function_layer_doc(function, about, example, result),
         "_function": LayerFunction(function, settings, "training" in names, "key" in names),
     }  # fmt: skip
     return type(name, (FunctionLayer,), body)
 
 
-def _make_init(name: str, held: list[inspect.Parameter], inplace: bool) -> Callable[..., None]:
+def _function_layer_init(
+    name: str, held: list[inspect.Parameter], inplace: bool
+) -> Callable[..., None]:
     """Return the `__init__` that takes settings and checks them by their annotations."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     taken = [inspect.Parameter("self", positional), *[p for p in held if p.kind is positional]]
@@ -97,7 +103,7 @@ def _make_init(name: str, held: list[inspect.Parameter], inplace: bool) -> Calla
     return validated(made)
 
 
-def _layer_doc(function: Callable[..., Any], about: str, example: str, result: str) -> str:
+def _function_layer_doc(function: Callable[..., Any], about: str, example: str, result: str) -> str:
     does = (inspect.getdoc(function) or "").partition("\n\n")[0]
     more = f"\n\n    {about}" if about else ""
     public = "functional" in function.__module__

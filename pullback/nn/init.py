@@ -20,7 +20,7 @@ from typing import Literal
 from pullback import functions as pf
 from pullback import random
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import axis_of, integer, shape_of
+from pullback.functions.arguments import axis_of, integer, shape_argument
 from pullback.functions.composed import composed
 from pullback.graph.arguments import shown
 from pullback.graph.boundary import publish
@@ -69,7 +69,7 @@ def fans(shape: Shape, in_axis: int | None = None, out_axis: int | None = None) 
     >>> pb.nn.init.fans((64, 32)), pb.nn.init.fans((3, 3, 16, 32))
     ((32, 64), (144, 288))
     """
-    sizes = shape_of("nn.init", shape)
+    sizes = shape_argument("nn.init", shape)
     rank = len(sizes)
     if rank < 2:
         hint = "Biases and scales usually begin as zeros and ones."
@@ -248,7 +248,7 @@ def orthogonal(
     >>> bool(pb.allclose(w @ w.T, pb.eye(2), atol=1e-5))
     True
     """
-    sizes = shape_of("orthogonal", shape)
+    sizes = shape_argument("orthogonal", shape)
     if len(sizes) < 2:
         raise ShapeError(f"needs a shape of rank 2 or more, got {list(sizes)}")
     rows = math.prod(sizes[:-1])
@@ -265,7 +265,7 @@ def sparse(
     >>> (pb.nn.init.sparse(pb.random.key(0), (4, 3), 0.5) == 0).sum(axis=0).tolist()
     [2, 2, 2]
     """
-    sizes = shape_of("sparse", shape)
+    sizes = shape_argument("sparse", shape)
     if len(sizes) != 2:
         raise ShapeError(f"needs the shape of a matrix, got {list(sizes)}")
     if not 0 <= sparsity <= 1:
@@ -313,7 +313,7 @@ def eye(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     >>> pb.nn.init.eye((2, 3)).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
-    sizes = shape_of("eye", shape)
+    sizes = shape_argument("eye", shape)
     if len(sizes) != 2:
         raise ShapeError(f"needs the shape of a matrix, got {list(sizes)}")
     return pf.eye(*sizes, dtype=dtype)
@@ -333,7 +333,7 @@ def dirac(
     >>> bool((pb.nn.functional.conv1d(x, w, padding=1) == x).all())
     True
     """
-    sizes = shape_of("dirac", shape)
+    sizes = shape_argument("dirac", shape)
     rank = len(sizes)
     if rank < 3:
         raise ShapeError(f"needs the shape of filters, of rank 3 or more, got {list(sizes)}")

@@ -7,25 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.functions.creation import from_array
+from pullback.functions.creation import created_from_array
 from pullback.graph.ambient import thread
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import config
 from pullback.lazy.tensor import Tensor
-from pullback.nn.keys import next_key
-from pullback.random.keys import split
-from pullback.typing import ArrayLike
 
 _MOST_BY_NUMPY = 2**17  # elements, which take about as long as the compilation of a program
 
 
-def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
-    """Return keys for the parameters of a layer, from its own key, the innermost block
-    `with pb.nn.rng(key)`, or the default stream."""
-    return list(split(next_key() if key is None else key, count))
-
-
-def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+def initial_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """Return `draw(*args, **kwargs)`, computed at once.
 
     NumPy computes small parameters, so that a model with many shapes does not compile a program
@@ -37,6 +28,6 @@ def drawn_parameter(draw: Callable[..., Tensor], *args: Any, **kwargs: Any) -> T
     with config(engine="reference"):
         made = draw(*args, **kwargs)
         if made.size <= _MOST_BY_NUMPY:
-            return from_array(np.asarray(made))
+            return created_from_array(np.asarray(made))
     compute_pending([made._node])
     return made

@@ -9,8 +9,8 @@ from pullback.graph.ambient import thread
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.default_keys import default_key
-from pullback.random.arguments import key_of
-from pullback.random.keys import fold_in
+from pullback.random.arguments import random_key_argument
+from pullback.random.keys import fold_in, split
 from pullback.typing import ArrayLike
 
 
@@ -32,7 +32,7 @@ class rng:  # a class that users call like a function, as contextlib's are
     """
 
     def __init__(self, key: ArrayLike) -> None:
-        self._key = wrap(key_of("nn.rng", key))
+        self._key = wrap(random_key_argument("nn.rng", key))
         self._entered: list[Token[_Stream | None]] = []
 
     def __enter__(self) -> rng:
@@ -65,7 +65,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     """
     stream = _stream.get()
     if stream is None:
-        return _key_of_default_stream(op)
+        return _next_key_by_default(op)
     if stream.program != thread.frozen:
         message = "the block `with pb.nn.rng(key)` is outside of a function that is traced once"
         hint = (
@@ -77,7 +77,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     return fold_in(stream.key, stream.given - 1)
 
 
-def _key_of_default_stream(op: str) -> Tensor:
+def _next_key_by_default(op: str) -> Tensor:
     try:
         return default_key()
     except InPlaceError:
@@ -87,3 +87,9 @@ def _key_of_default_stream(op: str) -> Tensor:
             "or a loop, one for each step), and write `with pb.nn.rng(key):` inside it."
         )
         raise ArgumentError(message, op=op, hint=hint) from None
+
+
+def layer_keys(key: ArrayLike | None, count: int) -> list[Tensor]:
+    """Return keys for the parameters of a layer, from its own key, the innermost block
+    `with pb.nn.rng(key)`, or the default stream."""
+    return list(split(next_key() if key is None else key, count))

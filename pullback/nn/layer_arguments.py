@@ -9,13 +9,14 @@ from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.graph.arguments import integer, shown
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import Layout, is_channels_first, spatial_numbers
+from pullback.nn.functional.arguments import Layout
+from pullback.nn.functional.image_layouts import is_layout_channels_first, spatial_layout_numbers
 from pullback.typing import Shape
 
 C = TypeVar("C", bound=type)
 
 
-def named_layer(cls: C) -> C:
+def named_layer_arguments(cls: C) -> C:
     """Give a class the `__init__` of its base class under its own name, which errors show."""
     inherited: Any = cls.__init__  # type: ignore[misc]
 
@@ -29,28 +30,28 @@ def named_layer(cls: C) -> C:
     return public_methods(cls)
 
 
-def checked_layout(layer: str, layout: Layout) -> Layout:
+def layer_layout_argument(layer: str, layout: Layout) -> Layout:
     """Return the layout of images, which must be a known one."""
     try:
-        is_channels_first(layout)
+        is_layout_channels_first(layout)
     except PullbackError as error:
         error.op = layer
         raise
     return layout
 
 
-def layer_numbers(
+def layer_number_arguments(
     layer: str, value: Shape, rank: int, what: str, least: int = 0
 ) -> tuple[int, ...]:
     """Return one int for each spatial dimension, from an int for all of them or a sequence."""
     try:
-        return spatial_numbers(value, rank, what, least)
+        return spatial_layout_numbers(value, rank, what, least)
     except PullbackError as error:
         error.op = layer
         raise
 
 
-def positive(layer: str, value: int, what: str) -> int:
+def positive_layer_argument(layer: str, value: int, what: str) -> int:
     """Return an int, which must be at least 1."""
     found = integer(layer, value, what)
     if found < 1:
@@ -58,10 +59,10 @@ def positive(layer: str, value: int, what: str) -> int:
     return found
 
 
-def check_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: int) -> None:
+def check_layer_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: int) -> None:
     """Refuse images with other channels than those of a layer, or with channels elsewhere."""
     axis, other = -1, x.ndim - rank - 1
-    if is_channels_first(layout):
+    if is_layout_channels_first(layout):
         axis, other = other, axis
     if x.ndim <= rank or x.shape[axis] == channels:  # other ranks are refused later
         return
@@ -72,7 +73,7 @@ def check_channels(layer: str, x: Tensor, rank: int, layout: Layout, channels: i
     raise ShapeError(message, op=layer, hint=hint if x.shape[other] == channels else None)
 
 
-def check_rank(layer: str, x: Tensor, ranks: tuple[int, ...], wanted: str) -> None:
+def check_layer_rank(layer: str, x: Tensor, ranks: tuple[int, ...], wanted: str) -> None:
     """Refuse a tensor of another rank than those that a layer takes."""
     if x.ndim not in ranks:
         raise ShapeError(f"needs {wanted}, got {x._node.type}", op=layer)

@@ -9,8 +9,9 @@ from pullback.graph.arguments import integer, validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.initial import drawn_parameter, layer_keys
-from pullback.nn.layer_arguments import positive
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
+from pullback.nn.layer_arguments import positive_layer_argument
 from pullback.nn.module import Module
 from pullback.random.continuous import normal, uniform
 from pullback.typing import ArrayLike, DTypeLike
@@ -49,10 +50,10 @@ class Linear(Module):
         bound = in_features**-0.5 if in_features else 0.0
         keys = layer_keys(key, 2)
         shape = (out_features, in_features)
-        self.weight = drawn_parameter(uniform, keys[0], shape, dtype, -bound, bound)
+        self.weight = initial_parameter(uniform, keys[0], shape, dtype, -bound, bound)
         self.bias = None
         if bias:
-            self.bias = drawn_parameter(uniform, keys[1], shape[:1], dtype, -bound, bound)
+            self.bias = initial_parameter(uniform, keys[1], shape[:1], dtype, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
         try:
@@ -82,15 +83,15 @@ class Bilinear(Module):
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.in1_features = positive("Bilinear", in1_features, "in1_features")
+        self.in1_features = positive_layer_argument("Bilinear", in1_features, "in1_features")
         self.in2_features, self.out_features = in2_features, out_features
         bound = in1_features**-0.5
         keys = layer_keys(key, 2)
         shape = (out_features, in1_features, in2_features)
-        self.weight = drawn_parameter(uniform, keys[0], shape, dtype, -bound, bound)
+        self.weight = initial_parameter(uniform, keys[0], shape, dtype, -bound, bound)
         self.bias = None
         if bias:
-            self.bias = drawn_parameter(uniform, keys[1], shape[:1], dtype, -bound, bound)
+            self.bias = initial_parameter(uniform, keys[1], shape[:1], dtype, -bound, bound)
 
     def forward(self, x1: ArrayLike, x2: ArrayLike) -> Tensor:
         return F.bilinear(x1, x2, self.weight, self.bias)
@@ -117,13 +118,15 @@ class Embedding(Module):
     ) -> None:  # fmt: skip
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx
-        table = drawn_parameter(normal, *layer_keys(key, 1), (num_embeddings, embedding_dim), dtype)
+        table = initial_parameter(
+            normal, *layer_keys(key, 1), (num_embeddings, embedding_dim), dtype
+        )
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 message = f"padding_idx must be an index of {num_embeddings} rows"
                 raise ArgumentError(f"{message}, got {padding_idx}", op="Embedding")
             self.padding_idx = padding_idx % num_embeddings
-            table = drawn_parameter(table.at[self.padding_idx].set, 0)
+            table = initial_parameter(table.at[self.padding_idx].set, 0)
         self.weight = table
 
     def forward(self, x: ArrayLike) -> Tensor:

@@ -14,10 +14,11 @@ from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.nn.dropout_layers import Dropout
 from pullback.nn.init import kaiming_uniform
-from pullback.nn.initial import drawn_parameter, layer_keys
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module
-from pullback.nn.module_walk import named_submodules
+from pullback.nn.module_walk import walk_named_submodules
 from pullback.nn.nf4 import NF4Linear
 from pullback.typing import ArrayLike
 
@@ -50,7 +51,7 @@ class LoRALinear(Module):
         self.dropout = Dropout(dropout)
         shape = (self.rank, base.in_features)
         dtype = base.scales.dtype if isinstance(base, NF4Linear) else base.weight.dtype
-        self.lora_a = drawn_parameter(
+        self.lora_a = initial_parameter(
             kaiming_uniform, layer_keys(key, 1)[0], shape, dtype=dtype, a=5**0.5
         )
         self.lora_b = zeros((base.out_features, self.rank), dtype=dtype)
@@ -88,7 +89,11 @@ def add_lora(
     >>> sum(p.size for p in pb.nn.trainable(model).values())
     32
     """
-    found = {n: m for n, m in named_submodules(model) if type(m) is Linear and _hit(targets, n, m)}
+    found = {
+        n: m
+        for n, m in walk_named_submodules(model)
+        if type(m) is Linear and _lora_hit(targets, n, m)
+    }
     if not found:
         hint = "Names are those of model.named_modules()."
         raise ArgumentError(f"add_lora: no linear layer has a name like {targets!r}", hint=hint)
@@ -100,7 +105,7 @@ def add_lora(
         return LoRALinear(base, rank, alpha, dropout, key=own)
 
     new = {id(m): adapted(m, k) for m, k in zip(found.values(), keys, strict=True)}
-    return _with_replaced(model, new)
+    return _with_lora_replaced(model, new)
 
 
 @boundary
@@ -111,30 +116,30 @@ def merge_lora(model: M) -> M:
     >>> type(pb.nn.merge_lora(model)[0]).__name__
     'Linear'
     """
-    found = [m for _, m in named_submodules(model) if isinstance(m, LoRALinear)]
-    return _with_replaced(model, {id(m): m.merged() for m in found})
+    found = [m for _, m in walk_named_submodules(model) if isinstance(m, LoRALinear)]
+    return _with_lora_replaced(model, {id(m): m.merged() for m in found})
 
 
-def _hit(targets: str | Callable[[str, Module], bool], name: str, module: Module) -> bool:
+def _lora_hit(targets: str | Callable[[str, Module], bool], name: str, module: Module) -> bool:
     return fnmatch.fnmatch(name, targets) if isinstance(targets, str) else targets(name, module)
 
 
-def _with_replaced(model: Any, new: dict[int, Module]) -> Any:
+def _with_lora_replaced(model: Any, new: dict[int, Module]) -> Any:
     """Put modules into the places of others, given by id."""
     if id(model) in new:
         return new[id(model)]
-    for _, module in list(named_submodules(model)):
+    for _, module in list(walk_named_submodules(model)):
         own = module.__dict__
         for name, value in list(own.items()):
-            own[name] = _replaced_in(value, new)
+            own[name] = _lora_replaced_in(value, new)
     return model
 
 
-def _replaced_in(value: Any, new: dict[int, Module]) -> Any:
+def _lora_replaced_in(value: Any, new: dict[int, Module]) -> Any:
     if id(value) in new:
         return new[id(value)]
     if type(value) in (list, tuple):
-        return type(value)([_replaced_in(v, new) for v in value])
+        return type(value)([_lora_replaced_in(v, new) for v in value])
     if type(value) is dict:
-        return {k: _replaced_in(v, new) for k, v in value.items()}
+        return {k: _lora_replaced_in(v, new) for k, v in value.items()}
     return value

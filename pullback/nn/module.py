@@ -14,10 +14,21 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.nn import module_text
-from pullback.nn.module_tensors import converted_tensor, map_module_tensors, trainable
-from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, holds_tensors, register_module
-from pullback.nn.module_walk import is_module, named_submodules, named_tensors, named_values
-from pullback.nn.state_dict import load_into, state_dict_of
+from pullback.nn.module_tensors import converted_module_tensor, map_module_tensors, trainable
+from pullback.nn.module_tree import (
+    FROZEN,
+    STATE,
+    UNSAVED,
+    module_tree_holds_tensors,
+    register_module_tree,
+)
+from pullback.nn.module_walk import (
+    is_module,
+    walk_named_submodules,
+    walk_named_tensors,
+    walk_named_values,
+)
+from pullback.nn.state_dict import load_state_dict_into, state_dict_of
 from pullback.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -102,7 +113,7 @@ class Module:
         for name in ("__repr__", "__eq__", "__hash__"):  # a dataclass would define its own
             if name not in vars(cls):
                 setattr(cls, name, getattr(cls, name))
-        register_module(cls)
+        register_module_tree(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
@@ -127,7 +138,9 @@ class Module:
         elif name in own.get(STATE, ()) and isinstance(own.get(name), Tensor):
             write_state(own[name], asarray(value))
             return
-        elif isinstance(value, (set, frozenset, deque)) and any(map(holds_tensors, value)):
+        elif isinstance(value, (set, frozenset, deque)) and any(
+            map(module_tree_holds_tensors, value)
+        ):
             what = f"{name} is a {type(value).__name__} of tensors or modules, which is no tree"
             hint = "Write a list, a tuple or a dict of them."
             raise ArgumentError(f"{type(self).__name__}: {what}", hint=hint)
@@ -157,7 +170,7 @@ class Module:
         >>> [name for name, _ in pb.nn.Sequential(pb.nn.Linear(2, 3)).named_parameters()]
         ['0.weight', '0.bias']
         """
-        return iter([(x.name, x.tensor) for x in named_tensors(self) if not x.is_state])
+        return iter([(x.name, x.tensor) for x in walk_named_tensors(self) if not x.is_state])
 
     def parameters(self) -> Iterator[Tensor]:
         """Return the parameters, for an optimizer object: `pb.optim.Adam(model.parameters())`.
@@ -175,7 +188,7 @@ class Module:
         >>> [name for name, _ in pb.nn.BatchNorm1d(3).named_buffers()]
         ['running_mean', 'running_var', 'num_batches_tracked']
         """
-        return iter([(x.name, x.tensor) for x in named_tensors(self) if x.is_state])
+        return iter([(x.name, x.tensor) for x in walk_named_tensors(self) if x.is_state])
 
     def buffers(self) -> Iterator[Tensor]:
         """Return the state, and tensors of integers.
@@ -191,7 +204,7 @@ class Module:
         >>> [name for name, _ in pb.nn.Sequential(pb.nn.Linear(2, 3)).named_modules()]
         ['', '0']
         """
-        return named_submodules(self)
+        return walk_named_submodules(self)
 
     def modules(self) -> Iterator[Module]:
         """Return this module and all modules in it, each once.
@@ -199,7 +212,7 @@ class Module:
         >>> [type(m).__name__ for m in pb.nn.Sequential(pb.nn.Linear(2, 3)).modules()]
         ['Sequential', 'Linear']
         """
-        return (m for _, m in named_submodules(self))
+        return (m for _, m in walk_named_submodules(self))
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Return the modules directly in this one, with their names.
@@ -207,7 +220,7 @@ class Module:
         >>> [name for name, _ in pb.nn.Sequential(pb.nn.Linear(2, 3)).named_children()]
         ['0']
         """
-        found = {id(m): (name, m) for name, m in reversed(named_values(self)) if is_module(m)}
+        found = {id(m): (name, m) for name, m in reversed(walk_named_values(self)) if is_module(m)}
         return reversed(found.values())
 
     def children(self) -> Iterator[Module]:
@@ -244,7 +257,7 @@ class Module:
         >>> b.load_state_dict(a.state_dict()).weight.tolist() == a.weight.tolist()
         True
         """
-        load_into(self, values, strict)
+        load_state_dict_into(self, values, strict)
         return self
 
     # modes
@@ -340,7 +353,7 @@ class Module:
         >>> pb.nn.Linear(2, 3).to(pb.float64).weight.dtype
         f64
         """
-        return self.map_tensors(lambda x: converted_tensor(x, dtype, device))
+        return self.map_tensors(lambda x: converted_module_tensor(x, dtype, device))
 
     def summary(self, *args: Any, **kwargs: Any) -> Summary:
         """Return a table of the layers that a call with these arguments runs: the types of their
@@ -372,8 +385,8 @@ class Module:
         >>> pb.nn.Linear(2, 3).extra_repr()
         'in_features=2, out_features=3'
         """
-        return module_text.show_settings(self)
+        return module_text.module_settings_text(self)
 
 
 add_foreign_members(Module, "Module")
-register_module(Module)
+register_module_tree(Module)

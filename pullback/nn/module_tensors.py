@@ -11,8 +11,13 @@ from pullback.graph.dtypes import dtype as as_dtype
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import STATE, child_names, frozen_names, map_items
-from pullback.nn.module_walk import is_module, named_submodules, named_values
+from pullback.nn.module_tree import (
+    STATE,
+    frozen_module_tree_names,
+    map_module_tree_items,
+    module_tree_child_names,
+)
+from pullback.nn.module_walk import is_module, walk_named_submodules, walk_named_values
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -29,24 +34,24 @@ def map_module_tensors(x: Module, f: Callable[[Tensor], Tensor]) -> None:
             return leaf
         if id(leaf) not in made:
             kept.append(leaf)
-            made[id(leaf)] = _replaced_tensor(f, leaf)
+            made[id(leaf)] = _replaced_module_tensor(f, leaf)
         return made[id(leaf)]
 
-    for _, module in named_submodules(x):
+    for _, module in walk_named_submodules(x):
         own = module.__dict__
-        for name in child_names(module):
-            own[name] = _mapped_outside_modules(replaced, own[name])
+        for name in module_tree_child_names(module):
+            own[name] = _mapped_module_tensors(replaced, own[name])
 
 
-def _mapped_outside_modules(f: Callable[[Any], Any], value: Any) -> Any:
+def _mapped_module_tensors(f: Callable[[Any], Any], value: Any) -> Any:
     """Map the leaves of a value, but not those of modules in it."""
     if is_module(value):
         return value
-    made = map_items(lambda v, _: _mapped_outside_modules(f, v), value)
+    made = map_module_tree_items(lambda v, _: _mapped_module_tensors(f, v), value)
     return made if made is not value else tree.map(f, value)
 
 
-def _replaced_tensor(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def _replaced_module_tensor(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Return `f(x)`; a leaf that requires a gradient, or is frozen, stays one."""
     with no_grad():
         new = f(x)
@@ -57,7 +62,7 @@ def _replaced_tensor(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return new
 
 
-def converted_tensor(x: Tensor, dtype: DType | str | None, device: str | None) -> Tensor:
+def converted_module_tensor(x: Tensor, dtype: DType | str | None, device: str | None) -> Tensor:
     """Return a tensor of another dtype, if it holds floats, on another device."""
     if dtype is not None and x.dtype.is_float:
         x = x.astype(as_dtype(dtype))
@@ -73,10 +78,10 @@ def trainable(x: Module) -> dict[str, Tensor]:
     ['weight']
     """
     found: dict[str, Tensor] = {}
-    for prefix, module in named_submodules(x):
-        frozen = frozen_names(module, child_names(module))
+    for prefix, module in walk_named_submodules(x):
+        frozen = frozen_module_tree_names(module, module_tree_child_names(module))
         state = vars(module).get(STATE, ())
-        for name, value in named_values(module):
+        for name, value in walk_named_values(module):
             kept = isinstance(value, Tensor) and value.dtype.is_inexact
             if kept and name not in frozen and name not in state:
                 found[f"{prefix}.{name}" if prefix else name] = value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import attributes_of, child_names
-from pullback.nn.module_walk import is_module, named_values
+from pullback.nn.module_tree import module_tree_attributes, module_tree_child_names
+from pullback.nn.module_walk import is_module, walk_named_values
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -17,11 +17,11 @@ _INDENT = "  "
 def show_module(x: Module) -> str:
     """Return the tree of a module: settings, the types of its tensors, and parameter counts."""
     count = x.num_parameters()
-    return f"{_shown(x, '')}  # {count:,} parameter{'' if count == 1 else 's'}"
+    return f"{_module_text(x, '')}  # {count:,} parameter{'' if count == 1 else 's'}"
 
 
-def _shown(x: Module, indent: str) -> str:
-    found = named_values(x)
+def _module_text(x: Module, indent: str) -> str:
+    found = walk_named_values(x)
     own = [f"{n} {v._node.type}" for n, v in found if isinstance(v, Tensor)]
     inner = [(n, v) for n, v in found if is_module(v)]
     head = f"{type(x).__name__}({x.extra_repr()})"
@@ -30,18 +30,18 @@ def _shown(x: Module, indent: str) -> str:
     if not inner:
         return head
     deeper = indent + _INDENT
-    lines = [f"{deeper}{n}: {_shown(v, deeper)}" for n, v in inner]
+    lines = [f"{deeper}{n}: {_module_text(v, deeper)}" for n, v in inner]
     return "\n".join([head, *lines])
 
 
-def show_settings(x: Module) -> str:
+def module_settings_text(x: Module) -> str:
     """Return the static attributes of a module, as they would be passed."""
-    hidden = {"training", *child_names(x)}
-    shown = {n: v for n, v in attributes_of(x).items() if n not in hidden and n[0] != "_"}
-    return ", ".join([f"{n}={_show_value(v)}" for n, v in shown.items() if v is not None])
+    hidden = {"training", *module_tree_child_names(x)}
+    shown = {n: v for n, v in module_tree_attributes(x).items() if n not in hidden and n[0] != "_"}
+    return ", ".join([f"{n}={_module_value_text(v)}" for n, v in shown.items() if v is not None])
 
 
-def _show_value(value: Any) -> str:
+def _module_value_text(value: Any) -> str:
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
     return repr(value)

@@ -37,44 +37,46 @@ _WITHOUT_TENSORS = frozenset({bool, int, float, str, type(None), frozenset})  # 
 _NO_NAMES: frozenset[str] = frozenset()
 
 
-def register_module(cls: type[Module]) -> None:
+def register_module_tree(cls: type[Module]) -> None:
     """Enter a class of modules into the table of tree nodes."""
     from pullback.nn.module_reader import module_reader
 
-    register_node(cls, split_module, _join_into_module(cls), attributes=True, reader=module_reader)
+    register_node(
+        cls, split_module_tree, _join_module_tree(cls), attributes=True, reader=module_reader
+    )
 
 
-def split_module(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
+def split_module_tree(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
     """Return the children of a module, its static data, and the names of the children."""
     own = vars(x)
-    names = child_names(x)
-    frozen = frozen_names(x, names)
+    names = module_tree_child_names(x)
+    frozen = frozen_module_tree_names(x, names)
     state = own.get(STATE, _NO_NAMES)
-    children = [_child(own[n], n, n in state, frozen) for n in names]
+    children = [_module_tree_child(own[n], n, n in state, frozen) for n in names]
     rest = {n: v for n, v in own.items() if n not in names and n != CHILDREN}
     if frozen:
         rest[FROZEN] = frozen
-    static = tuple([(n, hashable(rest[n], x)) for n in sorted(rest)])
+    static = tuple([(n, hashable_in_module_tree(rest[n], x)) for n in sorted(rest)])
     return children, (names, static), names
 
 
-def _child(value: Any, path: str, is_state: bool, frozen: frozenset[str]) -> Any:
+def _module_tree_child(value: Any, path: str, is_state: bool, frozen: frozenset[str]) -> Any:
     """Return a child of a module, with state and frozen parameters as constants."""
     if is_state or path in frozen:
         return Constant(value, is_state)
     if not frozen:
         return value
-    return map_items(lambda v, p: _child(v, p, False, frozen), value, path)
+    return map_module_tree_items(lambda v, p: _module_tree_child(v, p, False, frozen), value, path)
 
 
-def without_constants(child: Any) -> Any:
+def module_tree_without_constants(child: Any) -> Any:
     """Return a child of a module as the module holds it."""
     if type(child) is Constant:
         return child.value
-    return map_items(lambda v, _: without_constants(v), child)
+    return map_module_tree_items(lambda v, _: module_tree_without_constants(v), child)
 
 
-def _items_of(value: Any) -> list[tuple[Any, Any]] | None:
+def _module_tree_items(value: Any) -> list[tuple[Any, Any]] | None:
     """Return the items of a list, tuple, dict or dataclass with their keys, else None."""
     if isinstance(value, dict):
         return list(value.items())
@@ -88,9 +90,9 @@ def _items_of(value: Any) -> list[tuple[Any, Any]] | None:
     return None if fields is None else [(n, getattr(value, n)) for n in fields.children]
 
 
-def map_items(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
+def map_module_tree_items(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
     """Return a container with `f` of its items and their paths; other values as they are."""
-    items = _items_of(value)
+    items = _module_tree_items(value)
     if items is None:
         return value
     new = {k: f(v, f"{path}.{k}") for k, v in items}
@@ -103,7 +105,7 @@ def map_items(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
     return made
 
 
-def _join_into_module(cls: type[Module]) -> Callable[[Any, Any], Module]:
+def _join_module_tree(cls: type[Module]) -> Callable[[Any, Any], Module]:
     def join(data: Any, children: Any) -> Module:
         names, static = data
         made: Any = object.__new__(cls)
@@ -112,43 +114,43 @@ def _join_into_module(cls: type[Module]) -> Callable[[Any, Any], Module]:
         for name, child in zip(names, children, strict=True):
             if type(child) is Constant:
                 child = child.value
-            own[name] = without_constants(child) if nested else child
-        own.update([(n, _thawed(v, made)) for n, v in static])
-        if not all(holds_tensors(own[n]) for n in names):
+            own[name] = module_tree_without_constants(child) if nested else child
+        own.update([(n, _thawed_module_tree(v, made)) for n, v in static])
+        if not all(module_tree_holds_tensors(own[n]) for n in names):
             own[CHILDREN] = frozenset(names)
         return made
 
     return join
 
 
-def child_names(x: Module) -> tuple[str, ...]:
+def module_tree_child_names(x: Module) -> tuple[str, ...]:
     """Return the names of the attributes that hold tensors or modules, in order."""
     own = vars(x)
     known = own.get(CHILDREN, _NO_NAMES)
-    return tuple([n for n, v in own.items() if n in known or holds_tensors(v)])
+    return tuple([n for n, v in own.items() if n in known or module_tree_holds_tensors(v)])
 
 
-def frozen_names(x: Module, names: tuple[str, ...]) -> frozenset[str]:
+def frozen_module_tree_names(x: Module, names: tuple[str, ...]) -> frozenset[str]:
     """Return the names of the parameters that derivatives leave alone, and of NumPy arrays.
 
     That of an item of a list or dict is dotted.
     """
     own = vars(x)
     known = own.get(FROZEN, _NO_NAMES)  # the tensors of a copy are not marked themselves
-    return frozenset([path for n in names for path in _frozen_paths(own[n], n, known)])
+    return frozenset([path for n in names for path in _frozen_module_tree_paths(own[n], n, known)])
 
 
-def _frozen_paths(value: Any, path: str, known: frozenset[str]) -> list[str]:
+def _frozen_module_tree_paths(value: Any, path: str, known: frozenset[str]) -> list[str]:
     if type(value) is Tensor:
         frozen = is_frozen(value) or (path in known and value._token is None)
         return [path] if frozen else []
-    items = _items_of(value)
+    items = _module_tree_items(value)
     if items is not None:
-        return [p for k, v in items for p in _frozen_paths(v, f"{path}.{k}", known)]
+        return [p for k, v in items for p in _frozen_module_tree_paths(v, f"{path}.{k}", known)]
     return [path] if type(value) is np.ndarray or path in known else []
 
 
-def holds_tensors(value: Any) -> bool:
+def module_tree_holds_tensors(value: Any) -> bool:
     """Whether a value is a tensor, an array or a module, or a container of such values."""
     kind = type(value)
     if kind is Tensor or kind is np.ndarray:
@@ -156,14 +158,14 @@ def holds_tensors(value: Any) -> bool:
     if kind in _WITHOUT_TENSORS:
         return False
     if isinstance(value, (list, tuple)):
-        return any(map(holds_tensors, value))
+        return any(map(module_tree_holds_tensors, value))
     if isinstance(value, dict):
-        return any(map(holds_tensors, value.values()))
+        return any(map(module_tree_holds_tensors, value.values()))
     if isinstance(value, (str, int, float, Type)) or value is None:
         return False
     if hasattr(kind, "named_parameters"):  # a module
         return True
-    return is_node(kind) and any(map(holds_tensors, tree.leaves(value)))
+    return is_node(kind) and any(map(module_tree_holds_tensors, tree.leaves(value)))
 
 
 class _FrozenContainer(tuple):
@@ -179,21 +181,23 @@ class _OwnMethod:
     function: Any
 
 
-def hashable(value: Any, owner: Module) -> Any:
+def hashable_in_module_tree(value: Any, owner: Module) -> Any:
     """Return static data of a module in a form that can be hashed."""
     kind = type(value)
     if kind in (list, set):
-        return _FrozenContainer((kind, tuple([hashable(v, owner) for v in value])))
+        return _FrozenContainer((kind, tuple([hashable_in_module_tree(v, owner) for v in value])))
     if kind is dict:
-        return _FrozenContainer((dict, tuple([(k, hashable(v, owner)) for k, v in value.items()])))
+        return _FrozenContainer(
+            (dict, tuple([(k, hashable_in_module_tree(v, owner)) for k, v in value.items()]))
+        )
     if kind is MethodType and value.__self__ is owner:
         return _OwnMethod(value.__func__)
     if (kind is FunctionType and value.__closure__) or kind is partial:
-        _refuse_closure(value, owner)
+        _refuse_module_tree_closure(value, owner)
     return value
 
 
-def _refuse_closure(function: Any, owner: Module) -> None:
+def _refuse_module_tree_closure(function: Any, owner: Module) -> None:
     """Refuse a function that refers to the module that holds it."""
     if isinstance(function, partial):
         inside = [getattr(function.func, "__self__", None), *function.args]
@@ -207,17 +211,17 @@ def _refuse_closure(function: Any, owner: Module) -> None:
         )
 
 
-def _thawed(value: Any, made: Module) -> Any:
+def _thawed_module_tree(value: Any, made: Module) -> Any:
     if type(value) is _OwnMethod:
         return MethodType(value.function, made)
     if type(value) is not _FrozenContainer:
         return value
     kind, items = value
     if kind is dict:
-        return {k: _thawed(v, made) for k, v in items}
-    return kind([_thawed(v, made) for v in items])
+        return {k: _thawed_module_tree(v, made) for k, v in items}
+    return kind([_thawed_module_tree(v, made) for v in items])
 
 
-def attributes_of(x: Module) -> Mapping[str, Any]:
+def module_tree_attributes(x: Module) -> Mapping[str, Any]:
     """Return the attributes of a module that users set."""
     return {n: v for n, v in vars(x).items() if n not in (STATE, UNSAVED, FROZEN, CHILDREN)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.lazy.frozen import note_requires_grad
 from pullback.lazy.tensor import Tensor
-from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, child_names
+from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, module_tree_child_names
 from pullback.tree_nodes import child_entries, is_node, one_level, register_dataclasses
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class NamedTensor(NamedTuple):
     is_saved: bool = True  # whether it is a part of state dicts
 
 
-def named_submodules(x: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:
+def walk_named_submodules(x: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:
     """Return a module and all modules in it, each once, with their dotted names."""
     seen: set[int] = set()
     queue = [(prefix, x)]
@@ -33,17 +33,17 @@ def named_submodules(x: Module, prefix: str = "") -> Iterator[tuple[str, Module]
             continue
         seen.add(id(module))
         yield name, module
-        found = [pair for pair in named_values(module) if is_module(pair[1])]
+        found = [pair for pair in walk_named_values(module) if is_module(pair[1])]
         queue += [(f"{name}.{n}" if name else n, child) for n, child in reversed(found)]
 
 
-def named_tensors(x: Module) -> list[NamedTensor]:
+def walk_named_tensors(x: Module) -> list[NamedTensor]:
     """Return the tensors of a module and of those in it, each once."""
     found: dict[int, NamedTensor] = {}
-    for prefix, module in named_submodules(x):
+    for prefix, module in walk_named_submodules(x):
         own = vars(module)
         state, unsaved, frozen = own.get(STATE, ()), own.get(UNSAVED, ()), own.get(FROZEN, ())
-        for name, value in named_values(module):
+        for name, value in walk_named_values(module):
             if isinstance(value, Tensor) and id(value) not in found:
                 whole = f"{prefix}.{name}" if prefix else name
                 is_state = name in state or not value.dtype.is_inexact
@@ -53,14 +53,14 @@ def named_tensors(x: Module) -> list[NamedTensor]:
     return list(found.values())
 
 
-def second_names(x: Module) -> dict[str, str]:
+def walk_second_names(x: Module) -> dict[str, str]:
     """Return the further names of tensors that a module holds more than once, with the first."""
-    first = {id(t.tensor): t.name for t in named_tensors(x)}
+    first = {id(t.tensor): t.name for t in walk_named_tensors(x)}
     found: dict[str, str] = {}
     queue: list[tuple[str, Module, tuple[int, ...]]] = [("", x, ())]
     while queue:
         prefix, module, above = queue.pop()
-        for name, value in named_values(module):
+        for name, value in walk_named_values(module):
             whole = f"{prefix}.{name}" if prefix else name
             if is_module(value):
                 queue += [] if id(value) in above else [(whole, value, (*above, id(value)))]
@@ -69,14 +69,16 @@ def second_names(x: Module) -> dict[str, str]:
     return found
 
 
-def named_values(x: Module) -> list[tuple[str, Any]]:
+def walk_named_values(x: Module) -> list[tuple[str, Any]]:
     """Return the tensors and modules directly in a module, also those in its containers."""
     own, unnamed = vars(x), type(x).unnamed
-    found = [(n, pair) for n in child_names(x) for pair in _named_values_in(own[n], n)]
+    found = [
+        (n, pair) for n in module_tree_child_names(x) for pair in _walk_named_values_in(own[n], n)
+    ]
     return [(name.removeprefix(f"{n}.") if n == unnamed else name, v) for n, (name, v) in found]
 
 
-def _named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
+def _walk_named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor) or is_module(value):
         return [(name, value)]
     if isinstance(value, dict):
@@ -88,7 +90,7 @@ def _named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
         items = list(zip(child_entries(value), one_level(value)[0]))
     else:
         items = []
-    return [pair for key, item in items for pair in _named_values_in(item, f"{name}.{key}")]
+    return [pair for key, item in items for pair in _walk_named_values_in(item, f"{name}.{key}")]
 
 
 def is_module(value: Any) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import shape_of
+from pullback.functions.arguments import shape_argument
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import function_layer
 from pullback.nn.functional.arguments import Layout
-from pullback.nn.initial import drawn_parameter
-from pullback.nn.layer_arguments import checked_layout, positive
+from pullback.nn.initial import initial_parameter
+from pullback.nn.layer_arguments import layer_layout_argument, positive_layer_argument
 from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
@@ -33,12 +33,12 @@ class LayerNorm(Module):
         self, normalized_shape: Shape, eps: float = 1e-5, elementwise_affine: bool = True,
         bias: bool = True, *, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.normalized_shape = shape_of("LayerNorm", normalized_shape)
+        self.normalized_shape = shape_argument("LayerNorm", normalized_shape)
         self.eps = eps
         shape = self.normalized_shape
-        self.weight = drawn_parameter(pf.ones, shape, dtype) if elementwise_affine else None
+        self.weight = initial_parameter(pf.ones, shape, dtype) if elementwise_affine else None
         shifts = elementwise_affine and bias
-        self.bias = drawn_parameter(pf.zeros, shape, dtype) if shifts else None
+        self.bias = initial_parameter(pf.zeros, shape, dtype) if shifts else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -61,10 +61,10 @@ class RMSNorm(Module):
         self, normalized_shape: Shape, eps: float | None = None, elementwise_affine: bool = True,
         *, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.normalized_shape = shape_of("RMSNorm", normalized_shape)
+        self.normalized_shape = shape_argument("RMSNorm", normalized_shape)
         self.eps = eps
         shape = self.normalized_shape
-        self.weight = drawn_parameter(pf.ones, shape, dtype) if elementwise_affine else None
+        self.weight = initial_parameter(pf.ones, shape, dtype) if elementwise_affine else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -88,14 +88,14 @@ class GroupNorm(Module):
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, *,
         layout: Layout = "NHWC", dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.num_groups = positive("GroupNorm", num_groups, "num_groups")
-        self.num_channels = positive("GroupNorm", num_channels, "num_channels")
+        self.num_groups = positive_layer_argument("GroupNorm", num_groups, "num_groups")
+        self.num_channels = positive_layer_argument("GroupNorm", num_channels, "num_channels")
         if num_channels % num_groups:
             message = f"num_groups must divide num_channels, got {num_groups} and {num_channels}"
             raise ArgumentError(message, op="GroupNorm")
-        self.eps, self.layout = eps, checked_layout("GroupNorm", layout)
-        self.weight = drawn_parameter(pf.ones, (num_channels,), dtype) if affine else None
-        self.bias = drawn_parameter(pf.zeros, (num_channels,), dtype) if affine else None
+        self.eps, self.layout = eps, layer_layout_argument("GroupNorm", layout)
+        self.weight = initial_parameter(pf.ones, (num_channels,), dtype) if affine else None
+        self.bias = initial_parameter(pf.zeros, (num_channels,), dtype) if affine else None
 
     def forward(self, x: ArrayLike) -> Tensor:
         return F.group_norm(

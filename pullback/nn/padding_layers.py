@@ -11,14 +11,15 @@ from typing import Any
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import integer, one_or_many
+from pullback.functions.arguments import integer, one_or_many_arguments
 from pullback.functions.composed import composed
 from pullback.graph.arguments import shown
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.function_layers import FunctionLayer, function_layer
-from pullback.nn.functional.arguments import Layout, is_channels_first
-from pullback.nn.layer_arguments import check_rank
+from pullback.nn.functional.arguments import Layout
+from pullback.nn.functional.image_layouts import is_layout_channels_first
+from pullback.nn.layer_arguments import check_layer_rank
 from pullback.typing import ArrayLike, Shape
 
 _ABOUT = (
@@ -32,9 +33,11 @@ def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
 
     def pad(x: ArrayLike, padding: Shape, value: float = 0.0, *, layout: Layout = "NHWC") -> Tensor:
         a = as_tensor(x)
-        first = is_channels_first(layout)
-        check_rank(name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"')
-        numbers = [integer(name, n, "padding") for n in one_or_many(padding)]
+        first = is_layout_channels_first(layout)
+        check_layer_rank(
+            name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"'
+        )
+        numbers = [integer(name, n, "padding") for n in one_or_many_arguments(padding)]
         numbers = numbers * 2 * rank if len(numbers) == 1 else numbers
         if len(numbers) != 2 * rank:
             message = f"padding must be a number, or {2 * rank} of them, got {shown(padding)}"

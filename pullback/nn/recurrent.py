@@ -18,9 +18,10 @@ from pullback.graph.boundary import public_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import float_tensor, one_of
-from pullback.nn.initial import drawn_parameter, layer_keys
-from pullback.nn.layer_arguments import check_rank, positive
+from pullback.nn.functional.arguments import float_tensor_argument, one_of_arguments
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
+from pullback.nn.layer_arguments import check_layer_rank, positive_layer_argument
 from pullback.nn.module import Module
 from pullback.nn.recurrent_steps import KINDS, StepWeights
 from pullback.random.continuous import uniform
@@ -40,9 +41,9 @@ class RecurrentLayer(Module):
         flags: tuple[bool, bool, bool], proj_size: int = 0,
     ) -> None:  # fmt: skip
         name = type(self).__name__
-        self.input_size = positive(name, input_size, "input_size")
-        self.hidden_size = positive(name, hidden_size, "hidden_size")
-        self.num_layers = positive(name, num_layers, "num_layers")
+        self.input_size = positive_layer_argument(name, input_size, "input_size")
+        self.hidden_size = positive_layer_argument(name, hidden_size, "hidden_size")
+        self.num_layers = positive_layer_argument(name, num_layers, "num_layers")
         self.has_bias, self.batch_first, self.bidirectional = map(bool, flags)
         if not 0 <= dropout <= 1:
             message = f"dropout must be a probability, from 0 to 1, got {dropout}"
@@ -64,7 +65,7 @@ class RecurrentLayer(Module):
                     shapes[f"weight_hr{suffix}"] = (width, self.hidden_size)
         keys = layer_keys(key, len(shapes))
         for one, (name, shape) in zip(keys, shapes.items(), strict=True):
-            setattr(self, name, drawn_parameter(uniform, one, shape, dtype, -bound, bound))
+            setattr(self, name, initial_parameter(uniform, one, shape, dtype, -bound, bound))
 
     def _kind(self) -> str:
         return self.kind
@@ -81,8 +82,8 @@ class RecurrentLayer(Module):
     ) -> tuple[Tensor, RecurrentState]:
         """Return the outputs and the last states of all layers and directions."""
         name = type(self).__name__
-        a = float_tensor(x)
-        check_rank(
+        a = float_tensor_argument(x)
+        check_layer_rank(
             name, a, (2, 3), "[N, T, C] or [T, C]" if self.batch_first else "[T, N, C] or [T, C]"
         )
         if a.shape[-1] != self.input_size:
@@ -181,7 +182,7 @@ class RNN(RecurrentLayer):
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.nonlinearity = one_of(nonlinearity, ("tanh", "relu"), "nonlinearity")
+        self.nonlinearity = one_of_arguments(nonlinearity, ("tanh", "relu"), "nonlinearity")
         flags = bias, batch_first, bidirectional
         self._set_sizes(input_size, hidden_size, num_layers, dropout, flags)
         self._set_parameters(key, dtype)

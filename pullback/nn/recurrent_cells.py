@@ -11,9 +11,10 @@ from pullback.graph.boundary import public_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import float_tensor, one_of
-from pullback.nn.initial import drawn_parameter, layer_keys
-from pullback.nn.layer_arguments import positive
+from pullback.nn.functional.arguments import float_tensor_argument, one_of_arguments
+from pullback.nn.initial import initial_parameter
+from pullback.nn.keys import layer_keys
+from pullback.nn.layer_arguments import positive_layer_argument
 from pullback.nn.module import Module
 from pullback.nn.recurrent_steps import KINDS, StepWeights
 from pullback.random.continuous import uniform
@@ -33,20 +34,20 @@ class RecurrentCell(Module):
         dtype: DTypeLike | None,
     ) -> None:  # fmt: skip
         name = type(self).__name__
-        self.input_size = positive(name, sizes[0], "input_size")
-        self.hidden_size = n = positive(name, sizes[1], "hidden_size")
+        self.input_size = positive_layer_argument(name, sizes[0], "input_size")
+        self.hidden_size = n = positive_layer_argument(name, sizes[1], "hidden_size")
         rows, bound = KINDS[kind].gates * n, n**-0.5
         names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
         shapes = [(rows, self.input_size), (rows, n), *([(rows,), (rows,)] if bias else [])]
         self.bias_ih = self.bias_hh = None
         for own, shape, one in zip(names, shapes, layer_keys(key, 4)):
-            setattr(self, own, drawn_parameter(uniform, one, shape, dtype, -bound, bound))
+            setattr(self, own, initial_parameter(uniform, one, shape, dtype, -bound, bound))
 
     def _step(
         self, kind: str, x: ArrayLike, state: tuple[ArrayLike, ...] | None
     ) -> tuple[Tensor, ...]:
         """Return the state after an input [N, input_size] or [input_size]."""
-        a, name = float_tensor(x), type(self).__name__
+        a, name = float_tensor_argument(x), type(self).__name__
         if a.ndim not in (1, 2) or a.shape[-1] != self.input_size:
             wanted = f"[N, {self.input_size}] or [{self.input_size}]"
             raise ShapeError(f"needs {wanted}, got {a._node.type}", op=name)
@@ -77,7 +78,7 @@ class RNNCell(RecurrentCell):
         nonlinearity: Literal["tanh", "relu"] = "tanh", *, key: ArrayLike | None = None,
         dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.nonlinearity = one_of(nonlinearity, ("tanh", "relu"), "nonlinearity")
+        self.nonlinearity = one_of_arguments(nonlinearity, ("tanh", "relu"), "nonlinearity")
         self._set_parameters(self.nonlinearity, (input_size, hidden_size), bias, key, dtype)
 
     def forward(self, x: ArrayLike, h: ArrayLike | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback import functions as pf
-from pullback.functions.arguments import axis_of, one_or_many
+from pullback.functions.arguments import axis_of, one_or_many_arguments
 from pullback.graph.arguments import integer, validated
 from pullback.graph.boundary import public_methods
 from pullback.lazy.operators import as_tensor
@@ -42,7 +42,10 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: Shape) -> None:
         self.dim = dim
         self.unflattened_size = tuple(
-            [integer("Unflatten", n, "unflattened_size") for n in one_or_many(unflattened_size)]
+            [
+                integer("Unflatten", n, "unflattened_size")
+                for n in one_or_many_arguments(unflattened_size)
+            ]
         )
 
     def forward(self, x: ArrayLike) -> Tensor:

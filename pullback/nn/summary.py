@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback import tree
-from pullback.api.placeholders import eval_shape
+from pullback.api.eval_shape import eval_shape
 from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
 from pullback.graph.node import next_number
@@ -21,7 +21,7 @@ from pullback.nn.keys import rng
 from pullback.nn.module import Module, observer
 from pullback.nn.module_tensors import trainable
 from pullback.nn.module_tree import STATE
-from pullback.nn.module_walk import named_submodules, named_values
+from pullback.nn.module_walk import walk_named_submodules, walk_named_values
 from pullback.random.keys import key
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Summary:
             justify: Any = "right" if name in ("parameters", "flops") else "left"
             table.add_column(name, last, justify=justify, no_wrap=True)
         for row in self.rows:
-            table.add_row(*_cells(row))
+            table.add_row(*_summary_cells(row))
         return table
 
     def _totals(self) -> tuple[str, ...]:
@@ -80,20 +80,23 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
-        body = [_html_row("th", _COLUMNS), *[_html_row("td", _cells(r)) for r in self.rows]]
-        return f"<table>{''.join(body)}{_html_row('th', self._totals())}</table>"
+        body = [
+            _summary_html_row("th", _COLUMNS),
+            *[_summary_html_row("td", _summary_cells(r)) for r in self.rows],
+        ]
+        return f"<table>{''.join(body)}{_summary_html_row('th', self._totals())}</table>"
 
 
-def _cells(row: LayerRow) -> tuple[str, ...]:
+def _summary_cells(row: LayerRow) -> tuple[str, ...]:
     output = f"{row.output} (last of {row.calls} calls)" if row.calls > 1 else row.output
     return row.name or "(model)", row.kind, output, f"{row.parameters:,}", f"{row.flops:,}"
 
 
-def _html_row(tag: str, cells: tuple[str, ...]) -> str:
+def _summary_html_row(tag: str, cells: tuple[str, ...]) -> str:
     return f"<tr>{''.join([f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells])}</tr>"
 
 
-class _Calls:
+class _SummaryCalls:
     """The calls of modules in a run on placeholders."""
 
     def __init__(self) -> None:
@@ -120,7 +123,7 @@ class _Calls:
             self.inside.pop()
             self.enter(self.inside[-1])
         self.counts[own] = self.counts.get(own, 0) + 1
-        self.outputs[own] = _show_types(result)
+        self.outputs[own] = _summary_types(result)
         return result
 
     def flops(self, results: Any) -> dict[int, int]:
@@ -138,14 +141,14 @@ class _Calls:
         return found
 
 
-def _show_types(result: Any) -> str:
+def _summary_types(result: Any) -> str:
     types = [str(x._node.type) for x in tree.leaves(result) if isinstance(x, Tensor)]
     return ", ".join(types)
 
 
 def summarize(model: Module, args: tuple, kwargs: dict[str, Any]) -> Summary:
     """Run a model on placeholders, and return what its layers do."""
-    calls = _Calls()
+    calls = _SummaryCalls()
     flops: dict[int, int] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -161,9 +164,11 @@ def summarize(model: Module, args: tuple, kwargs: dict[str, Any]) -> Summary:
 
     eval_shape(run, *args, **kwargs)
     rows, counted = [], set[int]()
-    for name, module in named_submodules(model):
+    for name, module in walk_named_submodules(model):
         own, state = id(module), vars(module).get(STATE, ())
-        tensors = [v for n, v in named_values(module) if isinstance(v, Tensor) and n not in state]
+        tensors = [
+            v for n, v in walk_named_values(module) if isinstance(v, Tensor) and n not in state
+        ]
         mine = [t for t in tensors if t.dtype.is_inexact and id(t) not in counted]
         counted.update(map(id, mine))
         output, count = calls.outputs.get(own, ""), calls.counts.get(own, 0)

@@ -10,7 +10,7 @@ from pullback.graph.arguments import shown
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.nn.module import Module
-from pullback.nn.module_walk import is_module, named_submodules
+from pullback.nn.module_walk import is_module, walk_named_submodules
 
 
 def from_torch(model: Module, values: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -29,7 +29,7 @@ def from_torch(model: Module, values: Mapping[str, Any]) -> dict[str, Tensor]:
         raise ArgumentError(f"model must be a module, got {shown(model)}", op="nn.from_torch")
     if not isinstance(values, Mapping):
         raise ArgumentError(f"values must be a state dict, got {shown(values)}", op="nn.from_torch")
-    modules = dict(named_submodules(model))
+    modules = dict(walk_named_submodules(model))
     found: dict[str, Tensor] = {}
     for name, value in values.items():
         holder, _, own = name.rpartition(".")

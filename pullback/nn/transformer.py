@@ -12,7 +12,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.nn.attention import MultiHeadAttention
 from pullback.nn.containers import ModuleList
 from pullback.nn.dropout_layers import Dropout
-from pullback.nn.initial import layer_keys
+from pullback.nn.keys import layer_keys
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module
 from pullback.nn.module_walk import is_module

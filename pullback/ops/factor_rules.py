@@ -24,7 +24,9 @@ def fixed_factor_rule(text: str) -> Callable[..., str]:
 
 
 @lru_cache(maxsize=1024)  # the same few are asked for at every op
-def alike(rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1) -> str:
+def alike_factor_rule(
+    rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1
+) -> str:
     """Return the rule of an op that keeps all dimensions, some of which must be whole."""
     words = named_factors(rank, whole)
     return factor_rule([words] * operands, [words] * results)

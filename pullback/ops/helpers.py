@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType
-from pullback.graph.node import Node, constant, operand_node, vary_over
+from pullback.graph.node import Node, constant, node_varying_over, operand_node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
 
@@ -81,7 +81,7 @@ def conjugate(x: Node) -> Node:
 
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` lacks or has as 1."""
-    g = vary_over(g, type.varying)  # a constant of a rule does not vary
+    g = node_varying_over(g, type.varying)  # a constant of a rule does not vary
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank

@@ -32,7 +32,7 @@ def stacked_instruction(b: Any, xs: Sequence[Any], axis: int) -> Any:
     return b.op("stablehlo.concatenate", *parts, out=out, dimension=axis)
 
 
-def looked_up(b: Any, values: Any, index: Any) -> Any:
+def looked_up_instruction(b: Any, values: Any, index: Any) -> Any:
     """The elements of a vector at an array of indices, which are in range."""
     rank = len(index.shape)
     numbers = f"collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = {rank}"

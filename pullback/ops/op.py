@@ -18,7 +18,7 @@ from pullback.errors import PullbackError, UnsupportedOp, VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import graphs_within
 from pullback.graph.memo import remember
-from pullback.graph.node import Node, emit_node, results, vary_alike
+from pullback.graph.node import Node, emit_node, nodes_varying_alike, results
 from pullback.graph.types import Type
 from pullback.ops.helpers import Axis, zeros
 from pullback.ops.imported import Imported
@@ -93,7 +93,7 @@ class Op(metaclass=OpMeta, abstract=True):
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Return the op and its operands as they fit together along named axes."""
-        return self, vary_alike(xs)
+        return self, nodes_varying_alike(xs)
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """Return the layouts of the results on the mesh."""

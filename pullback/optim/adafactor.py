@@ -11,9 +11,10 @@ from pullback.functions.data_types import finfo
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
-from pullback.optim.parameter_trees import Mask, slot_like
+from pullback.optim.base import Slots
+from pullback.optim.optimizer import Optimizer
+from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -41,8 +42,12 @@ class AdafactorRule(UpdateRule):
         if p.dtype.is_complex:
             raise DTypeError(f"adafactor: a parameter must be real, got {p._node.type}")
         if p.ndim < 2:
-            return {"row": None, "column": None, "square": slot_like(p)}
-        return {"row": slot_like(p, whole=-1), "column": slot_like(p, whole=-2), "square": None}
+            return {"row": None, "column": None, "square": parameter_slot_like(p)}
+        return {
+            "row": parameter_slot_like(p, whole=-1),
+            "column": parameter_slot_like(p, whole=-2),
+            "square": None,
+        }
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return the weight of the new squares, and the bound of the relative step."""
@@ -58,20 +63,22 @@ class AdafactorRule(UpdateRule):
         if p.size == 0:
             return p, slots
         eps = finfo(p.dtype).eps if self.eps is None else self.eps
-        step_size = maximum(_root_mean_square(p), self.eps_scale) * bound
+        step_size = maximum(_adafactor_root_mean_square(p), self.eps_scale) * bound
         if at.weight_decay:
             p = p - p * (at.rate * at.weight_decay)
-        estimate, new = _estimate(g * g, slots, weight, eps)
+        estimate, new = _adafactor_estimate(g * g, slots, weight, eps)
         step = g / maximum(estimate, eps * eps).sqrt()
-        limit = maximum(_root_mean_square(step) / self.clip, 1.0)
+        limit = maximum(_adafactor_root_mean_square(step) / self.clip, 1.0)
         return p - step * (step_size / limit), new
 
 
-def _root_mean_square(x: Tensor) -> Tensor:
+def _adafactor_root_mean_square(x: Tensor) -> Tensor:
     return (x * x).mean().sqrt()
 
 
-def _estimate(square: Tensor, slots: Slots, weight: Tensor, eps: float) -> tuple[Tensor, Slots]:
+def _adafactor_estimate(
+    square: Tensor, slots: Slots, weight: Tensor, eps: float
+) -> tuple[Tensor, Slots]:
     """Return the running mean of squared gradients, and the slots that it is computed from."""
 
     def moved(name: str, value: Tensor) -> Tensor:
@@ -111,7 +118,7 @@ def adafactor(
     >>> opt.update(w, opt.init(w), w)[0].numpy().round(5).tolist()
     [2.0, -2.0]
     """
-    rate = rate_of("adafactor", learning_rate, lr, 1e-2)
+    rate = rule_learning_rate("adafactor", learning_rate, lr, 1e-2)
     options = {"weight_decay": weight_decay, "mask": mask}
     return AdafactorRule(rate, beta2_decay, eps, eps_scale, clip, **options)  # type: ignore[arg-type]
 

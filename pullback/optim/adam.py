@@ -15,9 +15,10 @@ from pullback.lazy.operators import node_of, scalar_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
-from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
+from pullback.optim.base import Slots
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -36,7 +37,7 @@ class AdamRule(UpdateRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require("eps")
-        check_betas(self.name, self.betas)
+        check_adam_betas(self.name, self.betas)
 
     @property
     def slots(self) -> dict[str, bool]:
@@ -44,7 +45,7 @@ class AdamRule(UpdateRule):
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return the operands of `AdamStep` that are numbers."""
-        filled, correction = bias_corrections(count, self.betas, dtype)
+        filled, correction = adam_bias_corrections(count, self.betas, dtype)
         step_size = asarray(rate / filled, dtype)
         numbers = [v for beta in self.betas for v in (beta, 1.0 - beta)] + [self.eps]
         scalars = [scalar_operand(float(v), dtype) for v in numbers]
@@ -68,7 +69,7 @@ class AdamRule(UpdateRule):
         return p, {"mean": mean, "square": square}
 
 
-def check_betas(op: str, betas: Any) -> None:
+def check_adam_betas(op: str, betas: Any) -> None:
     """Refuse decay rates that are not two numbers from 0 to 1."""
     pair = isinstance(betas, (tuple, list)) and len(betas) == 2
     if not pair or not all(0.0 <= real(op, b, "each of betas") < 1.0 for b in betas):
@@ -76,7 +77,7 @@ def check_betas(op: str, betas: Any) -> None:
         raise ArgumentError(message, op=op)
 
 
-def bias_corrections(count: Tensor | None, betas: Any, dtype: DType) -> tuple[Tensor, ...]:
+def adam_bias_corrections(count: Tensor | None, betas: Any, dtype: DType) -> tuple[Tensor, ...]:
     """Return 1 - b1 ** count and 1 / sqrt(1 - b2 ** count)."""
     assert count is not None
     logarithms = [math.log(beta) if beta else -math.inf for beta in betas]
@@ -88,10 +89,10 @@ def adam_means(g: Tensor, slots: Slots, betas: Any) -> tuple[Tensor, Tensor]:
     """Return the running means of the gradient and of its squared magnitude."""
     first, second = betas
     mean = slots["mean"] * first + g * (1.0 - first)
-    return mean, slots["square"] * second + squared(g) * (1.0 - second)
+    return mean, slots["square"] * second + adam_squared(g) * (1.0 - second)
 
 
-def squared(g: Tensor) -> Tensor:
+def adam_squared(g: Tensor) -> Tensor:
     """Return the squared magnitude, which is real."""
     return (g * g.conj()).real if g.dtype.is_complex else g * g
 
@@ -120,7 +121,7 @@ def adam(
     >>> state.step.item()
     1
     """
-    rate = rate_of("adam", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("adam", learning_rate, lr, 1e-3)
     options = {"weight_decay": weight_decay, "mask": mask}
     return AdamRule(rate, betas, eps, decoupled, amsgrad, **options)  # type: ignore[arg-type]
 
@@ -141,7 +142,7 @@ def adamw(
     >>> params["w"].item(), params["b"].item()
     (2.5, 3.5)
     """
-    rate = rate_of("adamw", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("adamw", learning_rate, lr, 1e-3)
     return adam(rate, betas, eps, weight_decay, True, amsgrad, mask)
 
 

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from pullback import tree
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import function, shown, validated
+from pullback.graph.arguments import shown, validated
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import Tensor
-from pullback.optim.adam import squared
-from pullback.optim.base import OptimizerRule, require_rule
-from pullback.optim.parameter_trees import cast_leaf, optimizer_dtype
-from pullback.optim.schedules import LearningRate
+from pullback.optim.adam import adam_squared
+from pullback.optim.chaining import ChainRule
+from pullback.optim.parameter_trees import cast_parameter_leaf, parameter_step_dtype
+from pullback.optim.rules import OptimizerRule
 
 Grads = TypeVar("Grads")
-
-
-@dataclass(frozen=True)
-class ChainRule(OptimizerRule):
-    """A rule whose gradients go through functions first. Its state is that of the rule."""
-
-    functions: tuple[Callable[[Any], Any], ...]
-    rule: OptimizerRule
-
-    @property
-    def learning_rate(self) -> LearningRate:  # type: ignore[override]
-        return self.rule.learning_rate
-
-    def rebuilt(self, change: Any) -> OptimizerRule:
-        return replace(self, rule=self.rule.rebuilt(change))
-
-    def start(self, params: object) -> Any:
-        return self.rule.start(params)
-
-    def advance(self, grads: object, state: Any, params: Any) -> tuple[Any, Any]:
-        for f in self.functions:
-            grads = f(grads)
-        return self.rule.advance(grads, state, params)
 
 
 @dataclass(frozen=True)
@@ -64,22 +40,6 @@ class ValueLimit:
         return clip_by_value(grads, self.limit)
 
 
-def chain(*steps: Any) -> ChainRule:
-    """Return a rule whose gradients go through functions first: `chain(f, g, rule)`.
-
-    Each function takes a tree of gradients and returns one; the last argument is the rule.
-
-    >>> halved = lambda grads: pb.tree.map(lambda g: g / 2, grads)
-    >>> opt = pb.optim.chain(halved, pb.optim.sgd(1.0))
-    >>> w = pb.tensor([4.0])
-    >>> opt.update(w, opt.init(w), w)[0].tolist()
-    [2.0]
-    """
-    require_rule("chain", steps[-1] if steps else None)
-    functions = tuple([function("chain", f, "each argument but the last") for f in steps[:-1]])
-    return ChainRule(functions, steps[-1])
-
-
 @validated
 def global_norm(grads: object) -> Tensor:
     """Return the norm of all elements of a tree, as if they were one vector.
@@ -95,7 +55,7 @@ def global_norm(grads: object) -> Tensor:
         return asarray(0.0)
     total: Any = 0.0
     for g in parts:
-        total = squared(cast_leaf(g, optimizer_dtype(g.dtype))).sum() + total
+        total = adam_squared(cast_parameter_leaf(g, parameter_step_dtype(g.dtype))).sum() + total
     return total.sqrt()
 
 
@@ -117,13 +77,16 @@ def clip_by_global_norm(grads: Any, max_norm: float | Tensor) -> Any:
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [1.5, 2.0]
     """
-    _check_limit("clip_by_global_norm", max_norm, "max_norm")
+    _check_clip_limit("clip_by_global_norm", max_norm, "max_norm")
     if isinstance(grads, OptimizerRule):
         return ChainRule((NormLimit(max_norm),), grads)
     with at_one_line():
         norm = global_norm(grads)
         scale = where(norm > max_norm, max_norm / norm, 1.0)
-        return tree.map(lambda g: g * cast_leaf(scale, g.dtype.real) if _is_float(g) else g, grads)
+        return tree.map(
+            lambda g: g * cast_parameter_leaf(scale, g.dtype.real) if _is_clipped_float(g) else g,
+            grads,
+        )
 
 
 @overload
@@ -139,11 +102,11 @@ def clip_by_value(grads: Any, limit: float | Tensor) -> Any:
     >>> pb.optim.clip_by_value({"w": pb.tensor([-3.0, 0.5])}, 1.0)["w"].tolist()
     [-1.0, 0.5]
     """
-    _check_limit("clip_by_value", limit, "limit")
+    _check_clip_limit("clip_by_value", limit, "limit")
     if isinstance(grads, OptimizerRule):
         return ChainRule((ValueLimit(limit),), grads)
     with at_one_line():
-        return tree.map(lambda g: _clipped(g, limit) if _is_float(g) else g, grads)
+        return tree.map(lambda g: _clipped(g, limit) if _is_clipped_float(g) else g, grads)
 
 
 def _clipped(g: Tensor, limit: Any) -> Tensor:
@@ -151,13 +114,13 @@ def _clipped(g: Tensor, limit: Any) -> Tensor:
         hint = "Write pb.optim.clip_by_global_norm(grads, max_norm)."
         message = f"clip_by_value: gradients must be real, got {g._node.type}"
         raise DTypeError(message, hint=hint)
-    return cast_leaf(g.clip(-limit, limit), g.dtype)
+    return cast_parameter_leaf(g.clip(-limit, limit), g.dtype)
 
 
-def _is_float(g: Any) -> bool:
+def _is_clipped_float(g: Any) -> bool:
     return isinstance(g, Tensor) and g.dtype.is_inexact
 
 
-def _check_limit(op: str, value: Any, what: str) -> None:
+def _check_clip_limit(op: str, value: Any, what: str) -> None:
     if isinstance(value, (int, float)) and not value > 0:
         raise ArgumentError(f"{what} must be above 0, got {shown(value)}", op=op)

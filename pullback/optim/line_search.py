@@ -10,7 +10,7 @@ DECREASE = 1e-4  # of the value, relative to what the first slope promises
 FLATNESS = 0.9  # of the slope at the end, relative to the first one
 
 
-class Trial(NamedTuple):
+class LineSearchTrial(NamedTuple):
     """The function along a line, at a distance `t` from its start."""
 
     t: float
@@ -26,9 +26,13 @@ class Trial(NamedTuple):
         return math.isfinite(self.value) and math.isfinite(self.slope)
 
 
-def strong_wolfe(
-    trial: Callable[[float], Trial], start: Trial, t: float, limit: int, closest: float
-) -> Trial:
+def strong_wolfe_line_search(
+    trial: Callable[[float], LineSearchTrial],
+    start: LineSearchTrial,
+    t: float,
+    limit: int,
+    closest: float,
+) -> LineSearchTrial:
     """Return a trial whose value is low enough and whose slope is small enough.
 
     Steps grow until they enclose such a point, and the enclosing interval then shrinks around it,
@@ -38,26 +42,26 @@ def strong_wolfe(
     before = start
     for left in range(limit - 1, -1, -1):
         now = trial(t)
-        if _too_high(now, start) or (before is not start and now.value >= before.value):
-            return _shrunk(trial, start, before, now, left, closest)
+        if _line_search_too_high(now, start) or (before is not start and now.value >= before.value):
+            return _shrunk_line_search(trial, start, before, now, left, closest)
         if abs(now.slope) <= -FLATNESS * start.slope:
             return now
         if now.slope >= 0:
-            return _shrunk(trial, start, now, before, left, closest)
-        grown = _lowest_of_cubic(before, now, now.t + 0.01 * (now.t - before.t), 10 * now.t)
+            return _shrunk_line_search(trial, start, now, before, left, closest)
+        grown = _line_search_cubic(before, now, now.t + 0.01 * (now.t - before.t), 10 * now.t)
         before, t = now, grown
     return before
 
 
-def _too_high(now: Trial, start: Trial) -> bool:
+def _line_search_too_high(now: LineSearchTrial, start: LineSearchTrial) -> bool:
     """Whether the value has not decreased enough for the distance; also if it is not finite."""
     return not (now.finite and now.value <= start.value + DECREASE * now.t * start.slope)
 
 
-def _shrunk(
-    trial: Callable[[float], Trial], start: Trial, low: Trial, high: Trial, left: int,
-    closest: float,
-) -> Trial:  # fmt: skip
+def _shrunk_line_search(
+    trial: Callable[[float], LineSearchTrial], start: LineSearchTrial, low: LineSearchTrial,
+    high: LineSearchTrial, left: int, closest: float,
+) -> LineSearchTrial:  # fmt: skip
     """Shrink an interval that encloses a point that is sought; `low` is the lower of its ends."""
     for _ in range(left):
         first, last = sorted((low.t, high.t))
@@ -65,11 +69,11 @@ def _shrunk(
             break
         margin = 0.1 * (last - first)
         if high.finite:
-            t = _lowest_of_cubic(low, high, first + margin, last - margin)
+            t = _line_search_cubic(low, high, first + margin, last - margin)
         else:
             t = (first + last) / 2
         now = trial(t)
-        if _too_high(now, start) or now.value >= low.value:
+        if _line_search_too_high(now, start) or now.value >= low.value:
             high = now
             continue
         if abs(now.slope) <= -FLATNESS * start.slope:
@@ -80,7 +84,7 @@ def _shrunk(
     return low
 
 
-def _lowest_of_cubic(a: Trial, b: Trial, least: float, most: float) -> float:
+def _line_search_cubic(a: LineSearchTrial, b: LineSearchTrial, least: float, most: float) -> float:
     """Return the minimum between two limits of the cubic with the values and slopes of trials."""
     a, b = (a, b) if a.t <= b.t else (b, a)
     middle = (least + most) / 2

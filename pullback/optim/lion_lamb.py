@@ -9,10 +9,11 @@ from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
-from pullback.optim.adam import adam_means, bias_corrections, check_betas, squared
-from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
+from pullback.optim.adam import adam_bias_corrections, adam_means, adam_squared, check_adam_betas
+from pullback.optim.base import Slots
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -26,7 +27,7 @@ class LionRule(UpdateRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_betas(self.name, self.betas)
+        check_adam_betas(self.name, self.betas)
 
     @property
     def slots(self) -> dict[str, bool]:
@@ -54,14 +55,14 @@ class LAMBRule(UpdateRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require("eps")
-        check_betas(self.name, self.betas)
+        check_adam_betas(self.name, self.betas)
 
     @property
     def slots(self) -> dict[str, bool]:
         return {"mean": False, "square": True}
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
-        return bias_corrections(count, self.betas, dtype)
+        return adam_bias_corrections(count, self.betas, dtype)
 
     def decayed(self, p: Tensor, g: Tensor, at: StepValues) -> tuple[Tensor, Tensor]:
         return p, g  # it is part of the step whose norm is scaled
@@ -72,7 +73,7 @@ class LAMBRule(UpdateRule):
         step = mean / filled / (square.sqrt() * correction + self.eps)
         if at.weight_decay:
             step = step + p * at.weight_decay
-        size, length = (squared(x).sum().sqrt() for x in (p, step))
+        size, length = (adam_squared(x).sum().sqrt() for x in (p, step))
         usable = (size > 0.0) & (length > 0.0)
         trust = where(usable, size / where(usable, length, 1.0), 1.0)
         return p - step * (trust * at.rate), {"mean": mean, "square": square}
@@ -97,7 +98,7 @@ def lion(
     >>> opt.update(w, opt.init(w), w)[0].tolist()
     [3.5, -7.5]
     """
-    rate = rate_of("lion", learning_rate, lr, 1e-4)
+    rate = rule_learning_rate("lion", learning_rate, lr, 1e-4)
     return LionRule(rate, betas, weight_decay=weight_decay, mask=mask)
 
 
@@ -120,7 +121,7 @@ def lamb(
     >>> opt.update(w, opt.init(w), w)[0].numpy().round(5).tolist()
     [2.0, -2.0]
     """
-    rate = rate_of("lamb", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("lamb", learning_rate, lr, 1e-3)
     return LAMBRule(rate, betas, eps, weight_decay=weight_decay, mask=mask)
 
 

@@ -11,10 +11,11 @@ from pullback.functions.arithmetic import maximum
 from pullback.graph.arguments import integer, shown, validated
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
-from pullback.optim.adam import adam_means, bias_corrections, check_betas
-from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
-from pullback.optim.parameter_trees import Mask, slot_like
+from pullback.optim.adam import adam_bias_corrections, adam_means, check_adam_betas
+from pullback.optim.base import Slots
+from pullback.optim.optimizer import Optimizer
+from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 # The quintic whose iteration moves singular values near to 1 fastest, from Jordan's Muon
@@ -43,7 +44,7 @@ class MuonRule(UpdateRule):
         super().__post_init__()
         self.require("eps")
         self.require("momentum", below=1.0)
-        check_betas(self.name, self.betas)
+        check_adam_betas(self.name, self.betas)
         if not 1 <= integer(self.name, self.iterations, "iterations") < 100:
             message = f"iterations must be at least 1 and below 100, got {shown(self.iterations)}"
             raise ArgumentError(message, op=self.name)
@@ -58,10 +59,13 @@ class MuonRule(UpdateRule):
     def initial_slots(self, p: Tensor) -> Slots:
         if p.ndim == 2 and p.dtype.is_complex:
             raise DTypeError(f"muon: a matrix must be real, got {p._node.type}")
-        return {"mean": slot_like(p), "square": None if p.ndim == 2 else slot_like(p, True)}
+        return {
+            "mean": parameter_slot_like(p),
+            "square": None if p.ndim == 2 else parameter_slot_like(p, True),
+        }
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
-        return bias_corrections(count, self.betas, dtype)
+        return adam_bias_corrections(count, self.betas, dtype)
 
     def decayed(self, p: Tensor, g: Tensor, at: StepValues) -> tuple[Tensor, Tensor]:
         return p - p * (at.rate * at.weight_decay), g
@@ -121,7 +125,7 @@ def muon(
     >>> bool((abs(new.diagonal() + 0.5) < 0.16).all())
     True
     """
-    rate = rate_of("muon", learning_rate, lr, 1e-3)
+    rate = rule_learning_rate("muon", learning_rate, lr, 1e-3)
     options = {"weight_decay": weight_decay, "mask": mask}
     return MuonRule(rate, momentum, nesterov, iterations, eps, scale, betas, **options)  # type: ignore[arg-type]
 

@@ -10,13 +10,13 @@ from pullback.errors import ArgumentError
 from pullback.graph.arguments import shown
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, with_learning_rate
 from pullback.optim.parameter_trees import is_parameter
 from pullback.optim.partition import PartitionRule
+from pullback.optim.rules import OptimizerRule, rule_with_learning_rate
 from pullback.optim.schedules import LearningRate
 
 if TYPE_CHECKING:
-    from pullback.optim.object_form import Optimizer
+    from pullback.optim.optimizer import Optimizer
 
 
 class ParameterGroup:
@@ -35,7 +35,7 @@ class ParameterGroup:
 
     @learning_rate.setter
     def learning_rate(self, value: LearningRate) -> None:
-        self._optimizer._rules[self._index] = with_learning_rate(self.rule, value)
+        self._optimizer._rules[self._index] = rule_with_learning_rate(self.rule, value)
 
     lr = learning_rate
 
@@ -57,21 +57,21 @@ def collect_groups(
         )
     found: dict[int, str] = {}
     if not _are_groups(params):
-        kept = _kept_tree(params, name, found)
+        kept = _kept_group_tree(params, name, found)
         groups = None
     else:
         assert isinstance(params, list)
         groups = [_group_options(group, name) for group in params]
-        kept = [_kept_tree(group["params"], name, found) for group in params]
+        kept = [_kept_group_tree(group["params"], name, found) for group in params]
     leaves = tree.leaves(kept)
-    _require_trained(leaves, name)
+    _require_trained_group(leaves, name)
     for p in leaves:
         if not p.requires_grad and not is_frozen(p):
             p.requires_grad = True
     return leaves, kept, groups
 
 
-def _require_trained(leaves: list[Tensor], name: str) -> None:
+def _require_trained_group(leaves: list[Tensor], name: str) -> None:
     if not leaves:
         raise ArgumentError(
             f"{name}: params must hold at least one float tensor, got none",
@@ -100,10 +100,10 @@ def _group_options(group: dict[str, Any], name: str) -> dict[str, Any]:
     return options
 
 
-def _kept_tree(params: Any, name: str, found: dict[int, str]) -> Any:
+def _kept_group_tree(params: Any, name: str, found: dict[int, str]) -> Any:
     """Return the tree with None in place of what is not a parameter, or occurs a second time."""
-    params = _as_parameter_tree(params)
-    own = _declared_parameters(params)
+    params = _as_group_tree(params)
+    own = _declared_group_parameters(params)
     leaves, structure = tree.flatten(params)
     here: set[int] = set()
     kept: list[Tensor | None] = []
@@ -113,7 +113,7 @@ def _kept_tree(params: Any, name: str, found: dict[int, str]) -> Any:
             message = f"{name}: the tensor at {path} is in two groups of parameters"
             raise ArgumentError(message)
         if wanted and id(leaf) not in here:
-            _check_leaf(leaf, path, name)
+            _check_group_leaf(leaf, path, name)
             here.add(id(leaf))
             kept.append(leaf)
         else:
@@ -122,19 +122,19 @@ def _kept_tree(params: Any, name: str, found: dict[int, str]) -> Any:
     return tree.unflatten(structure, kept)
 
 
-def _as_parameter_tree(params: Any) -> Any:
+def _as_group_tree(params: Any) -> Any:
     """Return pairs of a name and a tensor as a dict, and an iterator as a list."""
     if isinstance(params, Iterator):
         params = list(params)
-    pairs = isinstance(params, (list, tuple)) and all(_is_named(entry) for entry in params)
+    pairs = isinstance(params, (list, tuple)) and all(_is_named_group(entry) for entry in params)
     return dict(params) if pairs and params else params
 
 
-def _is_named(entry: Any) -> bool:
+def _is_named_group(entry: Any) -> bool:
     return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)
 
 
-def _declared_parameters(params: Any) -> set[int] | None:
+def _declared_group_parameters(params: Any) -> set[int] | None:
     """Return the identities of the parameters of a module, which may hold other tensors too."""
     declared = getattr(params, "parameters", None)
     if declared is None or isinstance(params, (list, tuple, dict, Tensor)):
@@ -142,7 +142,7 @@ def _declared_parameters(params: Any) -> set[int] | None:
     return {id(p) for p in tree.leaves(list(declared()))} if callable(declared) else None
 
 
-def _check_leaf(p: Tensor, path: str, name: str) -> None:
+def _check_group_leaf(p: Tensor, path: str, name: str) -> None:
     if not p.is_leaf:
         raise ArgumentError(
             f"{name}: a parameter must be a leaf, but the tensor at {path} was computed",

@@ -19,14 +19,14 @@ from pullback.lazy.record import cut, register, wrap
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P, Sharding
 from pullback.tree_constants import constant_leaves
-from pullback.tree_nodes import is_node, register_hint
+from pullback.tree_nodes import is_node, register_node_hint
 
 # A tree of booleans, or of one for each subtree of the parameters; or a function of a path
 Mask = Any
 _CONSTANTS = (bool, int, str, bytes, np.generic)  # leaves that no derivative reaches
 
 
-def leaf_types(values: object) -> str:
+def parameter_leaf_types(values: object) -> str:
     """The types of the tensors in a tree, those of many in short."""
     types = [str(x._node.type) if isinstance(x, Tensor) else "?" for x in tree.leaves(values)]
     return ", ".join(types) if len(types) <= 4 else f"{len(types)} tensors, {types[0]} ..."
@@ -45,10 +45,10 @@ def is_parameter(leaf: Any, path: str = "") -> bool:
     message = (
         f"optim: a parameter must be a tensor, got {type(leaf).__name__} at {path or 'the root'}"
     )
-    raise ArgumentError(message, hint=register_hint(leaf))
+    raise ArgumentError(message, hint=register_node_hint(leaf))
 
 
-def parameters_of(params: object) -> list[bool]:
+def which_tree_parameters(params: object) -> list[bool]:
     """Return for each leaf of a tree whether it is a parameter."""
     leaves = tree.leaves(params)
     if all(isinstance(x, Tensor) for x in leaves):
@@ -60,15 +60,15 @@ def parameters_of(params: object) -> list[bool]:
 
 def require_parameters(params: object, rule: str) -> None:
     """Refuse a tree whose leaves no optimizer would change."""
-    found = parameters_of(params)
+    found = which_tree_parameters(params)
     if found and not any(found):
         raise ArgumentError(
             f"{rule}: params must hold at least one float or complex tensor, got "
-            f"{leaf_types(params)}"
+            f"{parameter_leaf_types(params)}"
         )
 
 
-def parts_like(structure: Any, other: object, name: str) -> list[Any]:
+def parameter_tree_parts(structure: Any, other: object, name: str) -> list[Any]:
     """Return what a tree has at each leaf of the parameters: a leaf, or None."""
     leaves, found = tree.flatten(other)
     if found == structure:
@@ -77,7 +77,7 @@ def parts_like(structure: Any, other: object, name: str) -> list[Any]:
         parts = structure.flatten_up_to(other)
     except ValueError:
         parts = []
-        if not _add_parts(structure, found, iter(leaves), parts):
+        if not _add_parameter_tree_parts(structure, found, iter(leaves), parts):
             parts = None
     if parts is None or not all(p is None or tree.structure(p).is_leaf() for p in parts):
         wanted, got = tree.show(structure), tree.show(found)
@@ -87,7 +87,9 @@ def parts_like(structure: Any, other: object, name: str) -> list[Any]:
     return parts
 
 
-def _add_parts(wanted: Any, found: Any, leaves: Iterator[Any], parts: list[Any]) -> bool:
+def _add_parameter_tree_parts(
+    wanted: Any, found: Any, leaves: Iterator[Any], parts: list[Any]
+) -> bool:
     """Add the parts of a tree whose static data differ, such as a module's mode of training.
 
     Return whether there are no other differences.
@@ -99,19 +101,21 @@ def _add_parts(wanted: Any, found: Any, leaves: Iterator[Any], parts: list[Any])
     if found.type is not wanted.type or found.entries() != wanted.entries():
         return False
     children = zip(wanted.children(), found.children(), strict=True)
-    return all(_add_parts(a, b, leaves, parts) for a, b in children)
+    return all(_add_parameter_tree_parts(a, b, leaves, parts) for a, b in children)
 
 
-def gradients_like(structure: Any, grads: object, leaves: Sequence[Any]) -> list[Tensor | None]:
+def parameter_tree_gradients(
+    structure: Any, grads: object, leaves: Sequence[Any]
+) -> list[Tensor | None]:
     """Return the gradient of each leaf, None where there is none."""
     found: list[Tensor | None] = []
-    for leaf, grad in zip(leaves, parts_like(structure, grads, "grads"), strict=True):
+    for leaf, grad in zip(leaves, parameter_tree_parts(structure, grads, "grads"), strict=True):
         if grad is None or not is_parameter(leaf):
             found.append(None)
             continue
         grad = grad if isinstance(grad, Tensor) else asarray(grad)
         if grad.shape != leaf.shape:
-            path = structure_paths(structure)[len(found)] or "the root"
+            path = parameter_tree_paths(structure)[len(found)] or "the root"
             raise ArgumentError(
                 f"update: the gradient of a parameter must have its shape, {list(leaf.shape)}, "
                 f"got {list(grad.shape)} at {path}"
@@ -120,11 +124,11 @@ def gradients_like(structure: Any, grads: object, leaves: Sequence[Any]) -> list
     return found
 
 
-def structure_paths(structure: Any) -> list[str]:
+def parameter_tree_paths(structure: Any) -> list[str]:
     return tree.paths(tree.unflatten(structure, range(structure.num_leaves)))
 
 
-def values_by_leaf(given: Any, params: object, name: str) -> list[Any]:
+def parameter_tree_values(given: Any, params: object, name: str) -> list[Any]:
     """Return the value for each leaf: from a function of its path, or from a tree above it."""
     if callable(given) and not is_node(type(given)):  # a module is a tree
         return [given(path) for path in tree.paths(params)]
@@ -138,33 +142,35 @@ def values_by_leaf(given: Any, params: object, name: str) -> list[Any]:
     return found
 
 
-def decayed_leaves(mask: Mask, params: object, count: int) -> list[bool]:
+def decayed_tree_parameters(mask: Mask, params: object, count: int) -> list[bool]:
     """Return for each leaf whether its weights decay."""
     if mask is None:
         return [True] * count
-    found = values_by_leaf(mask, params, "optim: mask")
+    found = parameter_tree_values(mask, params, "optim: mask")
     for value in found:
         if not isinstance(value, (bool, np.bool_)):
             raise ArgumentError(f"optim: a value of mask must be True or False, got {shown(value)}")
     return [bool(value) for value in found]
 
 
-def optimizer_dtype(dtype: DType) -> DType:
+def parameter_step_dtype(dtype: DType) -> DType:
     """Return the dtype of a step's computation and slots: f32 for half precision."""
     return float32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
-def cast_leaf(x: Tensor, dtype: DType) -> Tensor:
+def cast_parameter_leaf(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
-def slot_like(p: Tensor, is_real: bool = False, fill: float = 0.0, whole: int | None = None) -> Any:
+def parameter_slot_like(
+    p: Tensor, is_real: bool = False, fill: float = 0.0, whole: int | None = None
+) -> Any:
     """Return a slot that is filled with a number, sharded like the parameter.
 
     Its size along the axis `whole` is 1. It is a computed value, not a pending one, so that steps
     1 and 2 run the same program.
     """
-    dtype, shape = optimizer_dtype(p.dtype), list(p.shape)
+    dtype, shape = parameter_step_dtype(p.dtype), list(p.shape)
     if whole is not None:
         shape[whole] = 1
     with np.errstate(over="ignore"):
@@ -178,7 +184,7 @@ def slot_like(p: Tensor, is_real: bool = False, fill: float = 0.0, whole: int | 
     return reshard(slot, Sharding(p.sharding.mesh, P(*axes)))
 
 
-def count_for(params: Sequence[Any]) -> Tensor:
+def parameter_tree_count(params: Sequence[Any]) -> Tensor:
     """Return a count of 0 on the parameters' mesh, so that a step is one program."""
     tensors = [p for p in params if isinstance(p, Tensor)]
     meshes = {p.sharding.mesh for p in tensors if p.sharding is not None}
@@ -186,12 +192,12 @@ def count_for(params: Sequence[Any]) -> Tensor:
     return reshard(count, meshes.pop(), P()) if len(meshes) == 1 else count
 
 
-def requires_leaves(leaves: Sequence[Any]) -> bool:
+def parameter_tree_requires_leaves(leaves: Sequence[Any]) -> bool:
     """Whether some of the parameters are leaves that require a gradient."""
     return any(isinstance(x, Tensor) and x._token is not None for x in leaves)
 
 
-def renewed_leaf(old: Any, new: Any) -> Any:
+def renewed_parameter_leaf(old: Any, new: Any) -> Any:
     """Return the new value as a leaf that requires a gradient, if the old one was such a leaf.
 
     It stays pending: it is computed when it is used.
@@ -205,11 +211,11 @@ def renewed_leaf(old: Any, new: Any) -> Any:
     return made
 
 
-def select_tree(condition: Tensor, new: Any, old: Any) -> Any:
+def select_parameter_tree(condition: Tensor, new: Any, old: Any) -> Any:
     """Return the tensors of `new` if a condition holds, else those of `old`."""
     leaves, structure = tree.flatten(new)
     chosen = [
         a if a is b or not isinstance(a, Tensor) else where(condition, a, b)
-        for a, b in zip(leaves, parts_like(structure, old, "state"), strict=True)
+        for a, b in zip(leaves, parameter_tree_parts(structure, old, "state"), strict=True)
     ]
     return tree.unflatten(structure, chosen)

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import shown, validated
-from pullback.optim.base import OptimizerRule
-from pullback.optim.parameter_trees import gradients_like, parts_like, values_by_leaf
+from pullback.optim.parameter_trees import (
+    parameter_tree_gradients,
+    parameter_tree_parts,
+    parameter_tree_values,
+)
+from pullback.optim.rules import OptimizerRule
 from pullback.optim.schedules import LearningRate
 
 Label = Hashable
@@ -41,25 +45,27 @@ class PartitionRule(OptimizerRule):
         leaves, structure = tree.flatten(params)
         found = self._labels(params)
         return PartitionState({
-            label: rule.start(_only(structure, leaves, found, label))
+            label: rule.start(_only_partition(structure, leaves, found, label))
             for label, rule in self.rules.items()
         })  # fmt: skip
 
     def advance(self, grads: object, state: PartitionState, params: Any) -> tuple[Any, Any]:
         leaves, structure = tree.flatten(params)
-        gradients = gradients_like(structure, grads, leaves)
+        gradients = parameter_tree_gradients(structure, grads, leaves)
         labels, states = self._labels(params), {}
         result = list(leaves)
         for label, rule in self.rules.items():
-            own = [_only(structure, values, labels, label) for values in (gradients, leaves)]
+            own = [
+                _only_partition(structure, values, labels, label) for values in (gradients, leaves)
+            ]
             new, states[label] = rule.advance(own[0], state.states[label], own[1])
-            for i, value in enumerate(parts_like(structure, new, "params")):
+            for i, value in enumerate(parameter_tree_parts(structure, new, "params")):
                 if labels[i] == label:
                     result[i] = value
         return tree.unflatten(structure, result), PartitionState(states)
 
     def _labels(self, params: object) -> list[Any]:
-        found = values_by_leaf(self.labels, params, "partition: labels")
+        found = parameter_tree_values(self.labels, params, "partition: labels")
         for label in found:
             if label not in self.rules:
                 known = ", ".join(map(repr, self.rules))
@@ -68,7 +74,7 @@ class PartitionRule(OptimizerRule):
         return found
 
 
-def _only(structure: Any, values: list[Any], labels: list[Any], label: Any) -> Any:
+def _only_partition(structure: Any, values: list[Any], labels: list[Any], label: Any) -> Any:
     """Return a tree with None in place of the leaves with other labels."""
     kept = [v if l == label else None for v, l in zip(values, labels, strict=True)]  # noqa: E741
     return tree.unflatten(structure, kept)

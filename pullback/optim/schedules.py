@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import function, integer, real, shown, validated
+from pullback.graph.arguments import function_argument, integer, real, shown, validated
 from pullback.graph.boundary import publish
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
@@ -58,25 +58,25 @@ class Schedule:
         return f"{self.name}({', '.join(map(repr, self.parameters))})"
 
 
-def _fraction(step: Any, steps: float) -> Any:
+def _schedule_fraction(step: Any, steps: float) -> Any:
     """Return how much of `steps` has passed, from 0 to 1."""
     if isinstance(step, Tensor):
         return (step / steps).clip(0.0, 1.0)
     return min(max(step / steps, 0.0), 1.0)
 
 
-def _cosine_of(angle: Any) -> Any:
+def _schedule_cosine(angle: Any) -> Any:
     return angle.cos() if isinstance(angle, Tensor) else math.cos(angle)
 
 
-def _before(step: Any, boundary: float, first: Any, second: Any) -> Any:
+def _schedule_before(step: Any, boundary: float, first: Any, second: Any) -> Any:
     """Return `first` before a boundary, and `second` from there on."""
     if isinstance(step, Tensor):
         return where(step < boundary, first, second)
     return first if step < boundary else second
 
 
-def _steps(op: str, value: int, what: str = "steps") -> int:
+def _schedule_steps(op: str, value: int, what: str = "steps") -> int:
     if integer(op, value, what) < 1:
         raise ArgumentError(f"{what} must be at least 1, got {shown(value)}", op=op)
     return int(value)
@@ -97,7 +97,7 @@ def constant(value: float) -> Schedule:
 
 
 def _polynomial_rate(step: Any, start: float, end: float, steps: int, power: float) -> Any:
-    return end + (start - end) * (1.0 - _fraction(step, steps)) ** power
+    return end + (start - end) * (1.0 - _schedule_fraction(step, steps)) ** power
 
 
 @validated
@@ -109,11 +109,11 @@ def linear(start: float, end: float, steps: int) -> Schedule:
     >>> pb.optim.schedules.linear(0.0, 1.0, 10)(4)
     0.4
     """
-    return Schedule("linear", _linear_rate, (start, end, _steps("linear", steps)))
+    return Schedule("linear", _linear_rate, (start, end, _schedule_steps("linear", steps)))
 
 
 def _linear_rate(step: Any, start: float, end: float, steps: int) -> Any:
-    return start + (end - start) * _fraction(step, steps)
+    return start + (end - start) * _schedule_fraction(step, steps)
 
 
 @validated
@@ -125,12 +125,15 @@ def polynomial(start: float, end: float, steps: int, power: float = 2.0) -> Sche
     >>> pb.optim.schedules.polynomial(1.0, 0.0, 10, power=2.0)(5)
     0.25
     """
-    parameters = (start, end, _steps("polynomial", steps), power)
+    parameters = (start, end, _schedule_steps("polynomial", steps), power)
     return Schedule("polynomial", _polynomial_rate, parameters)
 
 
 def _cosine_rate(step: Any, peak: float, steps: float, floor: float) -> Any:
-    return floor + (peak - floor) * (1.0 + _cosine_of(_fraction(step, steps) * math.pi)) / 2.0
+    return (
+        floor
+        + (peak - floor) * (1.0 + _schedule_cosine(_schedule_fraction(step, steps) * math.pi)) / 2.0
+    )
 
 
 @validated
@@ -143,7 +146,7 @@ def cosine(peak: float, steps: int, floor: float = 0.0) -> Schedule:
     >>> round(rate(50), 6), rate(100)
     (0.55, 0.1)
     """
-    return Schedule("cosine", _cosine_rate, (peak, _steps("cosine", steps), floor))
+    return Schedule("cosine", _cosine_rate, (peak, _schedule_steps("cosine", steps), floor))
 
 
 def _exponential_rate(
@@ -169,7 +172,7 @@ def exponential(
     >>> pb.optim.schedules.exponential(1.0, 0.5, every=10, staircase=True)(19)
     0.5
     """
-    parameters = (start, decay, _steps("exponential", every, "every"), staircase, floor)
+    parameters = (start, decay, _schedule_steps("exponential", every, "every"), staircase, floor)
     return Schedule("exponential", _exponential_rate, parameters)
 
 
@@ -182,7 +185,7 @@ def _piecewise_rate(step: Any, boundaries: tuple[int, ...], values: tuple[float,
     return rate
 
 
-def _boundaries(op: str, boundaries: Sequence[int], pieces: int) -> tuple[int, ...]:
+def _schedule_boundaries(op: str, boundaries: Sequence[int], pieces: int) -> tuple[int, ...]:
     found = tuple([integer(op, b, "each of boundaries") for b in boundaries])
     if list(found) != sorted(set(found)) or len(found) + 1 != pieces:
         raise ArgumentError(
@@ -203,14 +206,14 @@ def piecewise(boundaries: Sequence[int], values: Sequence[float]) -> Schedule:
     (1.0, 0.1, 0.01)
     """
     found = tuple([real("piecewise", v, "each of values") for v in values])
-    places = _boundaries("piecewise", boundaries, len(found))
+    places = _schedule_boundaries("piecewise", boundaries, len(found))
     return Schedule("piecewise", _piecewise_rate, (places, found))
 
 
 def _joined_rate(step: Any, schedules: tuple[Any, ...], boundaries: tuple[int, ...]) -> Any:
     rate = schedules[0](step)
     for boundary, schedule in zip(boundaries, schedules[1:], strict=True):
-        rate = _before(step, boundary, rate, schedule(step - boundary))
+        rate = _schedule_before(step, boundary, rate, schedule(step - boundary))
     return rate
 
 
@@ -223,8 +226,10 @@ def join(schedules: Sequence[Callable], boundaries: Sequence[int]) -> Schedule:
     >>> rate(5), rate(10), rate(55)
     (0.5, 1.0, 0.5)
     """
-    parts = tuple([function("join", s, "each of schedules") for s in schedules])
-    return Schedule("join", _joined_rate, (parts, _boundaries("join", boundaries, len(parts))))
+    parts = tuple([function_argument("join", s, "each of schedules") for s in schedules])
+    return Schedule(
+        "join", _joined_rate, (parts, _schedule_boundaries("join", boundaries, len(parts)))
+    )
 
 
 @validated
@@ -238,7 +243,7 @@ def warmup(peak: float, steps: int, then: Callable | None = None, start: float =
     >>> rate(0), rate(5), rate(10), rate(100)
     (0.0, 0.5, 1.0, 0.0)
     """
-    line = linear(start, peak, _steps("warmup", steps))
+    line = linear(start, peak, _schedule_steps("warmup", steps))
     return line if then is None else join([line, then], [steps])
 
 
@@ -256,7 +261,7 @@ def one_cycle(
     >>> round(rate(0), 6), rate(50), rate(100)
     (0.04, 1.0, 4e-06)
     """
-    if not 0.0 < rise * _steps("one_cycle", steps) - 1 < steps - 1:
+    if not 0.0 < rise * _schedule_steps("one_cycle", steps) - 1 < steps - 1:
         raise ArgumentError(
             f"the peak must lie between the first and the last of {steps} steps, got rise={rise!r}",
             op="one_cycle",
@@ -268,7 +273,7 @@ def one_cycle(
 def _one_cycle_rate(step: Any, peak: float, steps: int, rise: float, low: float, end: float) -> Any:
     top, last = rise * steps - 1, steps - 1
     up = _cosine_rate(step, low, top, peak)
-    return _before(step, top, up, _cosine_rate(step - top, peak, last - top, end))
+    return _schedule_before(step, top, up, _cosine_rate(step - top, peak, last - top, end))
 
 
 publish(__name__)

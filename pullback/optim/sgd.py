@@ -8,9 +8,10 @@ from pullback.errors import ArgumentError
 from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Slots, StepValues, UpdateRule, rate_of
-from pullback.optim.object_form import Optimizer
+from pullback.optim.base import Slots
+from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import Mask
+from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
 
@@ -74,7 +75,7 @@ def sgd(
     >>> params["w"].tolist()
     [2.0, 4.0]
     """
-    rate = rate_of("sgd", learning_rate, lr, 1e-2)
+    rate = rule_learning_rate("sgd", learning_rate, lr, 1e-2)
     return SGDRule(rate, momentum, nesterov, dampening, weight_decay=weight_decay, mask=mask)
 
 

@@ -17,7 +17,7 @@ from pullback.optim.partition import PartitionState
 from pullback.optim.wrappers import AverageState
 
 
-def track_missed(state: Any) -> Any:
+def track_missed_state(state: Any) -> Any:
     """Count for each parameter the steps in which it had no gradient: they are none of its own.
 
     Whether a step is taken at all may depend on values in other wrappers, which do without it.
@@ -42,10 +42,10 @@ def _map_states(state: Any, change: Callable[[Any, str], Any], prefix: str = "")
 
 def _state_names(structure: Any) -> list[str]:
     """Return the name of each leaf of a state, with dots between its parts."""
-    return [".".join(map(_entry_name, accessor)) for accessor in structure.accessors()]
+    return [".".join(map(_state_entry_name, accessor)) for accessor in structure.accessors()]
 
 
-def _entry_name(part: optree.PyTreeEntry) -> str:
+def _state_entry_name(part: optree.PyTreeEntry) -> str:
     return str(getattr(part, "field", part.entry))
 
 
@@ -59,17 +59,19 @@ def loaded_state(state: Any, given: dict[str, Any]) -> Any:
     """Return a state like `state` with the values that `plain_state` returned."""
     if not isinstance(given, dict):
         raise ArgumentError(f"load_state_dict: the state must be a dict, got {shown(given)}")
-    leaves, structure = tree.flatten(_map_states(state, lambda s, at: _with_missed(s, at, given)))
+    leaves, structure = tree.flatten(
+        _map_states(state, lambda s, at: _state_with_missed(s, at, given))
+    )
     names = _state_names(structure)
     if set(names) != set(given):
         odd = sorted(set(names) ^ set(given))
         what = "is missing" if odd[0] in names else "belongs to another optimizer"
         raise ArgumentError(f"load_state_dict: {odd[0]!r} {what}; there are {len(odd)} such names")
-    found = [_loaded_leaf(n, old, given[n]) for n, old in zip(names, leaves, strict=True)]
+    found = [_loaded_state_leaf(n, old, given[n]) for n, old in zip(names, leaves, strict=True)]
     return tree.unflatten(structure, found)
 
 
-def _with_missed(state: Any, prefix: str, given: dict[str, Any]) -> Any:
+def _state_with_missed(state: Any, prefix: str, given: dict[str, Any]) -> Any:
     """Return the state with the counts of missed steps that a dict has."""
     if not isinstance(state, TrackedState):
         return state
@@ -78,7 +80,7 @@ def _with_missed(state: Any, prefix: str, given: dict[str, Any]) -> Any:
     return state._replace(missed=dict.fromkeys(positions, 0))
 
 
-def _loaded_leaf(name: str, old: Any, value: Any) -> Any:
+def _loaded_state_leaf(name: str, old: Any, value: Any) -> Any:
     if not isinstance(old, Tensor):
         return value.item() if hasattr(value, "item") else value
     new = asarray(value)

@@ -12,17 +12,17 @@ from pullback.functions.creation import zeros_like
 from pullback.functions.where_take import where
 from pullback.graph.arguments import shown, validated
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerRule, require_rule
 from pullback.optim.parameter_trees import (
-    cast_leaf,
-    count_for,
-    gradients_like,
-    optimizer_dtype,
-    parameters_of,
-    parts_like,
-    select_tree,
-    slot_like,
+    cast_parameter_leaf,
+    parameter_slot_like,
+    parameter_step_dtype,
+    parameter_tree_count,
+    parameter_tree_gradients,
+    parameter_tree_parts,
+    select_parameter_tree,
+    which_tree_parameters,
 )
+from pullback.optim.rules import OptimizerRule, require_optimizer_rule
 from pullback.optim.schedules import LearningRate
 
 
@@ -71,23 +71,30 @@ class AccumulationRule(WrappedRule):
 
     def start(self, params: object) -> AccumulationState:
         leaves, structure = tree.flatten(params)
-        mine = parameters_of(params)
-        total = [slot_like(p) if own else None for p, own in zip(leaves, mine, strict=True)]
+        mine = which_tree_parameters(params)
+        total = [
+            parameter_slot_like(p) if own else None for p, own in zip(leaves, mine, strict=True)
+        ]
         inner = self.rule.start(params)
-        return AccumulationState(inner, count_for(leaves), tree.unflatten(structure, total))
+        return AccumulationState(
+            inner, parameter_tree_count(leaves), tree.unflatten(structure, total)
+        )
 
     def advance(self, grads: object, state: AccumulationState, params: Any) -> tuple[Any, Any]:
         leaves, structure = tree.flatten(params)
-        gradients = gradients_like(structure, grads, leaves)
-        total = parts_like(structure, state.total, "state")
-        total = [t if g is None else t + cast_leaf(g, t.dtype) for t, g in zip(total, gradients)]
+        gradients = parameter_tree_gradients(structure, grads, leaves)
+        total = parameter_tree_parts(structure, state.total, "state")
+        total = [
+            t if g is None else t + cast_parameter_leaf(g, t.dtype)
+            for t, g in zip(total, gradients)
+        ]
         mean = [None if g is None else t / self.every for t, g in zip(total, gradients)]
         count = state.gathered + 1
         full = count == self.every
         new, inner = self.rule.advance(tree.unflatten(structure, mean), state.inner, params)
         rest = [t if g is None else where(full, zeros_like(t), t) for t, g in zip(total, gradients)]
-        return select_tree(full, new, params), AccumulationState(
-            select_tree(full, inner, state.inner),
+        return select_parameter_tree(full, new, params), AccumulationState(
+            select_parameter_tree(full, inner, state.inner),
             where(full, zeros_like(count), count),
             tree.unflatten(structure, rest),
         )
@@ -101,17 +108,21 @@ class AverageRule(WrappedRule):
 
     def start(self, params: object) -> AverageState:
         leaves, structure = tree.flatten(params)
-        mine = parameters_of(params)
-        average = [_started(p) if own else p for p, own in zip(leaves, mine, strict=True)]
+        mine = which_tree_parameters(params)
+        average = [_started_wrapper(p) if own else p for p, own in zip(leaves, mine, strict=True)]
         return AverageState(self.rule.start(params), tree.unflatten(structure, average))
 
     def advance(self, grads: object, state: AverageState, params: Any) -> tuple[Any, Any]:
         new, inner = self.rule.advance(grads, state.inner, params)
         leaves, structure = tree.flatten(new)
-        before, keep = parts_like(structure, state.average, "state"), self.decay
+        before, keep = parameter_tree_parts(structure, state.average, "state"), self.decay
         average = [
-            a if a is None else a * keep + cast_leaf(p, a.dtype) * (1.0 - keep) if own else p
-            for a, p, own in zip(before, leaves, parameters_of(new), strict=True)
+            a
+            if a is None
+            else a * keep + cast_parameter_leaf(p, a.dtype) * (1.0 - keep)
+            if own
+            else p
+            for a, p, own in zip(before, leaves, which_tree_parameters(new), strict=True)
         ]
         return new, AverageState(inner, tree.unflatten(structure, average))
 
@@ -124,10 +135,12 @@ class FiniteRule(WrappedRule):
 
     def start(self, params: object) -> FiniteState:
         leaves = tree.leaves(params)
-        return FiniteState(self.rule.start(params), count_for(leaves), count_for(leaves))
+        return FiniteState(
+            self.rule.start(params), parameter_tree_count(leaves), parameter_tree_count(leaves)
+        )
 
     def advance(self, grads: object, state: FiniteState, params: Any) -> tuple[Any, Any]:
-        found = [g.isfinite().all() for g in tree.leaves(grads) if _is_parameter(g)]
+        found = [g.isfinite().all() for g in tree.leaves(grads) if _is_wrapped_parameter(g)]
         new, inner = self.rule.advance(grads, state.inner, params)
         if not found:
             return new, state._replace(inner=inner)
@@ -136,17 +149,17 @@ class FiniteRule(WrappedRule):
         in_a_row = (state.in_a_row + bad) * bad
         taken = finite if self.max_in_a_row is None else finite | (in_a_row > self.max_in_a_row)
         skipped = state.skipped + (~taken).astype(state.skipped.dtype)
-        chosen = select_tree(taken, inner, state.inner)
-        return select_tree(taken, new, params), FiniteState(chosen, skipped, in_a_row)
+        chosen = select_parameter_tree(taken, inner, state.inner)
+        return select_parameter_tree(taken, new, params), FiniteState(chosen, skipped, in_a_row)
 
 
-def _is_parameter(x: Any) -> bool:
+def _is_wrapped_parameter(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dtype.is_inexact
 
 
-def _started(p: Tensor) -> Tensor:
+def _started_wrapper(p: Tensor) -> Tensor:
     """Return the first value of an average, as a constant."""
-    return cast_leaf(p.detach(), optimizer_dtype(p.dtype))
+    return cast_parameter_leaf(p.detach(), parameter_step_dtype(p.dtype))
 
 
 @validated
@@ -164,7 +177,7 @@ def accumulate(rule: OptimizerRule, every: int) -> AccumulationRule:
     10.0
     8.0
     """
-    require_rule("accumulate", rule)
+    require_optimizer_rule("accumulate", rule)
     if every < 1:
         raise ArgumentError(f"every must be at least 1, got {shown(every)}", op="accumulate")
     return AccumulationRule(rule, every)
@@ -183,7 +196,7 @@ def ema(rule: OptimizerRule, decay: float = 0.999) -> AverageRule:
     >>> w.item(), state.average.item()
     (2.0, 3.0)
     """
-    require_rule("ema", rule)
+    require_optimizer_rule("ema", rule)
     if isinstance(decay, (int, float)) and not 0.0 <= decay < 1.0:
         message = f"decay must be at least 0 and below 1, got {shown(decay)}"
         raise ArgumentError(message, op="ema")
@@ -203,5 +216,5 @@ def apply_if_finite(rule: OptimizerRule, max_in_a_row: int | None = None) -> Fin
     >>> w.item(), state.skipped.item()
     (4.0, 1)
     """
-    require_rule("apply_if_finite", rule)
+    require_optimizer_rule("apply_if_finite", rule)
     return FiniteRule(rule, max_in_a_row)

@@ -20,31 +20,38 @@ import importlib
 from typing import TYPE_CHECKING
 
 from pullback.graph.boundary import publish
-from pullback.random.continuous import exponential, gamma, normal, truncated_normal, uniform
-from pullback.random.counts import (
-    binomial,
-    geometric,
-    multinomial,
-    negative_binomial,
-    poisson,
-    rademacher,
+from pullback.random.continuous import (
+    cauchy,
+    exponential,
+    gumbel,
+    laplace,
+    logistic,
+    lognormal,
+    normal,
+    pareto,
+    rayleigh,
+    triangular,
+    truncated_normal,
+    uniform,
+    wald,
+    weibull_min,
 )
-from pullback.random.discrete import bernoulli, bits, randint
+from pullback.random.counts import binomial, geometric, multinomial, negative_binomial, poisson
+from pullback.random.discrete import bernoulli, bits, rademacher, randint
 from pullback.random.gamma_family import (
     ball,
     beta,
     chisquare,
     dirichlet,
     f,
+    gamma,
     generalized_normal,
     loggamma,
     maxwell,
     t,
 )
 from pullback.random.keys import fold_in, key, split
-from pullback.random.location_scale import cauchy, gumbel, laplace, logistic
 from pullback.random.selection import categorical, choice, permutation
-from pullback.random.transformed import lognormal, pareto, rayleigh, triangular, wald, weibull_min
 
 __all__ = [
     "ball", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice",

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
-from pullback.functions.arguments import placed, shape_of
-from pullback.graph.dtypes import DType, promote_dtypes, uint32
+from pullback.functions.arguments import placed, shape_argument
+from pullback.functions.shape import spread
+from pullback.graph.dtypes import DType, float64, promote_dtypes, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.settings import current, user_dtype
-from pullback.lazy.tensor import Tensor
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import broadcast_shapes
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
-def key_of(op: str, key: ArrayLike) -> Node:
+def random_key_argument(op: str, key: ArrayLike) -> Node:
     """Return the node of a key; raise unless it is a single key."""
     error: type[PullbackError] = ArgumentError
     got, hint = type(key).__name__, "Make one from an integer with pb.random.key(seed)."
@@ -36,7 +37,7 @@ def key_of(op: str, key: ArrayLike) -> Node:
     raise error(f"key must be u32[2], got {got}", op=op, hint=hint)
 
 
-def float_dtype_argument(
+def random_dtype_argument(
     op: str, dtype: DTypeLike | None, *parameters: ArrayLike, kinds: str = "f"
 ) -> DType:
     """Return the requested dtype, else the promoted dtype of the parameters, else the default."""
@@ -51,7 +52,7 @@ def float_dtype_argument(
     return requested
 
 
-def random_parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
+def random_parameter_argument(op: str, value: ArrayLike, dtype: DType) -> Node:
     """Return a parameter of a distribution as a node of the given float dtype."""
     value = number(value)
     if isinstance(value, complex):
@@ -68,12 +69,12 @@ def random_parameter(op: str, value: ArrayLike, dtype: DType) -> Node:
     return cast_node(node, dtype)
 
 
-def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, ...]:
+def sample_shape_argument(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, ...]:
     """Return the requested shape, to which parameters must broadcast; default: their own."""
     shapes = [p.type.shape for p in parameters]
     if shape is None:
         return placed(op, broadcast_shapes, (), *shapes)
-    wanted = shape_of(op, shape)
+    wanted = shape_argument(op, shape)
     for given in shapes:
         pairs = zip(reversed(given), reversed(wanted))
         if len(given) > len(wanted) or any(n not in (1, m) for n, m in pairs):
@@ -82,9 +83,9 @@ def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, 
     return wanted
 
 
-def known_parameter(value: ArrayLike) -> np.ndarray | None:
+def known_parameter_argument(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
-    if not _is_known_parameter(value):
+    if not _is_known_parameter_argument(value):
         return None
     try:
         array = np.asarray(value)
@@ -93,24 +94,38 @@ def known_parameter(value: ArrayLike) -> np.ndarray | None:
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 
-def _is_known_parameter(value: ArrayLike) -> bool:
+def _is_known_parameter_argument(value: ArrayLike) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(map(_is_known_parameter, value))
+        return all(map(_is_known_parameter_argument, value))
     return not isinstance(value, (Tensor, TracedNumber))
 
 
-def require_parameter(op: str, test: Callable[..., Any], message: str, *values: ArrayLike) -> None:
+def require_parameter_argument(
+    op: str, test: Callable[..., Any], message: str, *values: ArrayLike
+) -> None:
     """Raise ArgumentError unless all elements of `test(*values)` are true, if values are known."""
-    arrays = [known_parameter(v) for v in values]
+    arrays = [known_parameter_argument(v) for v in values]
     if any(a is None for a in arrays):
         return
     try:
         with np.errstate(all="ignore"):
             holds = bool(np.all(test(*arrays)))
-    except ValueError:  # not broadcastable: `sample_shape` reports that
+    except ValueError:  # not broadcastable: `sample_shape_argument` reports that
         return
     except TypeError:  # not numbers: the check says what must hold
         holds = False
     if not holds:
         got = f", got {' and '.join(map(str, values))}" if values else ""
         raise ArgumentError(message + got, op=op)
+
+
+def require_positive_argument(op: str, **parameters: ArrayLike) -> None:
+    for name, value in parameters.items():
+        require_parameter_argument(op, lambda x: x > 0, f"{name} must be positive", value)
+
+
+def spread_parameter_arguments(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
+    """Return parameters in f64, broadcast to the shape of the samples."""
+    given = [random_parameter_argument(op, v, float64) for v in values]
+    wanted = sample_shape_argument(op, shape, *given)
+    return [spread(wrap(g), wanted) for g in given]

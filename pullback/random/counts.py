@@ -4,44 +4,32 @@ from __future__ import annotations
 
 from pullback.api.loops import scan
 from pullback.errors import DTypeError, ShapeError
-from pullback.functions.arguments import literal, shape_of
-from pullback.functions.arithmetic import reciprocal
+from pullback.functions.arguments import literal
+from pullback.functions.arithmetic import clip, reciprocal
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.reductions import max as maximum
 from pullback.functions.shape import flip, moveaxis, spread
-from pullback.functions.where_take import clip, where
+from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.counts import RandomBinomial, RandomPoisson
-from pullback.ops.random.discrete import Arrival
 from pullback.ops.random.exact import FailureEnergy
 from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import key_of, random_parameter, require_parameter, sample_shape
+from pullback.ops.random.weighted_choice import Arrival
+from pullback.random.arguments import (
+    random_key_argument,
+    random_parameter_argument,
+    require_parameter_argument,
+    sample_shape_argument,
+)
 from pullback.random.keys import split
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 MOST = 2.0**62
-
-
-def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> Tensor:
-    """Return 1 or -1, each with probability 1/2, in a signed dtype.
-
-    >>> pb.random.rademacher(pb.random.key(0), (4,)).tolist()
-    [-1, -1, 1, 1]
-    """
-    op = "random.rademacher"
-    wanted = user_dtype(op, dtype)
-    if wanted.kind not in "ifc":
-        raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
-    with at_one_line():
-        words = record(RandomBits(shape_of(op, shape), 8), (key_of(op, key),))
-        one = literal(1, wanted)
-        return where(words < literal(128, words.dtype), one, -one)
 
 
 def poisson(
@@ -57,8 +45,8 @@ def poisson(
     op = "random.poisson"
     wanted = _count_dtype(op, dtype)
     must = "lam must be at least 0 and less than 2**60"
-    require_parameter(op, lambda lam: (lam >= 0) & (lam < 2.0**60), must, lam)
-    node = key_of(op, key)
+    require_parameter_argument(op, lambda lam: (lam >= 0) & (lam < 2.0**60), must, lam)
+    node = random_key_argument(op, key)
     with at_one_line():
         (means,) = _count_parameters(op, shape, lam)
         return record(RandomPoisson(), (node, node_of(means))).astype(wanted)
@@ -77,9 +65,9 @@ def binomial(
     """
     op = "random.binomial"
     wanted = _count_dtype(op, dtype)
-    _check_trials(op, n)
-    require_parameter(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
-    node = key_of(op, key)
+    _check_count_trials(op, n)
+    require_parameter_argument(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
+    node = random_key_argument(op, key)
     with at_one_line():
         trials, chances = _count_parameters(op, shape, n, p)
         return record(RandomBinomial(), (node, trials._node, chances._node)).astype(wanted)
@@ -100,18 +88,18 @@ def multinomial(
     """
     op = "random.multinomial"
     wanted = _count_dtype(op, dtype)
-    _check_trials(op, n)
-    require_parameter(op, lambda p: p >= 0, "probabilities must not be negative", p)
-    node = key_of(op, key)
+    _check_count_trials(op, n)
+    require_parameter_argument(op, lambda p: p >= 0, "probabilities must not be negative", p)
+    node = random_key_argument(op, key)
     with at_one_line():
-        trials = wrap(cut(random_parameter(op, n, float64)))
-        weights = wrap(cut(random_parameter(op, p, float64)))
+        trials = wrap(cut(random_parameter_argument(op, n, float64)))
+        weights = wrap(cut(random_parameter_argument(op, p, float64)))
         if not weights.ndim:
             raise ShapeError(f"p must have rank 1 or more, got {weights._node.type}", op=op)
-        batch = sample_shape(op, shape, trials._node, weights[..., 0]._node)
-        chances = moveaxis(_conditional_chances(weights), -1, 0)
+        batch = sample_shape_argument(op, shape, trials._node, weights[..., 0]._node)
+        chances = moveaxis(_conditional_count_chances(weights), -1, 0)
         count = chances.shape[0]
-        chances = spread(chances.reshape(_with_middle_ones(chances, batch)), (count, *batch))
+        chances = spread(chances.reshape(_counts_with_middle_ones(chances, batch)), (count, *batch))
 
         def step(left: Tensor, xs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
             found = record(RandomBinomial(), (node_of(xs[0]), node_of(left), node_of(xs[1])))
@@ -122,13 +110,13 @@ def multinomial(
         return moveaxis(counts, 0, -1).astype(wanted)
 
 
-def _with_middle_ones(chances: Tensor, batch: tuple[int, ...]) -> tuple[int, ...]:
+def _counts_with_middle_ones(chances: Tensor, batch: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape with the first axis in front of `batch`, to which the others broadcast."""
     first, *rest = chances.shape
     return (first, *(1,) * (len(batch) - len(rest)), *rest)
 
 
-def _conditional_chances(weights: Tensor) -> Tensor:
+def _conditional_count_chances(weights: Tensor) -> Tensor:
     """Return the probability of each outcome, given that none before it occurred.
 
     Weights become integers, whose sums are exact; the last outcome that has a weight gets 1.
@@ -156,8 +144,10 @@ def geometric(
     """
     op = "random.geometric"
     wanted = _count_dtype(op, dtype)
-    require_parameter(op, lambda p: (p > 0) & (p <= 1), "p must be positive and at most 1", p)
-    node = key_of(op, key)
+    require_parameter_argument(
+        op, lambda p: (p > 0) & (p <= 1), "p must be positive and at most 1", p
+    )
+    node = random_key_argument(op, key)
     with at_one_line():
         (chances,) = _count_parameters(op, shape, p)
         rate = record(FailureEnergy(), (chances._node,))
@@ -183,9 +173,11 @@ def negative_binomial(
     """
     op = "random.negative_binomial"
     wanted = _count_dtype(op, dtype)
-    require_parameter(op, lambda n: n > 0, "n must be positive", n)
-    require_parameter(op, lambda p: (p > 0) & (p <= 1), "p must be positive and at most 1", p)
-    node = key_of(op, key)
+    require_parameter_argument(op, lambda n: n > 0, "n must be positive", n)
+    require_parameter_argument(
+        op, lambda p: (p > 0) & (p <= 1), "p must be positive and at most 1", p
+    )
+    node = random_key_argument(op, key)
     with at_one_line():
         successes, chances = _count_parameters(op, shape, n, p)
         keys = split(wrap(node))
@@ -201,13 +193,13 @@ def _count_dtype(op: str, dtype: DTypeLike) -> DType:
     return wanted
 
 
-def _check_trials(op: str, n: ArrayLike) -> None:
+def _check_count_trials(op: str, n: ArrayLike) -> None:
     must = "n must be an integer from 0 to 2**53"
-    require_parameter(op, lambda n: (n >= 0) & (n <= 2**53) & (n == n // 1), must, n)
+    require_parameter_argument(op, lambda n: (n >= 0) & (n <= 2**53) & (n == n // 1), must, n)
 
 
 def _count_parameters(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
     """Return parameters in f64 without derivative, broadcast to the shape of the samples."""
-    given = [cut(random_parameter(op, v, float64)) for v in values]
-    wanted = sample_shape(op, shape, *given)
+    given = [cut(random_parameter_argument(op, v, float64)) for v in values]
+    wanted = sample_shape_argument(op, shape, *given)
     return [spread(wrap(g), wanted) for g in given]

@@ -7,8 +7,9 @@ import operator
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import literal, shape_of
-from pullback.functions.where_take import clip, where
+from pullback.functions.arguments import literal, shape_argument
+from pullback.functions.arithmetic import clip
+from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
@@ -17,8 +18,13 @@ from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.random.bits import RandomBits
-from pullback.ops.random.discrete import MulHigh
-from pullback.random.arguments import key_of, random_parameter, require_parameter, sample_shape
+from pullback.ops.random.mul_high import MulHigh
+from pullback.random.arguments import (
+    random_key_argument,
+    random_parameter_argument,
+    require_parameter_argument,
+    sample_shape_argument,
+)
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -32,7 +38,9 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = uint32) -> Tensor
     wanted = user_dtype(op, dtype)
     if wanted.kind != "u":
         raise DTypeError(f"dtype must be an unsigned integer, got {wanted}", op=op)
-    return record(RandomBits(shape_of(op, shape), wanted.bits), (key_of(op, key),))
+    return record(
+        RandomBits(shape_argument(op, shape), wanted.bits), (random_key_argument(op, key),)
+    )
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Tensor:
@@ -44,10 +52,15 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     [False, True]
     """
     op = "random.bernoulli"
-    require_parameter(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
+    require_parameter_argument(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with at_one_line():
-        chance = wrap(cut(random_parameter(op, p, float64)))  # a decision has no derivative
-        words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))
+        chance = wrap(
+            cut(random_parameter_argument(op, p, float64))
+        )  # a decision has no derivative
+        words = record(
+            RandomBits(sample_shape_argument(op, shape, chance._node), 64),
+            (random_key_argument(op, key),),
+        )
         # Comparing integers with integers: rounding cannot change the outcome.
         below = (chance * literal(2.0**64, float64)).astype(uint64)
         return (words < below) | (chance >= literal(1, float64))
@@ -70,11 +83,11 @@ def randint(
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
-    require_parameter(op, operator.lt, "minval must be less than maxval", minval, maxval)
+    require_parameter_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with at_one_line():
         low, last = _randint_bound(op, minval, wanted), _randint_bound(op, maxval, wanted, minus=1)
-        shape = sample_shape(op, shape, low, last)
-        offset = _randint_up_to(key_of(op, key), shape, low, last)
+        shape = sample_shape_argument(op, shape, low, last)
+        offset = _randint_up_to(random_key_argument(op, key), shape, low, last)
         return (wrap(cast_node(low, uint64)) + offset).astype(wanted)
 
 
@@ -121,3 +134,19 @@ def _randint_clamped(bound: Tensor, dtype: DType, minus: int) -> Node:
         ends = max(own.min, limits.min), min(own.max, limits.max)
         bound = clip(bound, *[literal(int(v), bound.dtype) for v in ends])
     return cast_node(node_of(bound), dtype)
+
+
+def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> Tensor:
+    """Return 1 or -1, each with probability 1/2, in a signed dtype.
+
+    >>> pb.random.rademacher(pb.random.key(0), (4,)).tolist()
+    [-1, -1, 1, 1]
+    """
+    op = "random.rademacher"
+    wanted = user_dtype(op, dtype)
+    if wanted.kind not in "ifc":
+        raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
+    with at_one_line():
+        words = record(RandomBits(shape_argument(op, shape), 8), (random_key_argument(op, key),))
+        one = literal(1, wanted)
+        return where(words < literal(128, words.dtype), one, -one)

@@ -9,31 +9,34 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import integer, literal, shape_of
+from pullback.functions.arguments import integer, literal, shape_argument
 from pullback.functions.arithmetic import reciprocal, sqrt
-from pullback.functions.joining import concat, stack
+from pullback.functions.joining import concat
 from pullback.functions.shape import spread
+from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
-from pullback.graph.dtypes import DType, bfloat16, float32, float64
+from pullback.graph.dtypes import float64
 from pullback.graph.node import Node
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.exact import ExactExp, ExactLog, ExactSoftmax
 from pullback.ops.random.gamma import RandomGamma, RandomLogGamma
 from pullback.ops.random.sampling import RandomNormal
 from pullback.random.arguments import (
-    float_dtype_argument,
-    key_of,
-    random_parameter,
-    require_parameter,
-    sample_shape,
+    random_dtype_argument,
+    random_key_argument,
+    random_parameter_argument,
+    require_parameter_argument,
+    require_positive_argument,
+    sample_shape_argument,
+    spread_parameter_arguments,
 )
-from pullback.random.continuous import as_dtype, uniform
+from pullback.random.continuous import uniform
 from pullback.random.keys import split
+from pullback.random.sample_dtypes import exact_sample_number, sample_rounded
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -48,12 +51,12 @@ def loggamma(
     [-177.3778076171875, -0.17544738948345184]
     """
     op = "random.loggamma"
-    wanted = float_dtype_argument(op, dtype, a)
-    node = key_of(op, key)
-    require_positive(op, a=a)
+    wanted = random_dtype_argument(op, dtype, a)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, a=a)
     with at_one_line():
-        (shapes,) = spread_parameters(op, shape, a)
-        return rounded(record(RandomLogGamma(), (node, node_of(shapes))), wanted)
+        (shapes,) = spread_parameter_arguments(op, shape, a)
+        return sample_rounded(record(RandomLogGamma(), (node, node_of(shapes))), wanted)
 
 
 def beta(
@@ -66,13 +69,15 @@ def beta(
     [1.0, 0.49946412444114685, 0.04039882495999336]
     """
     op = "random.beta"
-    wanted = float_dtype_argument(op, dtype, a, b)
-    node = key_of(op, key)
-    require_positive(op, a=a, b=b)
+    wanted = random_dtype_argument(op, dtype, a, b)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, a=a, b=b)
     with at_one_line():
-        shapes = spread_parameters(op, shape, a, b)
+        shapes = spread_parameter_arguments(op, shape, a, b)
         logs = record(RandomLogGamma(), (node, stack(shapes, -1)._node))
-        return rounded(record(ExactSoftmax(len(logs.shape) - 1), (logs._node,))[..., 0], wanted)
+        return sample_rounded(
+            record(ExactSoftmax(len(logs.shape) - 1), (logs._node,))[..., 0], wanted
+        )
 
 
 def dirichlet(
@@ -88,18 +93,18 @@ def dirichlet(
     [0.5973859429359436, 0.10917183756828308, 0.2934422492980957]
     """
     op = "random.dirichlet"
-    wanted = float_dtype_argument(op, dtype, alpha)
-    node = key_of(op, key)
-    require_positive(op, alpha=alpha)
+    wanted = random_dtype_argument(op, dtype, alpha)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, alpha=alpha)
     with at_one_line():
-        given = wrap(random_parameter(op, alpha, float64))
+        given = wrap(random_parameter_argument(op, alpha, float64))
         if not given.ndim:
             what = f"alpha must have rank 1 or more, got {given._node.type}"
             raise ShapeError(what, op=op)
-        whole = None if shape is None else (*shape_of(op, shape), given.shape[-1])
-        shapes = spread(given, sample_shape(op, whole, given._node))
+        whole = None if shape is None else (*shape_argument(op, shape), given.shape[-1])
+        shapes = spread(given, sample_shape_argument(op, whole, given._node))
         logs = record(RandomLogGamma(), (node, node_of(shapes)))
-        return rounded(record(ExactSoftmax(logs.ndim - 1), (logs._node,)), wanted)
+        return sample_rounded(record(ExactSoftmax(logs.ndim - 1), (logs._node,)), wanted)
 
 
 def chisquare(
@@ -111,12 +116,15 @@ def chisquare(
     [3.76365327835083, 1.6781630516052246]
     """
     op = "random.chisquare"
-    wanted = float_dtype_argument(op, dtype, df)
-    node = key_of(op, key)
-    require_positive(op, df=df)
+    wanted = random_dtype_argument(op, dtype, df)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, df=df)
     with at_one_line():
-        (freedom,) = spread_parameters(op, shape, df)
-        return rounded(_gamma(node, freedom * exact_number(0.5)) * exact_number(2.0), wanted)
+        (freedom,) = spread_parameter_arguments(op, shape, df)
+        return sample_rounded(
+            _gamma_sample(node, freedom * exact_sample_number(0.5)) * exact_sample_number(2.0),
+            wanted,
+        )
 
 
 def t(
@@ -128,16 +136,16 @@ def t(
     [-1.319503664970398, 0.6174280643463135]
     """
     op = "random.t"
-    wanted = float_dtype_argument(op, dtype, df)
-    node = key_of(op, key)
-    require_positive(op, df=df)
+    wanted = random_dtype_argument(op, dtype, df)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, df=df)
     with at_one_line():
-        (freedom,) = spread_parameters(op, shape, df)
+        (freedom,) = spread_parameter_arguments(op, shape, df)
         keys = split(wrap(node))
-        half = freedom * exact_number(0.5)
+        half = freedom * exact_sample_number(0.5)
         normal = record(RandomNormal(half.shape, float64), (keys[0]._node,))
-        ratio = half * reciprocal(_gamma(keys[1]._node, half))
-        return rounded(normal * sqrt(ratio), wanted)
+        ratio = half * reciprocal(_gamma_sample(keys[1]._node, half))
+        return sample_rounded(normal * sqrt(ratio), wanted)
 
 
 def f(
@@ -150,15 +158,15 @@ def f(
     [6.611962795257568, 0.30043816566467285]
     """
     op = "random.f"
-    wanted = float_dtype_argument(op, dtype, dfnum, dfden)
-    node = key_of(op, key)
-    require_positive(op, dfnum=dfnum, dfden=dfden)
+    wanted = random_dtype_argument(op, dtype, dfnum, dfden)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, dfnum=dfnum, dfden=dfden)
     with at_one_line():
-        above, below = spread_parameters(op, shape, dfnum, dfden)
-        halves = stack([above, below], -1) * exact_number(0.5)
+        above, below = spread_parameter_arguments(op, shape, dfnum, dfden)
+        halves = stack([above, below], -1) * exact_sample_number(0.5)
         logs = record(RandomLogGamma(), (node, halves._node))
         ratio = record(ExactExp(), ((logs[..., 0] - logs[..., 1])._node,))
-        return rounded(ratio * (below * reciprocal(above)), wanted)
+        return sample_rounded(ratio * (below * reciprocal(above)), wanted)
 
 
 def maxwell(key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Tensor:
@@ -168,11 +176,11 @@ def maxwell(key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None 
     [2.3180556297302246, 1.148952603340149]
     """
     op = "random.maxwell"
-    wanted = float_dtype_argument(op, dtype)
-    node = key_of(op, key)
+    wanted = random_dtype_argument(op, dtype)
+    node = random_key_argument(op, key)
     with at_one_line():
-        (half,) = spread_parameters(op, shape, 1.5)
-        return rounded(sqrt(_gamma(node, half) * exact_number(2.0)), wanted)
+        (half,) = spread_parameter_arguments(op, shape, 1.5)
+        return sample_rounded(sqrt(_gamma_sample(node, half) * exact_sample_number(2.0)), wanted)
 
 
 def generalized_normal(
@@ -184,16 +192,16 @@ def generalized_normal(
     [0.5022256970405579, 0.5858650207519531]
     """
     op = "random.generalized_normal"
-    wanted = float_dtype_argument(op, dtype, p)
-    node = key_of(op, key)
-    require_positive(op, p=p)
+    wanted = random_dtype_argument(op, dtype, p)
+    node = random_key_argument(op, key)
+    require_positive_argument(op, p=p)
     with at_one_line():
-        (power,) = spread_parameters(op, shape, p)
+        (power,) = spread_parameter_arguments(op, shape, p)
         keys = split(wrap(node))
         inverse = reciprocal(power)
         logs = record(RandomLogGamma(), (keys[0]._node, inverse._node))
         size = record(ExactExp(), ((logs * inverse)._node,))
-        return rounded(_with_random_sign(keys[1]._node, size), wanted)
+        return sample_rounded(_gamma_with_random_sign(keys[1]._node, size), wanted)
 
 
 @validated
@@ -209,54 +217,51 @@ def ball(
     True
     """
     op = "random.ball"
-    wanted = float_dtype_argument(op, dtype)
+    wanted = random_dtype_argument(op, dtype)
     count = integer(op, d, "d")
-    require_parameter(op, lambda d: d >= 0, "d must not be negative", count)
-    require_parameter(op, lambda p: p > 0, "p must be positive", p)
-    node = key_of(op, key)
-    whole = (*shape_of(op, shape), count)
+    require_parameter_argument(op, lambda d: d >= 0, "d must not be negative", count)
+    require_parameter_argument(op, lambda p: p > 0, "p must be positive", p)
+    node = random_key_argument(op, key)
+    whole = (*shape_argument(op, shape), count)
     if p == math.inf:
         return uniform(key, whole, wanted, -1.0, 1.0)
     with at_one_line():
         keys = split(wrap(node))
-        power = reciprocal(wrap(random_parameter(op, p, float64)))
+        power = reciprocal(wrap(random_parameter_argument(op, p, float64)))
         # Powers of the coordinates, and what is left of 1, are a Dirichlet sample.
         ones = literal(1.0, float64)
         shapes = [spread(power, whole), spread(ones, (*whole[:-1], 1))]
         logs = record(RandomLogGamma(), (keys[0]._node, concat(shapes, -1)._node))
         powers = record(ExactSoftmax(logs.ndim - 1), (logs._node,))[..., :-1]
         size = record(ExactExp(), ((record(ExactLog(), (powers._node,)) * power)._node,))
-        return rounded(_with_random_sign(keys[1]._node, size), wanted)
+        return sample_rounded(_gamma_with_random_sign(keys[1]._node, size), wanted)
 
 
-def require_positive(op: str, **parameters: ArrayLike) -> None:
-    for name, value in parameters.items():
-        require_parameter(op, lambda x: x > 0, f"{name} must be positive", value)
-
-
-def spread_parameters(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
-    """Return parameters in f64, broadcast to the shape of the samples."""
-    given = [random_parameter(op, v, float64) for v in values]
-    wanted = sample_shape(op, shape, *given)
-    return [spread(wrap(g), wanted) for g in given]
-
-
-def _gamma(key: Node, shapes: Tensor) -> Tensor:
+def _gamma_sample(key: Node, shapes: Tensor) -> Tensor:
     return record(RandomGamma(), (key, node_of(shapes)))
 
 
-def rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Round to a dtype; what is smaller than its least normal number becomes 0, as XLA has it."""
-    if dtype in (float32, bfloat16):
-        least = exact_number(LEAST[dtype])
-        x = where((x < least) & (x > -least), exact_number(0.0), x)
-    return as_dtype(x, dtype)
-
-
-def exact_number(value: float) -> Tensor:
-    return literal(value, float64)
-
-
-def _with_random_sign(key: Node, x: Tensor) -> Tensor:
+def _gamma_with_random_sign(key: Node, x: Tensor) -> Tensor:
     bits = record(RandomBits(x.shape, 8), (key,))
     return where(bits < literal(128, bits.dtype), x, -x)
+
+
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None
+) -> Tensor:
+    """Return samples of the gamma distribution with shape `a` and scale 1, differentiable in `a`.
+
+    Samples are never 0: smaller ones become the least normal number of the dtype. The derivative is
+    that of a quantile (implicit reparameterization), so gradients of expectations are correct.
+
+    >>> pb.random.gamma(pb.random.key(0), [0.5, 3.0, 100.0]).tolist()
+    [1.881826639175415, 0.8390815258026123, 86.04927825927734]
+    """
+    op = "random.gamma"
+    wanted = random_dtype_argument(op, dtype, a)
+    node = random_key_argument(op, key)
+    require_parameter_argument(op, lambda a: a > 0, "a must be positive", a)
+    with at_one_line():
+        shapes = wrap(random_parameter_argument(op, a, wanted))
+        shapes = spread(shapes, sample_shape_argument(op, shape, shapes._node))
+        return record(RandomGamma(), (node, node_of(shapes)))

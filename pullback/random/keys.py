@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import integer, shape_of
-from pullback.functions.creation import from_array
-from pullback.functions.joining import stack
+from pullback.functions.arguments import integer, shape_argument
+from pullback.functions.creation import created_from_array
+from pullback.functions.stacking import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
-from pullback.ops.random.bits import FoldIn, SplitKey
-from pullback.random.arguments import key_of
+from pullback.ops.random.split_fold_keys import FoldIn, SplitKey
+from pullback.random.arguments import random_key_argument
 from pullback.typing import ArrayLike, Shape
 
 
@@ -30,7 +30,7 @@ def key(seed: int | Tensor) -> Tensor:
     """
     if not isinstance(seed, (Tensor, TracedNumber)):
         word = _key_data_modulo_64("random.key", seed, "seed")
-        return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
+        return created_from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
         given = as_tensor(seed)
         if given.shape:
@@ -48,8 +48,8 @@ def split(key: ArrayLike, num: Shape = 2) -> Tensor:
     >>> sub.shape, pb.random.split(key, 5).shape
     ((2,), (5, 2))
     """
-    shape = shape_of("random.split", num)
-    return record(SplitKey(shape), (key_of("random.split", key),))
+    shape = shape_argument("random.split", num)
+    return record(SplitKey(shape), (random_key_argument("random.split", key),))
 
 
 def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
@@ -63,7 +63,7 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
     False
     """
     op = "random.fold_in"
-    node = key_of(op, key)
+    node = random_key_argument(op, key)
     with at_one_line():
         if isinstance(data, (Tensor, np.ndarray, TracedNumber)):
             word = _key_data_to_uint64(op, data, "data")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pullback import linalg
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, shape_of
+from pullback.functions.arguments import integer, shape_argument
 from pullback.functions.arithmetic import abs, sqrt
 from pullback.functions.products import matmul
 from pullback.functions.shape import expand_dims, squeeze
@@ -19,7 +19,7 @@ from pullback.graph.dtypes import float32, float64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import at_one_line
 from pullback.lazy.tensor import Tensor
-from pullback.random.arguments import float_dtype_argument, key_of
+from pullback.random.arguments import random_dtype_argument, random_key_argument
 from pullback.random.continuous import normal
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
@@ -40,8 +40,8 @@ def multivariate_normal(
     (2,)
     """
     op = "random.multivariate_normal"
-    wanted = float_dtype_argument(op, dtype, mean, cov)
-    key_of(op, key)
+    wanted = random_dtype_argument(op, dtype, mean, cov)
+    random_key_argument(op, key)
     with at_one_line():
         wide = float64 if wanted is float64 else float32
         center, matrix = as_tensor(mean).astype(wide), as_tensor(cov).astype(wide)
@@ -49,14 +49,14 @@ def multivariate_normal(
         if matrix.shape[-2:] != (n, n) or n < 0:
             given = f"got {center._node.type} and {matrix._node.type}"
             raise ShapeError(f"mean and cov must be [..., n] and [..., n, n], {given}", op=op)
-        factor = _square_root(op, matrix, method)
+        factor = _matrix_square_root(op, matrix, method)
         batch = (center[..., None] + matrix[..., :1]).shape[:-2]
-        outer = batch if shape is None else shape_of(op, shape)
+        outer = batch if shape is None else shape_argument(op, shape)
         unit = normal(key, (*outer, n, 1), wide)
         return (center + squeeze(matmul(factor, unit), -1)).astype(wanted)
 
 
-def _square_root(op: str, matrix: Tensor, method: str) -> Tensor:
+def _matrix_square_root(op: str, matrix: Tensor, method: str) -> Tensor:
     """Return a matrix whose product with its transpose is the given one."""
     if method == "cholesky":
         return linalg.cholesky(matrix)
@@ -83,7 +83,7 @@ def orthogonal(
     True
     """
     op = "random.orthogonal"
-    wanted = float_dtype_argument(op, dtype, kinds="fc")
+    wanted = random_dtype_argument(op, dtype, kinds="fc")
     rows = integer(op, n, "n")
     columns = rows if m is None else integer(op, m, "m")
     if rows < 0 or columns < 0:
@@ -91,7 +91,7 @@ def orthogonal(
     with at_one_line():
         tall, wide = max(rows, columns), min(rows, columns)
         computed = float32 if wanted.bits == 16 else wanted
-        gaussian = normal(key, (*shape_of(op, shape), tall, wide), computed)
+        gaussian = normal(key, (*shape_argument(op, shape), tall, wide), computed)
         q, r = linalg.qr(gaussian)
         diagonal = linalg.diagonal(r)
         size = abs(diagonal)

@@ -6,7 +6,7 @@ import math
 
 from pullback.errors import ShapeError
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import axis_of, float_node, literal, shape_of
+from pullback.functions.arguments import axis_of, float_node, literal, shape_argument
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import bitcast
 from pullback.functions.reductions import max as maximum
@@ -19,11 +19,18 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.affine import LEAST
+from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import RandomBits
-from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
+from pullback.ops.random.count_up_to import CountUpTo
+from pullback.ops.random.mul_high import MulHigh
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import key_of, known_parameter, random_parameter, require_parameter
+from pullback.ops.random.weighted_choice import Arrival, RelativeWeights
+from pullback.random.arguments import (
+    known_parameter_argument,
+    random_key_argument,
+    random_parameter_argument,
+    require_parameter_argument,
+)
 from pullback.random.discrete import randint
 from pullback.typing import ArrayLike, Shape
 
@@ -46,12 +53,12 @@ def categorical(
     [[1, 0], [1, 2], [1, 0], [1, 2]]
     """
     op = "random.categorical"
-    node = key_of(op, key)
+    node = random_key_argument(op, key)
     with at_one_line():
         x = wrap(cut(float_node(logits)))
         axis = axis_of(op, axis, x.ndim)
         draws = _choice_draws(op, shape, (*x.shape[:axis], *x.shape[axis + 1 :]))
-        _check_population(op, x.shape[axis], draws, replace)
+        _check_choice_population(op, x.shape[axis], draws, replace)
         weights = record(RelativeWeights(axis), (node_of(x),))
         return _draw_choice(node, moveaxis(weights, axis, -1), draws, replace)
 
@@ -71,17 +78,17 @@ def choice(
     [0, 1, 2, 3]
     """
     op = "random.choice"
-    node = key_of(op, key)
-    draws = shape_of(op, shape)
+    node = random_key_argument(op, key)
+    draws = shape_argument(op, shape)
     with at_one_line():
         n, elements, axis = _choice_population(op, a, axis)
-        _check_population(op, n, draws, replace)
+        _check_choice_population(op, n, draws, replace)
         if p is not None:
             indices = _draw_choice(node, _choice_weights(op, p, n, draws, replace), draws, replace)
         elif replace:
             indices = randint(key, draws, 0, max(n, 1))
         else:
-            indices = shaped(_random_order(node, (n,), 0)[: math.prod(draws)], draws)
+            indices = shaped(_random_selection_order(node, (n,), 0)[: math.prod(draws)], draws)
         return indices if elements is None else take(elements, indices, axis)
 
 
@@ -96,17 +103,17 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     [1, 0, 4, 3, 2]
     """
     op = "random.permutation"
-    node = key_of(op, key)
+    node = random_key_argument(op, key)
     with at_one_line():
         n, elements, axis = _choice_population(op, x, axis)
         if elements is None:
-            return _random_order(node, (n,), 0)
+            return _random_selection_order(node, (n,), 0)
         if not independent:
-            return take(elements, _random_order(node, (n,), 0), axis)
-        return take_along_axis(elements, _random_order(node, elements.shape, axis), axis)
+            return take(elements, _random_selection_order(node, (n,), 0), axis)
+        return take_along_axis(elements, _random_selection_order(node, elements.shape, axis), axis)
 
 
-def _random_order(key: Node, shape: tuple[int, ...], axis: int) -> Tensor:
+def _random_selection_order(key: Node, shape: tuple[int, ...], axis: int) -> Tensor:
     """Return the indices along an axis in random order, separately for each line."""
     return argsort(record(RandomBits(shape, 64), (key,)), axis)
 
@@ -115,7 +122,7 @@ def _choice_population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | 
     """Return the number of elements to draw from, the elements (None: indices), and their axis."""
     value = number(a)
     if isinstance(value, int) and not isinstance(value, bool):
-        require_parameter(
+        require_parameter_argument(
             op, lambda n: n >= 0, "the number of elements must not be negative", value
         )
         return value, None, axis_of(op, axis, 1)
@@ -131,14 +138,16 @@ def _choice_population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | 
 def _choice_weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: bool) -> Tensor:
     """Return probabilities scaled so that the largest is at least 1 and less than 2. Those below
     the least normal number, before or after, count as 0."""
-    given = known_parameter(p)
+    given = known_parameter_argument(p)
     if given is not None:
-        require_parameter(op, lambda p: p >= 0, "probabilities must not be negative", p)
+        require_parameter_argument(op, lambda p: p >= 0, "probabilities must not be negative", p)
         count, positive = math.prod(draws), int((given > 0).sum())
-        require_parameter(op, lambda: positive > 0, "at least one probability must be positive")
+        require_parameter_argument(
+            op, lambda: positive > 0, "at least one probability must be positive"
+        )
         what = f"cannot draw {count} distinct elements: only {positive} have a positive probability"
-        require_parameter(op, lambda: replace or count <= positive, what)
-    weights = wrap(cut(random_parameter(op, p, float64)))
+        require_parameter_argument(op, lambda: replace or count <= positive, what)
+    weights = wrap(cut(random_parameter_argument(op, p, float64)))
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
     zero = literal(0, float64)
@@ -164,7 +173,7 @@ def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple
     """Return the leading part of a shape that ends with `batch`."""
     if shape is None:
         return ()
-    wanted = shape_of(op, shape)
+    wanted = shape_argument(op, shape)
     count = len(wanted) - len(batch)
     if count < 0 or wanted[count:] != batch:
         end = f"{list(batch)}, the shape of the logits without the axis"
@@ -172,10 +181,12 @@ def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple
     return wanted[:count]
 
 
-def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
+def _check_choice_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
     wanted = math.prod(draws)
-    require_parameter(op, lambda: n > 0 or not wanted, "there are no elements to draw from")
-    require_parameter(
+    require_parameter_argument(
+        op, lambda: n > 0 or not wanted, "there are no elements to draw from"
+    )
+    require_parameter_argument(
         op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}"
     )
 
@@ -183,11 +194,11 @@ def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) ->
 def _draw_choice(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:
     """Return indices along the last axis, of shape `draws` followed by the other axes."""
     count = math.prod(draws)
-    draw = _draw_with_replacement if replace else _draw_distinct
+    draw = _choice_with_replacement if replace else _draw_distinct_choice
     return shaped(moveaxis(draw(key, weights, count), -1, 0), (*draws, *weights.shape[:-1]))
 
 
-def _draw_with_replacement(key: Node, weights: Tensor, count: int) -> Tensor:
+def _choice_with_replacement(key: Node, weights: Tensor, count: int) -> Tensor:
     """Convert weights to integers, whose sums are exact, and draw integers below the total."""
     batch, n = weights.shape[:-1], weights.shape[-1]
     scale = literal(2.0 ** (61 - n.bit_length()), float64)
@@ -198,7 +209,7 @@ def _draw_with_replacement(key: Node, weights: Tensor, count: int) -> Tensor:
     return record(CountUpTo(), (sums._node, moveaxis(points, 0, -1)._node))
 
 
-def _draw_distinct(key: Node, weights: Tensor, count: int) -> Tensor:
+def _draw_distinct_choice(key: Node, weights: Tensor, count: int) -> Tensor:
     """Draw the first `count` of an exponential race in which weights are rates."""
     times = record(RandomExponential(weights.shape, float64), (key,))
     return argsort(record(Arrival(), (times._node, weights._node)), axis=-1)[..., :count]

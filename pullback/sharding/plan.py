@@ -68,10 +68,11 @@ class ShardingPlan:
         width = max([len(a.path) for a in self.arguments], default=0)
         kind = max([len(str(a.type)) for a in self.arguments], default=0)
         lines = [f"{a.path:{width}}  {a.type!s:{kind}}  {a.spec}" for a in self.arguments]
-        time = f"{_time(self.computing)} computing, {_time(self.communicating)} communicating"
+        computing, communicating = _plan_time(self.computing), _plan_time(self.communicating)
+        time = f"{computing} computing, {communicating} communicating"
         sent = f"{len(self.collectives)} collectives, each device sends {show_bytes(self.nbytes)}"
         return "\n".join([
-            f"on {mesh}: {_time(self.seconds)} ({time})",
+            f"on {mesh}: {_plan_time(self.seconds)} ({time})",
             f"{show_bytes(self.memory)} on each device; {sent}", *lines, *self.collectives,
         ])  # fmt: skip
 
@@ -134,7 +135,7 @@ def _plan_spec(dims: Any, replicated: Any, priority: Any) -> P:
     return P(*dims, replicated=tuple(replicated), priority=tuple(priority))
 
 
-def _time(seconds: float) -> str:
+def _plan_time(seconds: float) -> str:
     for unit, name in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= unit:
             return f"{seconds / unit:.2f} {name}"

@@ -16,7 +16,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.types import Type, show
 from pullback.sharding.factors import FactorForm, form_of_factors
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import Dims, Sharding, on_mesh
+from pullback.sharding.spec import Dims, Sharding, spec_on_mesh
 
 NONE: dict[str, int] = {}
 Shardings = tuple[Sharding | None, ...]
@@ -43,10 +43,10 @@ class PropagationPlan:
     @cached_property
     def shardings(self) -> tuple[Sharding, ...]:
         """The shardings of the results after partial sums have been reduced."""
-        return tuple([on_mesh(self.mesh, r.dims, r.priority) for r in self.results])
+        return tuple([spec_on_mesh(self.mesh, r.dims, r.priority) for r in self.results])
 
 
-class _Claim(NamedTuple):
+class _PropagationClaim(NamedTuple):
     """What one dimension of an operand says about a factor."""
 
     axes: tuple[str, ...]
@@ -79,9 +79,11 @@ def _propagation_plan(
     form: FactorForm, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
 ) -> PropagationPlan:
     extents = dict(zip(form.major, divisors, strict=True))
-    claims = _collect_factors(form, xs, extents, mesh)
+    claims = _propagated_factors(form, xs, extents, mesh)
     claims.pop(whole, None)
-    axes = _resolve_factors(form, claims, _propagation_forbidden(form, xs), extents, mesh)
+    axes = _resolve_propagated_factors(
+        form, claims, _propagation_forbidden(form, xs), extents, mesh
+    )
     chosen = {f: a for f, (a, _) in axes.items() if a}
     return propagate_along(form, mesh, chosen, {f: p for f, (_, p) in axes.items()})
 
@@ -105,10 +107,10 @@ def propagate_along(
     return PropagationPlan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
 
 
-def _collect_factors(
+def _propagated_factors(
     form: FactorForm, xs: Shardings, extents: dict[str, int], mesh: DeviceMesh
-) -> dict[str, list[_Claim]]:
-    claims: dict[str, list[_Claim]] = {}
+) -> dict[str, list[_PropagationClaim]]:
+    claims: dict[str, list[_PropagationClaim]] = {}
     for dims, sharding in zip(form.operands, xs, strict=True):
         if sharding is None:
             continue
@@ -117,13 +119,15 @@ def _collect_factors(
             if not axes or not factors:
                 continue
             if len(factors) > 1:
-                axes = _dividing_prefix(axes, extents[factors[0]], mesh)
+                axes = _dividing_propagated_prefix(axes, extents[factors[0]], mesh)
             if axes:
-                claims.setdefault(factors[0], []).append(_Claim(axes, rank))
+                claims.setdefault(factors[0], []).append(_PropagationClaim(axes, rank))
     return claims
 
 
-def _dividing_prefix(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str, ...]:
+def _dividing_propagated_prefix(
+    axes: tuple[str, ...], extent: int, mesh: DeviceMesh
+) -> tuple[str, ...]:
     """Return the longest prefix of the axes that divides the size evenly."""
     for count in range(len(axes), 0, -1):
         if extent % mesh.extent(axes[:count]) == 0:
@@ -141,20 +145,23 @@ def _propagation_forbidden(form: FactorForm, xs: Shardings) -> dict[str, set[str
     return found
 
 
-def _resolve_factors(
+def _resolve_propagated_factors(
     form: FactorForm,
-    claims: dict[str, list[_Claim]],
+    claims: dict[str, list[_PropagationClaim]],
     forbidden: dict[str, set[str]],
     extents: dict[str, int],
     mesh: DeviceMesh,
 ) -> dict[str, tuple[tuple[str, ...], int]]:
     """Return the axes of each factor and the priority of the operand that asked for them."""
-    agreed: dict[str, _Claim] = {}
+    agreed: dict[str, _PropagationClaim] = {}
     for f, said in claims.items():
         if f in forbidden:
-            said = [_Claim(_propagated_prefix(c.axes, forbidden[f]), c.priority) for c in said]
+            said = [
+                _PropagationClaim(_propagated_prefix(c.axes, forbidden[f]), c.priority)
+                for c in said
+            ]
         if f not in form.minor:
-            agreed[f] = _resolve_claims(said, mesh)
+            agreed[f] = _resolve_propagated_claims(said, mesh)
     # An axis splits only one factor: factors of results come first, in order.
     places = form.places
     order = sorted(agreed, key=lambda f: (agreed[f].priority, places.get(f, len(places))))
@@ -163,7 +170,7 @@ def _resolve_factors(
     for f in order:
         axes = _propagated_prefix(agreed[f].axes, used)
         if f in extents:  # a combined dimension is split evenly or not at all
-            axes = _dividing_prefix(axes, extents[f], mesh)
+            axes = _dividing_propagated_prefix(axes, extents[f], mesh)
         used.update(axes)
         made[f] = axes, agreed[f].priority
     return made
@@ -177,7 +184,9 @@ def _propagated_prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]
     return axes
 
 
-def _resolve_claims(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
+def _resolve_propagated_claims(
+    said: list[_PropagationClaim], mesh: DeviceMesh
+) -> _PropagationClaim:
     """Resolve conflicting claims on a factor.
 
     The lowest priority number wins, then the most shards, then the common prefix.
@@ -194,7 +203,7 @@ def _resolve_claims(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
         while same < min(len(common), len(axes)) and common[same] == axes[same]:
             same += 1
         common = common[:same]
-    return _Claim(common, first)
+    return _PropagationClaim(common, first)
 
 
 def mesh_to_propagate(types: Sequence[Type], op: str) -> DeviceMesh | None:

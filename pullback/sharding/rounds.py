@@ -62,7 +62,7 @@ def _swap_rounds(
 
 def balanced_rounds(owners: Sequence[Sequence[int]]) -> list[int]:
     """Return one of the owners of each item, so that the busiest one has as few as possible."""
-    limit = -(-len(owners) // max(1, _owner_count(owners)))
+    limit = -(-len(owners) // max(1, _owner_count_of_round(owners)))
     while True:
         held: dict[int, list[int]] = {}
         if all(_place_in_round(item, owners, held, limit, set()) for item in range(len(owners))):
@@ -70,7 +70,7 @@ def balanced_rounds(owners: Sequence[Sequence[int]]) -> list[int]:
         limit += 1
 
 
-def _owner_count(owners: Sequence[Sequence[int]]) -> int:
+def _owner_count_of_round(owners: Sequence[Sequence[int]]) -> int:
     return len({s for some in owners for s in some})
 
 

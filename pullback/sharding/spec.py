@@ -204,5 +204,5 @@ def layout(type: Any) -> Dims:
 
 
 @lru_cache(maxsize=4096)  # partitioning needs the same few at every op
-def on_mesh(mesh: DeviceMesh, dims: Dims, priority: tuple[int, ...] = ()) -> Sharding:
+def spec_on_mesh(mesh: DeviceMesh, dims: Dims, priority: tuple[int, ...] = ()) -> Sharding:
     return Sharding(mesh, P(*dims, priority=priority))

@@ -13,12 +13,12 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Const, Result
 from pullback.static.catalogue import catalogued
-from pullback.static.gradients import differentiate_static
+from pullback.static.differentiate import differentiate_static
 from pullback.static.link import link_module
 from pullback.static.module import IRModule, require_module
 from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.static.verify import verify
-from pullback.transforms.reverse import on_path
+from pullback.transforms.reverse import reverse_path
 
 # The text of Core v1 excludes these two from differentiation.
 FORWARD_ONLY = ("Conv2d", "Div")
@@ -223,7 +223,7 @@ class _Autodiff:
                 node = node.inputs[0] if isinstance(node.op, Result) else node
                 if node.inputs and not self.has_rule(node):
                     raise self.unsupported(node)
-        active = on_path([y], targets)
+        active = reverse_path([y], targets)
         for node in reversed(active):
             if not active.keys().isdisjoint(node.inputs) and not self.has_rule(node):
                 raise self.unsupported(node)

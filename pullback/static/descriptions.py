@@ -21,12 +21,12 @@ from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Neg
 from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
+from pullback.static.differentiate import differentiate_without_guards
 from pullback.static.flatten import flatten_graph
-from pullback.static.gradients import gradients_without_guards
 from pullback.static.literals import literal_text
 from pullback.static.profiles import CORE, EXTENDED, PROFILES
 from pullback.static.text import TextWriter
-from pullback.transforms.reverse import derive, reach
+from pullback.transforms.reverse import derive_in_reverse, reverse_reach
 
 INFIX = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 LONGEST = 12  # a longer derivative is described by the names of its instructions
@@ -90,10 +90,10 @@ def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -
     targets = [x for x in xs if x.type.inexact]
     if not targets or not any(seeds):
         return []
-    found, _ = derive(reach(ys, targets), ys, seeds, targets)
+    found, _ = derive_in_reverse(reverse_reach(ys, targets), ys, seeds, targets)
     made_by_rules = [g for g in found if g is not None]
     if to_the_letter:
-        made_by_rules = gradients_without_guards(Graph(xs, ys), made_by_rules)
+        made_by_rules = differentiate_without_guards(Graph(xs, ys), made_by_rules)
     known = {x: x.op.label for x in (*xs, *filter(None, seeds))}  # type: ignore[attr-defined]
     known[made] = "result"
     return [_describe_formula(g, known) for g in made_by_rules]
@@ -169,11 +169,11 @@ _SOURCES = (
 )  # fmt: skip
 
 
-def instruction_entries(
+def described_instructions(
     names: Sequence[str] | None = None, profile: str = EXTENDED
 ) -> list[InstructionEntry]:
     """The instructions of a profile, or those in `names`: Core v1 first, then by name."""
-    classes = [c for _, c in sorted(TABLE.items()) if c.text.profile and is_builtin(c)]
+    classes = [c for _, c in sorted(TABLE.items()) if c.text.profile and is_described_builtin(c)]
     levels = {c: PROFILES[c.text.profile].level for c in classes}
     kept = [c for c in classes if levels[c] <= PROFILES[profile].level]
     if names is not None:
@@ -182,7 +182,7 @@ def instruction_entries(
     return [*[e for e in _SOURCES if names is None or e.name in names], *entries]
 
 
-def is_builtin(cls: type) -> bool:
+def is_described_builtin(cls: type) -> bool:
     """Whether an op is pullback's own, not one of a user or of an example in the documentation."""
     module = sys.modules.get(cls.__module__)
     ours = cls.__module__.startswith("pullback.")
@@ -205,11 +205,13 @@ def _describe_example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
     xs, _, ys = _describe_applied_to(op, arrays)
     types = [x.type for x in xs]
     line = flatten_graph(Graph(xs, ys))[0].instructions[-1]
-    operands = re.sub(r"%([0-9]+)", lambda m: str(types[int(m[1])]), _Short().application(line))
+    operands = re.sub(
+        r"%([0-9]+)", lambda m: str(types[int(m[1])]), _ShortDescription().application(line)
+    )
     return f"{operands} : {', '.join(map(str, line.types))}", _describe_dtypes(op, types)
 
 
-class _Short(TextWriter):
+class _ShortDescription(TextWriter):
     """Leaves out the contents of inner graphs."""
 
     def inner(self, lines: list[str]) -> str:

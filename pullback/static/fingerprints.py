@@ -17,18 +17,18 @@ def fingerprint(graph: Graph) -> str:
     Instructions that only affect derivatives count: stopping a gradient changes the fingerprint.
     """
     canonical, _ = canonicalise_all(graph)
-    text = "\n".join(_Compact().lines(_Anonymous().flatten(canonical)))
+    text = "\n".join(_CompactFingerprint().lines(_AnonymousFingerprint().flatten(canonical)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Anonymous(Flattener):
+class _AnonymousFingerprint(Flattener):
     """Names inputs by their position."""
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         return [str(i) for i in range(len(graph.inputs))]
 
 
-class _Compact(TextWriter):
+class _CompactFingerprint(TextWriter):
     """Keeps fingerprints independent of the printed layout, which may change."""
 
     def inner(self, lines: list[str]) -> str:

@@ -13,7 +13,7 @@ from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
-from pullback.static.instructions import Instruction, InstructionList, constant_name
+from pullback.static.instructions import Instruction, InstructionList, constant_instruction_name
 from pullback.static.literals import has_literal
 from pullback.static.parameters import parameters_without_defaults
 from pullback.static.profiles import EXTENDED, PROFILES, Profile
@@ -21,10 +21,12 @@ from pullback.static.profiles import EXTENDED, PROFILES, Profile
 _SOURCES = (Leaf, Scalar, Const, Input)
 
 
-def flatten_graph(graph: Graph, profile: str | None = None) -> tuple[InstructionList, Numbering]:
+def flatten_graph(
+    graph: Graph, profile: str | None = None
+) -> tuple[InstructionList, FlattenedNumbers]:
     """The instructions of a graph, and the numbers of its values."""
-    made = Exact().flatten(graph, profile or smallest_profile(graph))
-    return made, number_values(flatten_order(graph))
+    made = ExactFlattener().flatten(graph, profile or profile_of_flattened(graph))
+    return made, number_flattened_values(flatten_order(graph))
 
 
 class Flattener:
@@ -55,7 +57,7 @@ class Flattener:
 
     def flatten(self, graph: Graph, profile: str = EXTENDED) -> InstructionList:
         nodes = flatten_order(graph)
-        numbers, several = number_values(nodes)
+        numbers, several = number_flattened_values(nodes)
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
         for i, node in enumerate(nodes):
@@ -69,7 +71,7 @@ class Flattener:
                 line = Instruction(results, "Input", types=types, name=name, comment=comment)
             elif isinstance(node.op, _SOURCES):
                 array = _flatten_array(node)
-                name = constant_name(node.type)
+                name = constant_instruction_name(node.type)
                 line = Instruction(results, name, types=types, literal=array, comment=comment)
             else:
                 operands = tuple([numbers[x] for x in node.inputs])
@@ -93,7 +95,7 @@ class Flattener:
         return value
 
 
-class Exact(Flattener):
+class ExactFlattener(Flattener):
     """Refuses parameters that a text cannot hold."""
 
     def stated(self, node: Node) -> dict[str, Any]:
@@ -126,14 +128,14 @@ def flatten_order(graph: Graph) -> list[Node]:
     return [*declared, *sorted(inner, key=lambda n: not isinstance(n.op, Leaf))]
 
 
-class Numbering(NamedTuple):
+class FlattenedNumbers(NamedTuple):
     """The number of each value; `several` has those of all results of an op, also unused ones."""
 
     numbers: dict[Node, int]
     several: dict[Node, tuple[int, ...]]
 
 
-def number_values(nodes: Sequence[Node]) -> Numbering:
+def number_flattened_values(nodes: Sequence[Node]) -> FlattenedNumbers:
     """Number the values densely, in the order of the nodes."""
     numbers: dict[Node, int] = {}
     several: dict[Node, tuple[int, ...]] = {}
@@ -147,7 +149,7 @@ def number_values(nodes: Sequence[Node]) -> Numbering:
         else:
             numbers[node] = count
             count += 1
-    return Numbering(numbers, several)
+    return FlattenedNumbers(numbers, several)
 
 
 def flatten_comment(node: Node) -> str:
@@ -163,7 +165,7 @@ def flatten_comment(node: Node) -> str:
     return " ".join(words)
 
 
-def smallest_profile(graph: Graph) -> str:
+def profile_of_flattened(graph: Graph) -> str:
     """The smallest profile that has everything a graph uses."""
     left = list(PROFILES.values())
     for node in graph.nodes:

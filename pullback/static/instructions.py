@@ -62,6 +62,6 @@ class InstructionList:
         raise AttributeError(f"cannot change {name!r}: modules are frozen")
 
 
-def constant_name(type: Type) -> str:
+def constant_instruction_name(type: Type) -> str:
     """The name of the instruction for a constant of a type."""
     return "ConstTensor" if type.shape else CONSTANTS.get(type.dtype, "ConstTensor")

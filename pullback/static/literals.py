@@ -28,7 +28,7 @@ def literal_text(value: Any) -> str:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, (float, complex, np.generic)):
-        return array_text(np.asarray(value))
+        return array_literal(np.asarray(value))
     if isinstance(value, str):
         return quoted_literal(value)
     if isinstance(value, bytes):
@@ -40,7 +40,7 @@ def literal_text(value: Any) -> str:
     if isinstance(value, DType):
         return value.name
     if isinstance(value, Type):
-        return type_text(value)
+        return type_literal(value)
     return _symbol_literal(value) or quoted_literal(_literal_stable_name(value))
 
 
@@ -99,7 +99,7 @@ def bracketed_literal(items: Any) -> str:
     return f"[{', '.join(items)}]"
 
 
-def type_text(type: Type) -> str:
+def type_literal(type: Type) -> str:
     """`Tensor<f32, [8, 4]>`, with the sharding and the varying axes if there are any."""
     more = {} if type.sharding is None else type.sharding.short
     more |= {"varying": tuple(type.varying)} if type.varying else {}
@@ -108,7 +108,7 @@ def type_text(type: Type) -> str:
     return f"Tensor<{type.dtype.name}, {shape}{fields}>"
 
 
-def array_text(array: np.ndarray) -> str:
+def array_literal(array: np.ndarray) -> str:
     """An array as nested lists, or a scalar as a number."""
     kind = dtype(array.dtype)
     items = [number_literal(x, kind) for x in array.reshape(-1)]

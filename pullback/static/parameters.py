@@ -29,7 +29,7 @@ class OpParameter(NamedTuple):
 
 
 @cache
-def parameters_of(cls: Any) -> dict[str, OpParameter]:
+def op_parameters_of(cls: Any) -> dict[str, OpParameter]:
     """What a text states about an op: the keywords of its `text.read`, and its fields."""
     given = inspect.signature(cls.text.read).parameters.values()
     hints = _parameter_hints(cls.text.read)
@@ -60,7 +60,7 @@ def _parameter_hints(annotated: Any) -> dict[str, Any]:
 
 def bind_parameters(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters by name: `arguments` fill the positional ones, then the others in order."""
-    known = parameters_of(cls)
+    known = op_parameters_of(cls)
     if not (known or arguments or keys):
         return {}
     order = [*cls.text.positional, *(n for n in known if n not in cls.text.positional)]
@@ -98,7 +98,7 @@ def _bound_parameters(
 
 def parameters_without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters to write: positional ones that are set, others unless they are defaults."""
-    known = parameters_of(cls)
+    known = op_parameters_of(cls)
     made = {}
     for name, value in stated.items():
         default = known[name].default

@@ -49,12 +49,12 @@ class Profile:
             raise VerificationError(message, code="E6003", hint=hint)
 
     def check_literal(self, array: np.ndarray) -> None:
-        if not self.special and has_special(array):
+        if not self.special and profile_has_special(array):
             message = f"literals of the profile {self.name} must not be nan, inf or -0.0"
             raise VerificationError(message, code="E1005")
 
 
-def has_special(array: np.ndarray) -> bool:
+def profile_has_special(array: np.ndarray) -> bool:
     """Whether an element is nan, inf or -0.0."""
     if array.dtype.kind in "biu":
         return False

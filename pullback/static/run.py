@@ -54,17 +54,21 @@ def run(
     if timeout is not None and not (number and 0 < timeout <= threading.TIMEOUT_MAX):
         message = f"run: timeout must be a positive number of seconds, got {timeout!r}"
         raise errors.ArgumentError(message)
-    with _run_on_engine(engine):
+    with _static_run_on_engine(engine):
         tensors = bind_function_inputs("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
 
         def work() -> list[np.ndarray]:
-            return _run_finite(graph, tensors, numbers) if checks else _run_values(graph, tensors)
+            return (
+                _static_run_finite(graph, tensors, numbers)
+                if checks
+                else _static_run_values(graph, tensors)
+            )
 
-        return work() if timeout is None else _run_limited(timeout, work)
+        return work() if timeout is None else _static_run_limited(timeout, work)
 
 
-def _run_values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+def _static_run_values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
     made = apply_module_function(graph, tensors)
     try:
         evaluate(made)
@@ -75,7 +79,7 @@ def _run_values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         raise errors.EngineError(message, code="E6003", where=error.where) from None
 
 
-def _run_on_engine(name: str | None) -> Scope:
+def _static_run_on_engine(name: str | None) -> Scope:
     """The scope of an engine, which must be available."""
     if name is None:
         return Scope()
@@ -87,15 +91,17 @@ def _run_on_engine(name: str | None) -> Scope:
     return Scope(engine=kind, device=device or None)
 
 
-def _run_finite(
+def _static_run_finite(
     graph: Graph, tensors: Sequence[Tensor], numbers: Mapping[Node, int]
 ) -> list[np.ndarray]:
     """The outputs; raises an error if a float value that they depend on is not finite."""
     checked = [n for n in graph.nodes if not isinstance(n.type, tuple) and n.type.inexact]
     if not checked:
-        return _run_values(graph, tensors)
-    flags = Concat(0)(*[_run_nonfinite_flag(n, cls) for cls in (IsInf, IsNan) for n in checked])
-    *values, found = _run_values(Graph(graph.inputs, [*graph.outputs, flags], graph.names), tensors)
+        return _static_run_values(graph, tensors)
+    flags = Concat(0)(*[_static_run_flag(n, cls) for cls in (IsInf, IsNan) for n in checked])
+    *values, found = _static_run_values(
+        Graph(graph.inputs, [*graph.outputs, flags], graph.names), tensors
+    )
     infinite, invalid = np.split(found, 2)
     spoilt = {n for n, i, v in zip(checked, infinite, invalid, strict=True) if i or v}
     for node, has_nan in zip(checked, invalid, strict=True):
@@ -107,13 +113,13 @@ def _run_finite(
     return values
 
 
-def _run_nonfinite_flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
+def _static_run_flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
     """A vector of one bool: whether any element is infinite, or NaN."""
     anywhere = Any_(tuple(range(node.type.rank)), False)(cls()(node))
     return Reshape((1,))(anywhere)
 
 
-def _run_limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+def _static_run_limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
     """Run `work` in another thread, which is abandoned after the time limit."""
     made: list[Any] = []
     context = contextvars.copy_context()

@@ -9,19 +9,19 @@ import numpy as np
 
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.static.flatten import Flattener, smallest_profile
+from pullback.static.flatten import Flattener, profile_of_flattened
 from pullback.static.instructions import BINARY, Instruction, InstructionList
 from pullback.static.literals import (
     applied_literal,
-    array_text,
+    array_literal,
     bracketed_literal,
     literal_text,
     quoted_literal,
-    type_text,
+    type_literal,
 )
 from pullback.static.profiles import CORE
 
-_type_text = lru_cache(maxsize=4096)(type_text)
+_type_text = lru_cache(maxsize=4096)(type_literal)
 
 
 def print_graph(graph: Graph, provenance: bool = False) -> str:
@@ -31,7 +31,7 @@ def print_graph(graph: Graph, provenance: bool = False) -> str:
 
 def graph_text(graph: Graph, provenance: bool = False) -> str:
     """The graph as the text of a module, in the smallest profile that fits."""
-    return module_text(Flattener(provenance).flatten(graph, smallest_profile(graph)))
+    return module_text(Flattener(provenance).flatten(graph, profile_of_flattened(graph)))
 
 
 def module_text(module: InstructionList) -> str:
@@ -62,7 +62,7 @@ class TextWriter:
         if i.op == "Input" and not i.problem:
             return f"Input() {{name: {quoted_literal(i.name)}}}"
         if i.literal is not None:
-            written = array_text(i.literal) if isinstance(i.literal, np.ndarray) else None
+            written = array_literal(i.literal) if isinstance(i.literal, np.ndarray) else None
             return f"{i.op}({', '.join([*xs, written or self.value(i.literal)])})"
         if i.op in BINARY:
             xs.insert(0, i.op)

@@ -68,7 +68,7 @@ FUNCTION_HINTS = {
 }  # fmt: skip
 
 
-def refuse_arguments(
+def refused_call_arguments(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> ArgumentError | None:
     """The error for a call that does not fit the signature of `f`; None if it fits."""
@@ -86,18 +86,18 @@ def refuse_arguments(
         return None
     op, method = called_name(f)
     parameters = list(signature.parameters.values())[method:]
-    known = ", ".join(_shown_parameter(p) for p in parameters) or "none"
+    known = ", ".join(_shown_call_parameter(p) for p in parameters) or "none"
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for name in kwargs:
         if name not in named:
-            hint = _meant(op.rpartition(".")[2], name, named, kwargs)
+            hint = _meant_in_call(op.rpartition(".")[2], name, named, kwargs)
             what = f"there is no argument {name!r}; the arguments are {known}"
             return ArgumentError(what, op=op, hint=hint)
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     given = len(args) - method
     if given > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         what = f"takes at most {len(places)} positional arguments, got {given}"
-        hint = _one_argument([p.name for p in places], args[method:])
+        hint = _call_with_one_argument([p.name for p in places], args[method:])
         return ArgumentError(f"{what}; the arguments are {known}", op=op, hint=hint)
     twice = [p.name for p in places[:given] if p.name in kwargs]
     if twice:
@@ -122,11 +122,11 @@ def called_name(f: Callable[..., Any]) -> tuple[str, bool]:
     return f"{prefix}{name}", first == "self"
 
 
-def _shown_parameter(p: inspect.Parameter) -> str:
+def _shown_call_parameter(p: inspect.Parameter) -> str:
     return str(p.replace(annotation=p.empty, default=p.empty))  # with its stars
 
 
-def _one_argument(names: list[str], args: Sequence[Any]) -> str | None:
+def _call_with_one_argument(names: list[str], args: Sequence[Any]) -> str | None:
     """The hint for `reshape(x, 2, 3)`: the shape is one argument."""
     for name, *rest in ((n, *args[i:]) for i, n in enumerate(names) if n in ("shape", "axes")):
         if all(isinstance(value, int) for value in rest):
@@ -134,7 +134,7 @@ def _one_argument(names: list[str], args: Sequence[Any]) -> str | None:
     return None
 
 
-def _meant(function: str, name: str, known: list[str], given: dict[str, Any]) -> str | None:
+def _meant_in_call(function: str, name: str, known: list[str], given: dict[str, Any]) -> str | None:
     """What to write instead of an unknown keyword."""
     if name in _KEYWORD_HINTS and _KEYWORD_HINTS[name][0] in ("", *known):
         return _KEYWORD_HINTS[name][1]

@@ -29,17 +29,17 @@ def suggest_name(owner: str, name: str) -> str:
     """A sentence that says what to write instead of a name that `owner` does not have, or ""."""
     if name.startswith("_"):
         return ""
-    answer = _answers(owner).get(name)
+    answer = _name_answers(owner).get(name)
     if answer is not None:
-        return _sentence(owner, answer)
+        return _name_sentence(owner, answer)
     if owner in OBJECT_NAMES:
         return ""
-    found = _elsewhere(owner, name)
+    found = _name_elsewhere(owner, name)
     if found:
         return f"Write {found}."
-    close = difflib.get_close_matches(name, _candidates(owner), 3, 0.7)
+    close = difflib.get_close_matches(name, _name_candidates(owner), 3, 0.7)
     if close:
-        prefix = "x" if owner == "Tensor" else _short(owner)
+        prefix = "x" if owner == "Tensor" else _short_name(owner)
         return f"Did you mean {' or '.join(f'{prefix}.{c}' for c in close)}?"
     if owner == "pullback" and callable(getattr(np, name, None)):
         what = f"np.{name} computes it on the host, outside transforms and without a derivative"
@@ -47,7 +47,7 @@ def suggest_name(owner: str, name: str) -> str:
     return ""
 
 
-def _answers(owner: str) -> dict[str, str]:
+def _name_answers(owner: str) -> dict[str, str]:
     """The table of a module or of Tensor."""
     if owner == "Tensor":
         return TENSOR_NAMES
@@ -60,11 +60,11 @@ def _answers(owner: str) -> dict[str, str]:
 def target_names(owner: str, answer: str) -> list[str]:
     """The names that an answer refers to: "pb.concat", "x.reshape"."""
     if _NAME.fullmatch(answer) and owner != "Tensor":
-        return [f"{_short(owner)}.{answer}"]
+        return [f"{_short_name(owner)}.{answer}"]
     return [m.rstrip(".") for m in re.findall(r"\b(?:pb|x)(?:\.[A-Za-z_]\w*)+", answer)]
 
 
-def find_target(path: str) -> Any:
+def find_named_target(path: str) -> Any:
     """What a name that begins with `pb` or `x` stands for; an AttributeError if it is nothing."""
     first, *rest = path.split(".")
     found: Any = sys.modules["pullback"] if first == "pb" else sys.modules["pullback"].Tensor
@@ -75,36 +75,36 @@ def find_target(path: str) -> Any:
     return found
 
 
-def _sentence(owner: str, answer: str) -> str:
+def _name_sentence(owner: str, answer: str) -> str:
     """The answer of a table, unless this installation lacks what it names."""
     for path in target_names(owner, answer):
         try:
-            find_target(path)
+            find_named_target(path)
         except AttributeError:
             return ""
     if _NAME.fullmatch(answer) and owner != "Tensor":
-        return f"Write {_short(owner)}.{answer}."
+        return f"Write {_short_name(owner)}.{answer}."
     return answer if answer.endswith(".") else f"Write {answer}."
 
 
-def _elsewhere(owner: str, name: str) -> str:
+def _name_elsewhere(owner: str, name: str) -> str:
     """Where pullback has a name that is not where it was looked for."""
     for module in _MODULES:
-        namespace = find_target(_short(module))
+        namespace = find_named_target(_short_name(module))
         if module != owner and name in dir(namespace):
             call = owner == "Tensor" and isinstance(getattr(namespace, name), FunctionType)
-            return f"{_short(module)}.{name}" + ("(x, ...)" if call else "")
+            return f"{_short_name(module)}.{name}" + ("(x, ...)" if call else "")
     tensor = sys.modules["pullback"].Tensor
     if owner != "Tensor" and hasattr(tensor, name):
         return f"x.{name}" + ("(...)" if callable(getattr(tensor, name)) else "")
     return ""
 
 
-def _candidates(owner: str) -> list[str]:
+def _name_candidates(owner: str) -> list[str]:
     """The names that `owner` has."""
     holder = sys.modules["pullback"].Tensor if owner == "Tensor" else sys.modules[owner]
     return [name for name in dir(holder) if not name.startswith("_")]
 
 
-def _short(module: str) -> str:
+def _short_name(module: str) -> str:
     return module.replace("pullback", "pb", 1)

@@ -10,12 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pullback.distributed.membership import exchange, process_count, process_index
+from pullback.distributed.barriers import exchange
+from pullback.distributed.process_devices import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.arguments import integer
 from pullback.graph.boundary import boundary
 from pullback.io import Checkpointer
-from pullback.optim.base import OptimizerRule
+from pullback.optim.rules import OptimizerRule
 from pullback.train.early_stopping import EarlyStopping
 from pullback.train.history import History
 from pullback.train.interrupt import CtrlC
@@ -93,15 +94,15 @@ def fit(
     >>> result.steps, result.stopped, result.history["loss"][-1] < 0.1
     (100, 'done', True)
     """
-    run = _Run(
+    run = _FitRun(
         TrainingLoop(
             model, loss, optimizer, key=key, policy=policy, loss_scale=loss_scale,
             statistics=statistics,
         ),
-        data, _limit(steps, "steps"), _limit(epochs, "epochs"), _limit(log_every, "log_every") or 1,
-        early_stopping, callbacks,
+        data, _fit_limit(steps, "steps"), _fit_limit(epochs, "epochs"),
+        _fit_limit(log_every, "log_every") or 1, early_stopping, callbacks,
     )  # fmt: skip
-    run.validation, run.validate_every = validation, _limit(validate_every, "validate_every")
+    run.validation, run.validate_every = validation, _fit_limit(validate_every, "validate_every")
     if tensorboard and log is None:
         raise ArgumentError("fit: tensorboard needs a folder, log=...")
     if process_index() == 0:
@@ -116,7 +117,7 @@ def fit(
     return run.train(progress)
 
 
-class _Run:
+class _FitRun:
     """One call of `fit`."""
 
     validation: Iterable[Any] | None = None
@@ -294,7 +295,7 @@ class _Run:
             self.board.close()
 
 
-def _limit(value: int | None, name: str) -> int | None:
+def _fit_limit(value: int | None, name: str) -> int | None:
     if value is not None and integer("fit", value, name) < 1:
         raise ArgumentError(f"fit: {name} must be at least 1, got {value}")
     return value

@@ -28,10 +28,12 @@ def line_chart(
     """Write named lines of (x, y) points; the y axis is logarithmic if all y are positive."""
     xs = [x for points in lines.values() for x, _ in points]
     ys = [y for points in lines.values() for _, y in points]
-    x_ticks = round_numbers(min(xs), max(xs))
+    x_ticks = chart_round_numbers(min(xs), max(xs))
     positive = min(ys) > 0
     scaled = math.log if positive else float
-    y_ticks = powers(min(ys), max(ys)) if positive else round_numbers(min(ys), max(ys), 6)
+    y_ticks = (
+        chart_powers(min(ys), max(ys)) if positive else chart_round_numbers(min(ys), max(ys), 6)
+    )
     low, high = scaled(min([*ys, *y_ticks])), scaled(max([*ys, *y_ticks]))
     first, last = min(xs), max(xs)
 
@@ -42,24 +44,24 @@ def line_chart(
         return HEIGHT - BOTTOM - (scaled(y) - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
 
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    parts = [text(LEFT, 32, title, "start", "title")]
+    parts = [chart_text(LEFT, 32, title, "start", "title")]
     for y in y_ticks:
-        parts.append(rule(LEFT, up(y), right, up(y), "grid"))
-        parts.append(text(LEFT - 10, up(y) + 4.5, f"{y:g}", "end"))
-    parts.append(rule(LEFT, bottom, right, bottom, "axis"))
+        parts.append(chart_rule(LEFT, up(y), right, up(y), "grid"))
+        parts.append(chart_text(LEFT - 10, up(y) + 4.5, f"{y:g}", "end"))
+    parts.append(chart_rule(LEFT, bottom, right, bottom, "axis"))
     for x in x_ticks:
-        parts.append(rule(across(x), bottom, across(x), bottom + 5, "axis"))
-        parts.append(text(across(x), bottom + 21, f"{x:g}", "middle"))
-    parts.append(text((LEFT + right) / 2, HEIGHT - 14, x_label, "middle"))
+        parts.append(chart_rule(across(x), bottom, across(x), bottom + 5, "axis"))
+        parts.append(chart_text(across(x), bottom + 21, f"{x:g}", "middle"))
+    parts.append(chart_text((LEFT + right) / 2, HEIGHT - 14, x_label, "middle"))
     middle = (TOP + bottom) / 2
     turned = f'transform="rotate(-90 20 {middle:g})"'
-    parts.append(text(20, middle, y_label, "middle", extra=turned))
+    parts.append(chart_text(20, middle, y_label, "middle", extra=turned))
 
     key = float(right)
     for (name, points), colour in reversed(list(zip(lines.items(), COLOURS, strict=False))):
         drawn = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in points)
         parts.append(f'<polyline class="line" stroke="{colour}" points="{drawn}"/>')
-        parts.append(text(key, 32, name, "end"))
+        parts.append(chart_text(key, 32, name, "end"))
         key -= 6.5 * len(name) + 26
         parts.append(f'<path class="line" stroke="{colour}" d="M{key:.1f} 27.5h18"/>')
         key -= 18
@@ -74,7 +76,7 @@ def line_chart(
     )
 
 
-def round_numbers(low: float, high: float, about: int = 8) -> list[float]:
+def chart_round_numbers(low: float, high: float, about: int = 8) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten, about as many as asked for."""
     rough = (high - low) / about or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
@@ -82,7 +84,7 @@ def round_numbers(low: float, high: float, about: int = 8) -> list[float]:
     return [step * i for i in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
 
 
-def powers(low: float, high: float) -> list[float]:
+def chart_powers(low: float, high: float) -> list[float]:
     """1, 2 and 5 times powers of ten that frame a range; powers alone when it is wide."""
     wide = math.log10(high / low) > 2.5
     candidates = [
@@ -95,11 +97,11 @@ def powers(low: float, high: float) -> list[float]:
     return [c for c in candidates if below <= c <= above]
 
 
-def rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def chart_rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def text(
+def chart_text(
     x: float, y: float, content: str, anchor: str, kind: str = "label", extra: str = ""
 ) -> str:
     return (

@@ -18,7 +18,7 @@ from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.nn.keys import rng
 from pullback.nn.module import Module
-from pullback.optim.base import OptimizerRule
+from pullback.optim.rules import OptimizerRule
 from pullback.random.keys import fold_in
 from pullback.random.keys import key as make_key
 from pullback.train.loss_scale import StaticLossScale, all_finite
@@ -80,7 +80,7 @@ class TrainingStep:
             grads = scale.unscale(grads)
         measured = {**measured, **self._gradient_values(grads)}
         model, optimizer = self.optimizer.update(grads, state.optimizer, state.model)
-        model = _with_state_of(model, computed)
+        model = _loop_with_state_of(model, computed)
         if scale is not None:
             finite = all_finite(grads)
             model, optimizer = tree.map(
@@ -131,7 +131,7 @@ class TrainingLoop:
         if not isinstance(optimizer, OptimizerRule):
             what = f"optimizer must be a rule such as pb.optim.adam(1e-3), got {optimizer!r}"
             raise ArgumentError(f"TrainingLoop: {what}")
-        _require_trainable(model, loss)
+        _require_trainable_loop(model, loss)
         with no_grad():
             own = tree.map(lambda x: x.copy() if isinstance(x, Tensor) else x, model)
             own = own if policy is None else policy.to_params(own)
@@ -168,9 +168,9 @@ class TrainingLoop:
         """
         totals: dict[str, float] = {}
         weight = 0
-        model = _in_evaluation(self.model)
+        model = _loop_in_evaluation(self.model)
         for batch in batches:
-            size = _batch_size(batch)
+            size = _loop_batch_size(batch)
             for name, value in self._measure(model, batch).items():
                 totals[name] = totals.get(name, 0.0) + size * value.item()
             weight += size
@@ -187,7 +187,7 @@ class TrainingLoop:
         self.state = LoopState(**{name: state[name] for name in LoopState._fields})
 
 
-def _require_trainable(model: Any, loss: Any) -> None:
+def _require_trainable_loop(model: Any, loss: Any) -> None:
     if not callable(loss) or isinstance(loss, Module):
         raise ArgumentError(
             f"TrainingLoop: loss must be a function of a model and a batch, got {shown(loss)}",
@@ -201,7 +201,7 @@ def _require_trainable(model: Any, loss: Any) -> None:
         )
 
 
-def _with_state_of(model: Any, source: Any) -> Any:
+def _loop_with_state_of(model: Any, source: Any) -> Any:
     """The model with the state of another copy of it."""
     leaves, structure = tree.flatten(model)
     is_state = constant_leaves(model, state_only=True)
@@ -211,13 +211,13 @@ def _with_state_of(model: Any, source: Any) -> Any:
     return tree.unflatten(structure, [new if s else old for old, new, s in rows])
 
 
-def _in_evaluation(model: Any) -> Any:
+def _loop_in_evaluation(model: Any) -> Any:
     """A copy of a model in evaluation mode; other trees have no modes."""
     copied = tree.map(lambda x: x, model)
     return copied.eval() if hasattr(copied, "eval") else copied
 
 
-def _batch_size(batch: Any) -> int:
+def _loop_batch_size(batch: Any) -> int:
     """The number of examples: the length of the first tensor or array."""
     shapes = [x.shape for x in tree.leaves(batch) if getattr(x, "shape", ())]
     return shapes[0][0] if shapes else 1

@@ -13,7 +13,7 @@ from pullback.graph.node import Node, emit_node, results
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE, Axis, spread
 from pullback.ops.traits import op_named_axes
-from pullback.transforms.call_rules import check_nodes, deriving_rules, is_result
+from pullback.transforms.call_rules import check_rule_nodes, deriving_rules, rule_of_result
 
 Batched = tuple[Node, bool]  # (value for all examples, whether it has the axis in front)
 
@@ -52,18 +52,18 @@ def batched_graph(
 
 def _batch_node(node: Node, axis: Axis, known: dict[Node, Any]) -> Batched | list[Batched]:
     """The node's result for all examples; a list for an op with several results."""
-    if is_result(node):
+    if rule_of_result(node):
         return known[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
     if not node.inputs and isinstance(node.op, Distinct):
         return node, False  # a leaf stays the same node
     pairs = [known[x] for x in node.inputs]
     made = _apply_batch_rule(node, axis, tuple([x for x, _ in pairs]), [has for _, has in pairs])
     if not isinstance(node.type, tuple):
-        check_nodes(node, (made,), 1, "batched results", "results")
+        check_rule_nodes(node, (made,), 1, "batched results", "results")
         return _checked_batch(node, node.type, made, axis)
     if isinstance(made, Node):
         made = results(made)
-    check_nodes(node, made, len(node.type), "batched results", "results")
+    check_rule_nodes(node, made, len(node.type), "batched results", "results")
     return [_checked_batch(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
 
 

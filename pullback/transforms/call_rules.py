@@ -54,24 +54,24 @@ def deriving_rules(where: Location = None) -> Iterator[None]:
         thread.where, thread.forward_op = saved
 
 
-def derive_from(node: Node, backward: bool) -> tuple[int, Node]:
+def call_rule_from(node: Node, backward: bool) -> tuple[int, Node]:
     """Give new nodes the line of `node` and, in a backward pass, the name of its op; return a
     number below theirs, and the node."""
     thread.where, thread.forward_op = node.where, node.op.name if backward else node.forward_op
     return next_number(), node
 
 
-def is_result(node: Node) -> bool:
+def rule_of_result(node: Node) -> bool:
     """Whether the node is one result of an op with several; its only operand is that op's node."""
     return bool(node.inputs) and isinstance(node.inputs[0].type, tuple)
 
 
-def carries_derivative(type: Type | tuple[Type, ...]) -> bool:
+def rule_carries_derivative(type: Type | tuple[Type, ...]) -> bool:
     """Whether any part of a value of this type is real or complex."""
     return any(t.inexact for t in type) if isinstance(type, tuple) else type.inexact
 
 
-def require_rule(node: Node, mode: str) -> None:
+def require_call_rule(node: Node, mode: str) -> None:
     """Log that the node's rule is about to run; raise if there is none."""
     thread.rules_applied.append(node.op.name)
     if not node.op.differentiable:
@@ -82,7 +82,7 @@ def require_rule(node: Node, mode: str) -> None:
         )  # fmt: skip
 
 
-def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
+def check_rule_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
     """Check that a rule returned `count` nodes; `None` may stand for some."""
     if not isinstance(made, (list, tuple)):
         problem = f"the rule must give a list of {count} {what}, got {type(made).__name__}"
@@ -95,7 +95,7 @@ def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
     raise GradientVerification(problem, op=node.op.title, where=node.where)
 
 
-def check_cotangent(node: Node, x: Node, g: Node) -> None:
+def check_rule_cotangent(node: Node, x: Node, g: Node) -> None:
     """Check that the cotangent `g` of operand `x` has its dtype and reduces to its shape."""
     if g.type is x.type:
         return

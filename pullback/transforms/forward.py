@@ -10,8 +10,13 @@ from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE
 from pullback.transforms import call_rules
-from pullback.transforms.call_rules import derive_from, deriving_rules, is_result, require_rule
-from pullback.transforms.reverse import on_path
+from pullback.transforms.call_rules import (
+    call_rule_from,
+    deriving_rules,
+    require_call_rule,
+    rule_of_result,
+)
+from pullback.transforms.reverse import reverse_path
 
 
 def forward_tangents(
@@ -21,7 +26,7 @@ def forward_tangents(
     known: dict[Node, Any] = {}
     given = dict(zip(inputs, ts, strict=True))
     with deriving_rules():
-        for node in on_path(outputs, inputs):
+        for node in reverse_path(outputs, inputs):
             known[node] = given[node] if node in given else push_forward(node, known)
     return [known.get(y) for y in outputs]
 
@@ -34,15 +39,15 @@ def push_forward(node: Node, known: dict[Node, Any]) -> Any:
     ts = [known.get(x) for x in node.inputs]
     if all(t is None for t in ts):
         return None
-    if is_result(node):
+    if rule_of_result(node):
         return ts[0][node.op.index]  # type: ignore[index, attr-defined]
-    require_rule(node, "forward-mode")
+    require_call_rule(node, "forward-mode")
     several = isinstance(node.type, tuple)
-    derive_from(node, backward=False)
+    call_rule_from(node, backward=False)
     made = _apply_jvp_rule(node, results(node) if several else node, ts)
     types = node.type if several else (node.type,)
     found = made if several and made is not None else (made,) * len(types)
-    call_rules.check_nodes(node, found, len(types), "tangents", "results")
+    call_rules.check_rule_nodes(node, found, len(types), "tangents", "results")
     for t, type in zip(found, types, strict=True):
         if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
             message = f"the rule gave a tangent of type {t.type} for a result of type {type}"

@@ -1,8 +1,8 @@
 """A cache of derived gradients, which writes them out again without calling a rule.
 
 What rules emit follows from what they look at: ops, types, and which operands are the same. A
-`GradientKey` gathers all of that; a `Template` holds the nodes that were emitted, with operands
-given as numbers of the key's nodes. Neither holds a node, so neither keeps a value alive.
+`GradientKey` gathers all of that; a `GradientTemplate` holds the nodes that were emitted, with
+operands given as numbers of the key's nodes. Neither holds a node, so neither keeps a value alive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pullback.graph.kinds import Detached
 from pullback.graph.native import native
 from pullback.graph.node import Node, emitted_node_tokens, next_number
 from pullback.ops.prelude import Op
-from pullback.transforms.call_rules import is_result, log_rules
+from pullback.transforms.call_rules import log_rules, rule_of_result
 
 # Larger graphs are derived each time; they are computed in pieces anyway.
 LARGEST = PENDING_LIMIT
@@ -62,7 +62,7 @@ class GradientKey:
         """Cache the gradients that the rules of the ops named in `rules` gave."""
         if self.parts is not None:
             index = {node: i for i, node in enumerate(self.nodes)}
-            template = _make_template(index, gradients, sources, rules)
+            template = _make_gradient_template(index, gradients, sources, rules)
             if template is not None:
                 _cache.add(self.parts, template)
 
@@ -115,7 +115,7 @@ class TemplateNode(NamedTuple):
     detached: bool  # whether it counts as a constant
 
 
-class Template(NamedTuple):
+class GradientTemplate(NamedTuple):
     """The nodes to write, the numbers of the gradients, and the ops whose rules ran."""
 
     nodes: list[TemplateNode]
@@ -125,12 +125,12 @@ class Template(NamedTuple):
     def instantiate(self, nodes: list[Node]) -> list[Node | None]:
         """Write the nodes after those of a key; return the gradients."""
         log_rules(self.rules)
-        write = _write_template if native is None else native.write_template
-        write(self.nodes, nodes, _common_tokens(nodes), emitted_node_tokens)
+        write = _write_gradient_template if native is None else native.write_template
+        write(self.nodes, nodes, _gradient_template_tokens(nodes), emitted_node_tokens)
         return [None if i is None else nodes[i] for i in self.gradients]
 
 
-def _write_template(
+def _write_gradient_template(
     entries: list[TemplateNode], nodes: list[Node], common: tuple | None,
     find_tokens: Callable[[Op, tuple[Node, ...]], tuple],
 ) -> None:  # fmt: skip
@@ -159,7 +159,7 @@ def _write_template(
         made.tokens = tokens
 
 
-def _common_tokens(nodes: Sequence[Node]) -> tuple | None:
+def _gradient_template_tokens(nodes: Sequence[Node]) -> tuple | None:
     """Return the tokens of every node that a rule emits from these, if an operand has tokens.
 
     None if they are not the same for all.
@@ -173,10 +173,10 @@ def _common_tokens(nodes: Sequence[Node]) -> tuple | None:
     return found[0] if len(found) == 1 else None
 
 
-def _make_template(
+def _make_gradient_template(
     index: dict[Node, int], gradients: Sequence[Node | None], sources: Sequence[Source],
     rules: Sequence[str],
-) -> Template | None:  # fmt: skip
+) -> GradientTemplate | None:  # fmt: skip
     """A template of all that was emitted for `gradients`.
 
     `None` if a rule used a node that is not part of the key.
@@ -192,15 +192,17 @@ def _make_template(
             return None
         while len(remaining) > 1 and remaining[-2][0] < node.number:
             remaining.pop()
-        entries.append(_template_node(node, number, remaining[-1][1]))
+        entries.append(_gradient_template_node(node, number, remaining[-1][1]))
         number[node] = len(number)
-    return Template(entries, [None if g is None else number[g] for g in gradients], tuple(rules))
+    return GradientTemplate(
+        entries, [None if g is None else number[g] for g in gradients], tuple(rules)
+    )
 
 
-def _template_node(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
+def _gradient_template_node(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
     operands = tuple([number[x] for x in node.inputs])
     fetch: Any = itemgetter(*operands) if len(operands) > 1 else None
-    if is_result(node):
+    if rule_of_result(node):
         return TemplateNode(node.op, operands, fetch, node.type, None, "", True, False)
     line = number[source] if node.where is source.where else node.where
     detached = isinstance(node.op, Detached)
@@ -212,18 +214,18 @@ class GradientCache:
     """Templates by key; the least recently used are dropped when `size` exceeds `CAPACITY`."""
 
     def __init__(self) -> None:
-        self._templates: OrderedDict[tuple, Template] = OrderedDict()
+        self._templates: OrderedDict[tuple, GradientTemplate] = OrderedDict()
         self._lock = threading.Lock()
         self.size = 0
 
-    def find(self, key: tuple) -> Template | None:
+    def find(self, key: tuple) -> GradientTemplate | None:
         with self._lock:
             template = self._templates.get(key)
             if template is not None:
                 self._templates.move_to_end(key)
             return template
 
-    def add(self, key: tuple, template: Template) -> None:
+    def add(self, key: tuple, template: GradientTemplate) -> None:
         with self._lock:
             if key not in self._templates:
                 self._templates[key] = template
@@ -237,7 +239,7 @@ class GradientCache:
             self.size = 0
 
 
-def _gradient_cache_size(key: tuple, template: Template) -> int:
+def _gradient_cache_size(key: tuple, template: GradientTemplate) -> int:
     return len(key) + sum([1 + len(node.operands) for node in template.nodes])
 
 

@@ -14,23 +14,23 @@ def with_replacements(graph: Graph, places: dict[Node, Node]) -> tuple[Graph, di
 
     If an operand of a gradient depends on another gradient, the program stays as it is.
     """
-    order = _ordered(graph, places)
+    order = _replacement_order(graph, places)
     if order is None:
         return graph, {}
     new: dict[Node, Node] = {x: x for x in graph.inputs}
     known: dict[tuple, Node] = {}
-    stands_for = _stand_for(graph, places)
+    stands_for = _replacement_lines(graph, places)
     origins: dict[Node, Node] = {}
     for node in order:
         old = stands_for[node]
         xs = tuple([new[places.get(x, x)] for x in node.inputs])
-        made = new[node] = _copied(node, xs, old, known)
+        made = new[node] = _replacement_copy(node, xs, old, known)
         origins.setdefault(made, old)
     outputs = [new[places.get(y, y)] for y in graph.outputs]
     return Graph(graph.inputs, outputs, graph.names), origins
 
 
-def _stand_for(graph: Graph, places: dict[Node, Node]) -> dict[Node, Node]:
+def _replacement_lines(graph: Graph, places: dict[Node, Node]) -> dict[Node, Node]:
     """Return the old node whose line each node gets: for those of a replacement, the replaced."""
     found = {node: node for node in graph.nodes}
     for old, made in places.items():
@@ -43,7 +43,7 @@ def _stand_for(graph: Graph, places: dict[Node, Node]) -> dict[Node, Node]:
     return found
 
 
-def _ordered(graph: Graph, places: dict[Node, Node]) -> list[Node] | None:
+def _replacement_order(graph: Graph, places: dict[Node, Node]) -> list[Node] | None:
     """Return the nodes that are still needed, operands first, otherwise in the old order."""
     rank = {node: i for i, node in enumerate(graph.nodes)}
     needed: dict[Node, int] = {}  # with the number of operands to come
@@ -76,7 +76,9 @@ def _ordered(graph: Graph, places: dict[Node, Node]) -> list[Node] | None:
     return order if len(order) == len(needed) else None
 
 
-def _copied(node: Node, xs: tuple[Node, ...], old: Node, known: dict[tuple, Node]) -> Node:
+def _replacement_copy(
+    node: Node, xs: tuple[Node, ...], old: Node, known: dict[tuple, Node]
+) -> Node:
     """Return the node over new operands, at the line of the old one: an equal one or a new one."""
     if isinstance(node.op, Distinct):
         return Node(node.op, xs, node.type, old.where, (), old.forward_op) if xs else node

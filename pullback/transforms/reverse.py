@@ -18,14 +18,14 @@ from pullback.graph.native import native
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE, laid_out, sum_to, zeros
 from pullback.transforms.call_rules import (
-    carries_derivative,
-    check_cotangent,
-    check_nodes,
-    derive_from,
+    call_rule_from,
+    check_rule_cotangent,
+    check_rule_nodes,
     deriving_rules,
-    is_result,
     logged_rules,
-    require_rule,
+    require_call_rule,
+    rule_carries_derivative,
+    rule_of_result,
 )
 from pullback.transforms.gradient_cache import GradientKey, Source
 
@@ -41,17 +41,17 @@ def gradients(
     `seeds` are the cotangents of the outputs. A target does not cut the graph: gradients flow to
     it and through it.
     """
-    reached = reach(outputs, targets)
+    reached = reverse_reach(outputs, targets)
     key = GradientKey(reached, outputs, seeds, targets)
     found = key.cached_gradients()
     if found is None:
         with logged_rules() as rules:
-            found, sources = derive(reached, outputs, seeds, targets)
+            found, sources = derive_in_reverse(reached, outputs, seeds, targets)
         key.store(found, sources, rules)
     return found
 
 
-def derive(
+def derive_in_reverse(
     reached: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node | None],
     targets: Sequence[Node], watch: Watcher | None = None,
 ) -> tuple[list[Node | None], list[Source]]:  # fmt: skip
@@ -59,8 +59,8 @@ def derive(
 
     `watch` is called with each of these nodes and the cotangents of its operands.
     """
-    active = between(reached, targets)
-    consumers = count_consumers(active)
+    active = reverse_between(reached, targets)
+    consumers = count_reverse_consumers(active)
     arrived: dict[Node, list[Contribution]] = {}
     for i, (y, seed) in enumerate(zip(outputs, seeds, strict=True)):
         if seed is not None and y in active:  # a seed is added after what consumers contribute
@@ -76,7 +76,7 @@ def derive(
     with deriving_rules():
         while ready:
             node = heapq.heappop(ready)[1]
-            sources.append(derive_from(node, backward=True))
+            sources.append(call_rule_from(node, backward=True))
             contributions = arrived.pop(node, None)
             if node in wanted:
                 g = found[node] = _reverse_gradient(node, contributions or [])
@@ -94,7 +94,7 @@ def derive(
                         heapq.heappush(ready, (-x.number, x))
         for target in targets:
             if target not in found:
-                sources.append(derive_from(target, backward=True))
+                sources.append(call_rule_from(target, backward=True))
                 found[target] = _reverse_gradient(target, arrived.get(target, []))
     return [found[t] for t in targets], sources
 
@@ -110,12 +110,12 @@ def deliver_cotangents(
             arrived.setdefault(x, []).append((node.number, at, g))
 
 
-def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
+def reverse_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
     """The nodes on a path from an output to a target, in the order of recording."""
-    return between(reach(outputs, targets), targets)
+    return reverse_between(reverse_reach(outputs, targets), targets)
 
 
-def reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
+def reverse_reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
     """The nodes that outputs depend on, in the order of recording.
 
     The walk stops at nodes recorded before the first target: they cannot depend on a target.
@@ -133,7 +133,7 @@ def reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
     return sorted(stack, key=by_number)
 
 
-def between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
+def reverse_between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
     """The nodes among `reached` through which a derivative flows to a target."""
     active: dict[Node, None] = {}
     goals = set(targets)
@@ -141,12 +141,12 @@ def between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
         if isinstance(node.op, Detached) and node not in goals:
             continue
         reaches = node in goals or not active.keys().isdisjoint(node.inputs)
-        if reaches and carries_derivative(node.type):
+        if reaches and rule_carries_derivative(node.type):
             active[node] = None
     return active
 
 
-def count_consumers(active: dict[Node, None]) -> dict[Node, int]:
+def count_reverse_consumers(active: dict[Node, None]) -> dict[Node, int]:
     """The number of edges from active nodes to each active node; `x + x` counts two."""
     counts = dict.fromkeys(active, 0)
     for node in active:
@@ -181,9 +181,9 @@ def pull_back(
     node: Node, contributions: list[Contribution], active: dict[Node, None]
 ) -> Sequence[Node | None]:
     """Call the node's vjp rule: one cotangent per operand, `None` where it is not needed."""
-    if is_result(node):
+    if rule_of_result(node):
         return [accumulate(node, contributions)]
-    require_rule(node, "reverse-mode")
+    require_call_rule(node, "reverse-mode")
     need = [x in active for x in node.inputs]
     out: Any = node
     g: Any
@@ -198,11 +198,11 @@ def pull_back(
         g = accumulate(node, contributions)
     try:
         pulled = _apply_vjp_rule(node, g, out, need)
-        check_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
+        check_rule_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
         kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
         for x, c in zip(node.inputs, kept, strict=True):
             if c is not None:
-                check_cotangent(node, x, c)
+                check_rule_cotangent(node, x, c)
     except PullbackError as error:
         error.values["node"] = node  # lets callers say where in their program it is
         raise error.at(None, node.where) from None

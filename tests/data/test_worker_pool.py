@@ -22,7 +22,7 @@ from worker_datasets import ENGINE, ERROR, KILL, Absent, BadRows, Rows, doubled,
 
 import pullback as pb
 from pullback.data import worker, worker_pool
-from pullback.data.making import IndexedBatches
+from pullback.data.batch_makers import IndexedBatchMaker
 from pullback.errors import ArgumentError, EngineError, ForkError, WorkerError, WorkerLost
 
 KEY = pb.random.key(3)
@@ -111,13 +111,13 @@ def test_streams_are_divided_among_workers():
 def answers_of(dataset, count) -> list[worker.WorkerAnswer]:
     """What a worker answers to three tasks, in this process."""
     mine, theirs = multiprocessing.Pipe()
-    mine.send_bytes(pickle.dumps(worker.WorkerJob(IndexedBatches(dataset, None, False), "f32")))
+    mine.send_bytes(pickle.dumps(worker.WorkerJob(IndexedBatchMaker(dataset, None, False), "f32")))
     for indices in ([0, 1], [2, 3], [4]):
         mine.send(worker.WorkerTask(7, np.array(indices)))
     found = []
 
     def read() -> None:
-        found.extend(worker.receive_answer(mine) for _ in range(count))
+        found.extend(worker.receive_worker_answer(mine) for _ in range(count))
         mine.close()
 
     (reader := threading.Thread(target=read)).start()
@@ -168,7 +168,7 @@ def test_what_cannot_be_started_is_refused(monkeypatch):
     with told(ArgumentError, TypeError, "daemonic process", "workers=0"):
         iter(loader)
     monkeypatch.setitem(main._config, "daemon", False)
-    monkeypatch.setattr(worker_pool, "_start_without_interrupts", refuse)
+    monkeypatch.setattr(worker_pool, "_start_pool_worker", refuse)
     with told(EngineError, RuntimeError, "worker process 0 cannot be started: No more processes"):
         iter(loader)
 
@@ -183,14 +183,14 @@ def test_messages_keep_arrays(count):
     with_others = {"a": arrays, "b": np.arange(10)[::2], "c": "text"}
     mine, theirs = multiprocessing.Pipe()
     thread = threading.Thread(
-        target=worker.send_answer, args=(theirs, worker.WorkerAnswer(1, with_others))
+        target=worker.send_worker_answer, args=(theirs, worker.WorkerAnswer(1, with_others))
     )
     thread.start()
-    answer = worker.receive_answer(mine)
+    answer = worker.receive_worker_answer(mine)
     thread.join()
     assert answer.batch["c"] == "text" and answer.batch["b"].tolist() == [0, 2, 4, 6, 8]
     assert all(np.array_equal(x, y) for x, y in zip(answer.batch["a"], arrays, strict=True))
     theirs.close()
     with pytest.raises(EOFError):
-        worker.receive_answer(mine)
+        worker.receive_worker_answer(mine)
     mine.close()

@@ -16,9 +16,9 @@ from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import distributed
+from pullback.distributed.barriers import compare_at_barrier
 from pullback.distributed.connection import connection_error_line
-from pullback.distributed.launcher import output_without_noise
-from pullback.distributed.membership import compare_members
+from pullback.distributed.launcher import launcher_output
 from pullback.engines.xla.program_log import ProgramLog
 from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 
@@ -54,7 +54,7 @@ def test_processes_compute_together():
     ],
 )  # fmt: skip
 def test_only_the_noise_of_connections_is_removed(line, said):
-    assert output_without_noise(line) == said
+    assert launcher_output(line) == said
 
 
 # Process 0 coordinates; the others have equal roles.
@@ -184,9 +184,9 @@ def test_initialize_checks_its_arguments(arguments, message):
 
 
 def test_a_disagreement_names_the_processes():
-    compare_members("program 3", {0: "a", 1: "a", 2: "a"})
+    compare_at_barrier("program 3", {0: "a", 1: "a", 2: "a"})
     with pytest.raises(ProcessMismatch, match=r"program 3:\n  processes 0, 2: a\n  process 1: b"):
-        compare_members("program 3", {0: "a", 1: "b", 2: "a"})
+        compare_at_barrier("program 3", {0: "a", 1: "b", 2: "a"})
 
 
 def test_a_script_is_launched_from_python(tmp_path, capfd):

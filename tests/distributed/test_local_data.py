@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.distributed.local_data import _block
+from pullback.distributed.local_data import _local_block
 from pullback.errors import ArgumentError
 from pullback.sharding.spec import Sharding
 
 
 def block(mesh, spec, here, dim, shape):
-    return _block(Sharding(mesh, spec), here, dim, shape)
+    return _local_block(Sharding(mesh, spec), here, dim, shape)
 
 
 def test_a_process_has_consecutive_shards():

@@ -12,12 +12,12 @@ import pytest
 
 from pullback.distributed.connection import connect_to_coordinator
 from pullback.distributed.handshake import Refused
-from pullback.distributed.proxy import Relay, private_directory
+from pullback.distributed.proxy import ProxyRelay, proxy_directory
 from pullback.errors import ArgumentError
 
 
 def test_only_this_user_can_enter_the_directory_of_the_service():
-    with private_directory() as path:
+    with proxy_directory() as path:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
     assert not os.path.exists(path)
 
@@ -26,13 +26,13 @@ def test_the_path_of_a_socket_is_short_enough(tmp_path, monkeypatch):
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    with private_directory() as path, socket.socket(socket.AF_UNIX) as service:
+    with proxy_directory() as path, socket.socket(socket.AF_UNIX) as service:
         service.bind(f"{path}/service")
 
 
 def test_a_relay_forwards_and_notes_who_has_left():
-    with private_directory() as folder, socket.socket(socket.AF_UNIX) as service:
-        relay = Relay(f"{folder}/service", 3)
+    with proxy_directory() as folder, socket.socket(socket.AF_UNIX) as service:
+        relay = ProxyRelay(f"{folder}/service", 3)
         service.bind(f"{folder}/service")
         service.listen()
         theirs, mine = socket.socketpair()
@@ -54,7 +54,7 @@ def test_a_relay_knows_the_processes(index):
     theirs, mine = socket.socketpair()
     theirs.sendall(index.to_bytes(4))
     with theirs, mine, pytest.raises(Refused, match=f"there is no process {index}"):
-        Relay("nowhere", 3).serve(mine)
+        ProxyRelay("nowhere", 3).serve(mine)
 
 
 @pytest.mark.parametrize(("address", "listen"), [("0.0.0.0:1", ""), ("127.0.0.1:1", "::")])

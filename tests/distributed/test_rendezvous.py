@@ -16,7 +16,7 @@ import pytest
 from pullback.distributed import handshake
 from pullback.distributed.gate import Gate, one_gate_address
 from pullback.distributed.handshake import MEET, WORK, handshake_respond
-from pullback.distributed.launcher import free_port
+from pullback.distributed.launcher import free_launcher_port
 from pullback.distributed.rendezvous import Rendezvous, join_rendezvous, rendezvous_introduction
 from pullback.errors import ArgumentError, EngineError
 
@@ -27,7 +27,7 @@ SECRET = b"only the processes of this job know it"
 @contextlib.contextmanager
 def waiting(count, timeout=20.0):
     """Process 0 of `count` and the port at which it waits."""
-    with free_port() as port, contextlib.closing(Gate(HERE, port, SECRET)) as gate:
+    with free_launcher_port() as port, contextlib.closing(Gate(HERE, port, SECRET)) as gate:
         yield Rendezvous(gate, count, timeout), port
 
 
@@ -99,14 +99,16 @@ def test_a_process_with_another_secret_raises_at_once():
 def test_the_secret_comes_from_the_environment(monkeypatch):
     monkeypatch.delenv("PULLBACK_SECRET", raising=False)
     with pytest.raises(ArgumentError, match="initialize: PULLBACK_SECRET is not set") as caught:
-        handshake.job_secret()
+        handshake.handshake_secret()
     assert "the same random text for all" in caught.value.hint
     monkeypatch.setenv("PULLBACK_SECRET", "too short")
     with pytest.raises(ArgumentError, match="PULLBACK_SECRET must have at least 16 characters"):
-        handshake.job_secret()
-    made = handshake.new_secret()
+        handshake.handshake_secret()
+    made = handshake.new_handshake_secret()
     monkeypatch.setenv("PULLBACK_SECRET", made)
-    assert handshake.job_secret() == made.encode() and made != handshake.new_secret()
+    assert (
+        handshake.handshake_secret() == made.encode() and made != handshake.new_handshake_secret()
+    )
 
 
 def message(content):
@@ -242,7 +244,7 @@ def test_process_0_listens_at_one_address_only():
     assert one_gate_address("train-1.example") == "train-1.example"
     with (
         pytest.raises(EngineError, match=r"cannot listen at 203.0.113.1:\d+ .*"),
-        free_port() as port,
+        free_launcher_port() as port,
     ):
         Gate("203.0.113.1", port, SECRET)
     with waiting(2) as (first, port):

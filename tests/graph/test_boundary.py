@@ -113,7 +113,7 @@ def test_an_error_of_the_library_itself_keeps_the_frame_that_raised_it(monkeypat
 
     module = importlib.import_module("pullback.functions.joining")
     fails.__code__ = fails.__code__.replace(co_filename=module.__file__)
-    monkeypatch.setattr(module, "_joined", fails)
+    monkeypatch.setattr(module, "joined_nodes", fails)
     error = raised(lambda: pb.concat([X, X]))
     assert frames(error) == ["here", "pullback"]
     assert "PULLBACK_TRACEBACK=full" in error.__notes__[0]

@@ -20,7 +20,8 @@ from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.sources import Result, leaf_source
-from pullback.ops.wrap.identity import Alias, OptimizationBarrier, StopGradient
+from pullback.ops.wrap.barriers import OptimizationBarrier
+from pullback.ops.wrap.identity import Alias, StopGradient
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
 from pullback.static.verify import verify

@@ -40,13 +40,13 @@ def test_metrics_and_forced_saves(tmp_path):
 
 def test_values_are_those_at_the_call(tmp_path, monkeypatch):
     """The file is written after in-place changes and after a donation: it has the old values."""
-    go, real = threading.Event(), checkpointer.write_snapshot
+    go, real = threading.Event(), checkpointer.save_snapshot
 
     def late(*args):
         assert go.wait(30)
         real(*args)
 
-    monkeypatch.setattr(checkpointer, "write_snapshot", late)
+    monkeypatch.setattr(checkpointer, "save_snapshot", late)
     w, array = pb.tensor(np.arange(4.0)), np.zeros(3)
     step = pb.compile(lambda w: w * 2, donate_argnums=0)
     donated = pb.tensor(np.arange(1000.0)) + 0

@@ -138,8 +138,8 @@ def with_manifest(path, change):
         body.pop("checksum")
         change(body)
         arrays = {name: file.read(name) for name in file.entries}
-    layout = manifest.FileLayout.of(arrays)
-    checksum = manifest._header_checksum(body, layout.entries)
+    layout = manifest.ContainerLayout.of(arrays)
+    checksum = manifest._manifest_header_checksum(body, layout.entries)
     text = json.dumps({"version": 1, "checksum": checksum, **body})
     with open(path, "wb") as out:
         layout.write(out, arrays, text)

@@ -268,7 +268,7 @@ def test_folders_that_cannot_be_written_to(path, tmp_path):
     with pytest.raises(MissingFile, match=r"load: .*none\.safetensors does not exist"):
         pb.load(tmp_path / "none.safetensors")
     said = pytest.raises(FileError, match="save: x cannot be written: Read-only file system")
-    with said, atomic.file_errors("save", "x"):
+    with said, atomic.atomic_file_errors("save", "x"):
         raise OSError(errno.EROFS, "")
     if os.geteuid():
         os.chmod(tmp_path, stat.S_IRUSR | stat.S_IXUSR)

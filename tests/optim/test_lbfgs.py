@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.optim.line_search import DECREASE, FLATNESS, Trial, strong_wolfe
+from pullback.optim.line_search import DECREASE, FLATNESS, LineSearchTrial, strong_wolfe_line_search
 
 
 def rosenbrock(x):
@@ -118,11 +118,11 @@ LINES = {
 def test_the_strong_wolfe_conditions_hold(name, first):
     value, slope = LINES[name]
 
-    def trial(t: float) -> Trial:
-        return Trial(t, value(t), slope(t), None, None, 0.0, None)
+    def trial(t: float) -> LineSearchTrial:
+        return LineSearchTrial(t, value(t), slope(t), None, None, 0.0, None)
 
     start = trial(0.0)
-    found = strong_wolfe(trial, start, first, 25, 1e-12)
+    found = strong_wolfe_line_search(trial, start, first, 25, 1e-12)
     assert found.t > 0
     assert found.value <= start.value + DECREASE * found.t * start.slope
     assert abs(found.slope) <= FLATNESS * abs(start.slope)

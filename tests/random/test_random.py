@@ -11,8 +11,9 @@ import pullback as pb
 from pullback import testing
 from pullback.engines.registry import engine
 from pullback.graph import dtypes
-from pullback.ops.random.affine import Affine, Between
-from pullback.ops.random.discrete import MulHigh
+from pullback.ops.random.affine import Affine
+from pullback.ops.random.between import Between
+from pullback.ops.random.mul_high import MulHigh
 
 R = pb.random
 KEY = R.key(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.ops.random.affine import NormalBetween
+from pullback.ops.random.between import NormalBetween
 from pullback.ops.random.gamma_slope import GammaSlope
 
 R = pb.random

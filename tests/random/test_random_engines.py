@@ -18,7 +18,7 @@ from pullback.engines.xla.builder import Builder
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE
 from pullback.ops.random import formulas
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 
 R = pb.random
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -288,4 +288,4 @@ def test_a_formula_may_not_divide():
     b = Builder()
     x = b.constant(2.0, dtypes.float64)
     with pytest.raises(TypeError, match="reciprocal"):
-        lifted(b, lambda m, x: 3.0 / x, x)
+        lifted_stepwise(b, lambda m, x: 3.0 / x, x)

@@ -45,7 +45,7 @@ from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.base import Binary, Elementwise
 from pullback.ops.prelude import Op, ones, sum_to
 from pullback.transforms import reverse
-from pullback.transforms.reverse import count_consumers, gradients, on_path
+from pullback.transforms.reverse import count_reverse_consumers, gradients, reverse_path
 
 PACKAGE = pathlib.Path(pb.__file__).parent
 DAGS = range(12)
@@ -97,14 +97,14 @@ def test_C2_a_node_counts_the_edges_to_its_consumers():
     x = source(3)
     y = op("Sin")(x)
     z = y + y
-    assert count_consumers(on_path([z], [x])) == {x: 1, y: 2, z: 0}
+    assert count_reverse_consumers(reverse_path([z], [x])) == {x: 1, y: 2, z: 0}
 
 
 @pytest.mark.parametrize("seed", DAGS)
 def test_C2_counts_equal_a_recount_from_the_edges(seed):
     inputs, out = random_dag(seed, MIXED)
-    active = on_path([out], inputs[:2])
-    counts = count_consumers(active)
+    active = reverse_path([out], inputs[:2])
+    counts = count_reverse_consumers(active)
     edges = [x for n in active for x in n.inputs if x in active]
     assert counts == {n: edges.count(n) for n in active}
     assert counts[out] == 0
@@ -173,7 +173,7 @@ def _reduced(array, shape):
 @pytest.mark.parametrize("seed", DAGS)
 def test_C5_one_addition_for_each_edge_beyond_the_first(seed):
     inputs, out = random_dag(seed, (add, multiply))  # rules that add nothing themselves
-    counts = count_consumers(on_path([out], inputs))
+    counts = count_reverse_consumers(reverse_path([out], inputs))
     made = _adds_made_by(lambda: gradient(out, *inputs))
     assert made == sum(max(0, edges - 1) for edges in counts.values())
 
@@ -276,9 +276,9 @@ def test_C10_a_count_below_zero_is_caught(monkeypatch):
     z = y * y
 
     def wrong(active):
-        return count_consumers(active) | {y: 1}
+        return count_reverse_consumers(active) | {y: 1}
 
-    monkeypatch.setattr(reverse, "count_consumers", wrong)
+    monkeypatch.setattr(reverse, "count_reverse_consumers", wrong)
     with pytest.raises(AssertionError):
         gradient(z, x)
 
@@ -290,10 +290,10 @@ def test_C10_counts_end_at_zero(seed, monkeypatch):
     kept = []
 
     def remembered(active):
-        kept.append(count_consumers(active))
+        kept.append(count_reverse_consumers(active))
         return kept[-1]
 
-    monkeypatch.setattr(reverse, "count_consumers", remembered)
+    monkeypatch.setattr(reverse, "count_reverse_consumers", remembered)
     gradient(out, *inputs)
     assert {n for n, count in kept[0].items() if count} <= set(inputs)  # leaves are not queued
 

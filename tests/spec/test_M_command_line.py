@@ -11,7 +11,7 @@ import pytest
 from command import ir, pullback
 from paths import TESTS
 
-from pullback.cli.conformance import judge_case
+from pullback.cli.conformance import judge_conformance_case
 
 SUITE = TESTS / "conformance"
 SUM = """
@@ -134,9 +134,9 @@ expected:
 def test_M76_a_case_that_does_not_hold_fails(case: str, before: str, after: str, reason: str):
     import yaml
 
-    assert judge_case(yaml.safe_load(case), "reference").outcome == "pass"
+    assert judge_conformance_case(yaml.safe_load(case), "reference").outcome == "pass"
     assert before in case
-    verdict = judge_case(yaml.safe_load(case.replace(before, after)), "reference")
+    verdict = judge_conformance_case(yaml.safe_load(case.replace(before, after)), "reference")
     assert verdict.outcome == "fail"
     assert reason in verdict.reason
 

@@ -14,12 +14,12 @@ from command import pullback
 from paths import ROOT
 
 import pullback as pb
-from pullback.cli.conformance import judge_case
+from pullback.cli.conformance import judge_conformance_case
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import ALL
 from pullback.graph.table import TABLE
 from pullback.static.catalogue import CATALOGUE
-from pullback.static.descriptions import is_builtin
+from pullback.static.descriptions import is_described_builtin
 from pullback.static.profiles import PROFILES
 from tools import ir_tables
 
@@ -67,7 +67,7 @@ def test_tables_are_up_to_date() -> None:
 def test_the_tables_list_every_instruction_and_code() -> None:
     table = ir_tables.instructions_table()
     for name, cls in TABLE.items():
-        if cls.text.profile and is_builtin(cls):
+        if cls.text.profile and is_described_builtin(cls):
             assert re.search(rf"^\| `(BinOp\()?{name}[(,]", table, re.MULTILINE), name
     rows = ir_tables.errors_table().splitlines()[2:]
     assert [row.split()[1] for row in rows] == list(CATALOGUE)
@@ -84,7 +84,7 @@ def test_the_grammar_lists_every_dtype_and_profile() -> None:
 
 def test_the_case_of_the_page_passes() -> None:
     (case,) = blocks("yaml")
-    assert judge_case(yaml.safe_load(case), "reference").outcome == "pass"
+    assert judge_conformance_case(yaml.safe_load(case), "reference").outcome == "pass"
 
 
 def test_the_parser_accepts_every_sentence_of_the_grammar() -> None:

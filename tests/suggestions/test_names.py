@@ -11,7 +11,7 @@ from helpers import told
 import pullback as pb
 from pullback.errors import UnknownImport, UnknownName
 from pullback.suggestions.module_names import TABLES
-from pullback.suggestions.names import find_target, target_names
+from pullback.suggestions.names import find_named_target, target_names
 from pullback.suggestions.object_names import OBJECT_NAMES
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
@@ -58,7 +58,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("owner", "name"), ANSWERS)
 def test_the_answer_to_a_name(owner, name):
-    holder = pb.ones(2) if owner == "Tensor" else find_target(owner.replace("pullback", "pb"))
+    holder = pb.ones(2) if owner == "Tensor" else find_named_target(owner.replace("pullback", "pb"))
     with told(UnknownName, AttributeError, repr(name), ANSWERS[owner, name]):
         getattr(holder, name)
 
@@ -69,7 +69,7 @@ def test_every_answer_names_what_exists():
         for name, answer in table.items():
             for target in target_names(owner, answer):
                 try:
-                    find_target(target)
+                    find_named_target(target)
                 except AttributeError:
                     missing.append(f"{owner}.{name}: {target}")
     assert not missing
@@ -80,7 +80,7 @@ def test_no_answer_is_given_for_what_exists():
         f"{owner}.{name}"
         for owner, table in TABLES.items()
         for name in table
-        if hasattr(find_target(owner.replace("pullback", "pb")), name)
+        if hasattr(find_named_target(owner.replace("pullback", "pb")), name)
     ]
     superfluous += [name for name in (*TENSOR_NAMES, *FOUND_ELSEWHERE) if hasattr(pb.Tensor, name)]
     assert not superfluous

@@ -20,7 +20,7 @@ from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ops.conv.geometry import Convolving
+from pullback.ops.conv.geometry import ConvolutionGeometry
 from pullback.ops.fused.attention import Attention, AttentionGradient
 from pullback.ops.linalg.kernel import RealMatrixKernel
 from pullback.ops.samples import positive, real
@@ -73,7 +73,7 @@ def resized(op: Any, arrays: list[np.ndarray], sizes: dict[int, int]) -> list[np
             return a % min(sizes.values()) if a.dtype.kind in "iu" else a  # labels are in range
         return rng.normal(size=shape)
 
-    if isinstance(op, Convolving) or op.name in LARGE:
+    if isinstance(op, ConvolutionGeometry) or op.name in LARGE:
         return None  # sizes follow from each other, or are too small
     if isinstance(op, RealMatrixKernel):
         return None  # random matrices need comparisons of their own: test_matrix_kernels.py

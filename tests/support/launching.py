@@ -10,7 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from paths import SUPPORT, VIRTUAL_DEVICES
 
-from pullback.distributed.launcher import NOISE, ProcessLauncher, free_port, job_settings
+from pullback.distributed.launcher import (
+    NOISE,
+    ProcessLauncher,
+    free_launcher_port,
+    launcher_settings,
+)
 
 # Pieces of what Gloo says can stand alone on a line, and could then be anybody's.
 ALONE = re.compile(rf"\[\d\] \d*(?:{NOISE.pattern.decode()})?\s*")
@@ -22,8 +27,10 @@ class Launched:
     def __init__(self, script, count, *case, devices=1, **variables):
         self._count, self._out, self._err = count, io.StringIO(), io.StringIO()
         self._reserved = contextlib.ExitStack()
-        port = self._reserved.enter_context(free_port())
-        settings = job_settings(count, devices, f"127.0.0.1:{port}") | VIRTUAL_DEVICES | variables
+        port = self._reserved.enter_context(free_launcher_port())
+        settings = (
+            launcher_settings(count, devices, f"127.0.0.1:{port}") | VIRTUAL_DEVICES | variables
+        )
         command = [str(SUPPORT / script), *map(str, case)]
         with contextlib.redirect_stdout(self._out), contextlib.redirect_stderr(self._err):
             self._launcher = ProcessLauncher(command, count, settings)

@@ -150,14 +150,16 @@ def test_norms_with_scale_and_shift_are_one_op(shared, scaled, shifted):
 
     graph, arrays = program(pb.grad(loss, argnums=(0, 1, 2)), (3, 5), (5,), (5,))
     found = compare(graph, arrays, atol=5e-6)  # gradients of about 10 cancel
-    assert found.count("LayerNorm") == found.count("LayerNormGradient") == 1
+    assert found.count("LayerNormalization") == found.count("LayerNormalizationGradient") == 1
     assert "Sqrt" not in found and "Div" not in found
 
 
 def test_the_search_in_a_deep_program_takes_as_many_steps_per_layer(monkeypatch):
     tried = []
-    embedded = recognition._embedded
-    monkeypatch.setattr(recognition, "_embedded", lambda *args: tried.append(0) or embedded(*args))
+    embedded = recognition._recognition_embedded
+    monkeypatch.setattr(
+        recognition, "_recognition_embedded", lambda *args: tried.append(0) or embedded(*args)
+    )
 
     def loss(x, layers):
         for scale, w in layers:
@@ -171,7 +173,9 @@ def test_the_search_in_a_deep_program_takes_as_many_steps_per_layer(monkeypatch)
         graph = pb.compile(pb.grad(loss, argnums=(0, 1))).lower(pb.ones((3, 5)), layers).graph
         tried.clear()
         found = ops_in(recognised(graph, "cpu")[0])
-        assert found.count("LayerNorm") == found.count("LayerNormGradient") == depth
+        assert (
+            found.count("LayerNormalization") == found.count("LayerNormalizationGradient") == depth
+        )
         counts.append(len(tried) / depth)
     assert counts[1] < 1.2 * counts[0]
 
@@ -186,8 +190,8 @@ def test_scale_and_shift_of_a_norm_are_found_with_their_gradients(whole):
     graph, arrays = program(gradient, (3, 5), (5,), (5,), (3, 5))
     made = recognised(graph, "cpu")[0]
     compare(graph, arrays)
-    (norm,) = [n.op for n in made.nodes if n.op.name == "LayerNorm"]
-    (pulled,) = [n.op for n in made.nodes if n.op.name == "LayerNormGradient"]
+    (norm,) = [n.op for n in made.nodes if n.op.name == "LayerNormalization"]
+    (pulled,) = [n.op for n in made.nodes if n.op.name == "LayerNormalizationGradient"]
     assert norm.scaled and norm.shifted and pulled.scaled and pulled.shifted
 
 
@@ -197,7 +201,7 @@ def test_sums_of_other_values_are_no_gradients_of_a_shift():
         return (y * x).sum() + (pb.tanh(other).sum(0) ** 2).sum()
 
     found = compare(*program(pb.grad(two_sums, argnums=(0, 1, 2)), (3, 5), (5,), (5,), (3, 5)))
-    assert found.count("LayerNormGradient") == 1
+    assert found.count("LayerNormalizationGradient") == 1
 
 
 def test_norms_whose_epsilon_has_a_gradient_stay():
@@ -206,5 +210,7 @@ def test_norms_whose_epsilon_has_a_gradient_stay():
         variance = ((x - mean) ** 2).mean(-1, keepdims=True)
         return ((x - mean) / pb.sqrt(variance + epsilon * epsilon) * x).sum()
 
-    assert "LayerNorm" in compare(*program(pb.grad(with_epsilon), (3, 5), ()))
-    assert "LayerNorm" not in compare(*program(pb.grad(with_epsilon, argnums=(0, 1)), (3, 5), ()))
+    assert "LayerNormalization" in compare(*program(pb.grad(with_epsilon), (3, 5), ()))
+    assert "LayerNormalization" not in compare(
+        *program(pb.grad(with_epsilon, argnums=(0, 1)), (3, 5), ())
+    )

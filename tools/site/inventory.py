@@ -21,22 +21,24 @@ PACKAGE = Path(pb.__file__).parent
 # The pages of functions on tensors: a title, and files of pullback/functions. Files that no page
 # lists are on the last one, so that a new file is never lost.
 FUNCTION_PAGES = {
-    "creation": ("Creation and dtypes", "creation scales diagonals slice_notation windows"
-                 " data_types namespace_info"),
+    "creation": ("Creation and dtypes", "creation log_spaces diagonals one_hot_vectors vandermonde"
+                 " slice_notation window_functions data_types namespace_info"),
     "elementwise": ("Elementwise functions", "arithmetic exponentials trigonometry angles rounding"
-                    " floating_point complex_parts bitwise packing comparisons predicates special"),
-    "activations": ("Activations", "activations rectifiers"),
+                    " floating_point nan_replacement complex_parts bitwise packing comparisons"
+                    " predicates special"),
+    "activations": ("Activations", "activations"),
     "reductions": ("Reductions and statistics", "reductions statistics nan_reductions averages"
-                   " quantiles histograms cumulative segments"),
-    "shapes": ("Shapes, joining and padding", "shape joining stacking rearranging padding"
-               " arrangements"),
-    "indexing": ("Indexing and updates", "where_take along_axis masking choosing index_grids"
-                 " index_updates replacing"),
-    "sorting": ("Sorting and sets", "sorting ordering sets set_operations runs"),
+                   " covariance quantiles histograms cumulative segments"),
+    "shapes": ("Shapes, joining and padding", "shape atleast_ranks joining stacking splitting"
+               " repeating rearranging insert_delete padding sliding_windows"),
+    "indexing": ("Indexing and updates", "where_take nonzero_elements along_axis dynamic_slices"
+                 " masking choosing index_tuples index_updates putting"),
+    "sorting": ("Sorting and sets", "sorting sorted_search unique_elements set_operations"
+                " combinatorics"),
     "products": ("Products, distances and convolution", "products matrix_vector vector_products"
-                 " weighted_products einstein distances convolution correlation"),
-    "samples": ("Polynomials and interpolation", "polynomials polynomial_algebra polynomial_fit"
-                " interpolation"),
+                 " weighted_products einsums distances normalizing convolution pooling"),
+    "samples": ("Polynomials and interpolation", "polynomials polynomial_fit interpolation"
+                " differences integration"),
     "more_functions": ("More functions", "barriers sharding numpy_names"),
 }  # fmt: skip
 LONG = 35  # a page of more names has headings

@@ -21,7 +21,7 @@ from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.interop.stablehlo.foreign import rewrite_foreign
-from pullback.interop.stablehlo.writer import Unchecked, lowered_to_stablehlo
+from pullback.interop.stablehlo.writer import UncheckedWriter, written_stablehlo
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.imported import from_hlo
 from pullback.ops.sources import Const, Input
@@ -48,12 +48,12 @@ def from_stablehlo(program: str | bytes) -> IRModule:
 
 def read_stablehlo_graph(program: str | bytes) -> Graph:
     block = instructions.normal_instructions(rewrite_foreign(mlir.read_mlir(program)))
-    names = _distinct_argument_names(block.names)
+    names = _read_argument_names(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
     return Graph(inputs, _ReaderScope(block, inputs).results(), names)
 
 
-def _distinct_argument_names(given: Sequence[str | None]) -> list[str]:
+def _read_argument_names(given: Sequence[str | None]) -> list[str]:
     """The names of the arguments; those without a unique name are named by position."""
     made: list[str] = []
     for i, name in enumerate(given):
@@ -84,7 +84,7 @@ class _ReaderScope:
             return Const(kind.dtype, kind.shape, i.array.tobytes())()
         outer = instructions.captured_instructions(i)
         values = [self.nodes[x] for x in outer]
-        graphs = tuple([_region_graph(r, outer, values) for r in i.regions])
+        graphs = tuple([_read_region_graph(r, outer, values) for r in i.regions])
         op = self.find_op(replace(i, graphs=graphs), outer)
         return op(*[self.nodes[i.operands[p]] for p in _operands_read(op, i)], *values)
 
@@ -116,7 +116,7 @@ class _ReaderScope:
         return _constants_read(self.block)
 
 
-def _region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Node]) -> Graph:
+def _read_region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Node]) -> Graph:
     """A region as a graph over its arguments and the `outer` values that it uses."""
     types = [*region.types, *[v.type for v in values]]
     inputs = [Input(f"x{n}", t.shape, t.dtype)() for n, t in enumerate(types)]
@@ -158,11 +158,11 @@ def _lowering_to_read(op: Any, types: tuple[Type, ...]) -> Key | None:
     None if it is lowered to several, constants aside, or needs a run-time check.
     """
     inputs = [Input(f"x{n}", t.shape, t.dtype)() for n, t in enumerate(types)]
-    builder = Unchecked()
+    builder = UncheckedWriter()
     try:
         made = op(*inputs)
         outputs = results(made) if isinstance(made.type, tuple) else (made,)
-        block = lowered_to_stablehlo(Graph(inputs, outputs), builder)
+        block = written_stablehlo(Graph(inputs, outputs), builder)
     except PullbackError:
         return None
     rest = [i for i in block.instructions if i.array is None]

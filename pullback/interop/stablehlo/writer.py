@@ -15,7 +15,7 @@ from pullback.graph.graph import Graph
 from pullback.static.module import IRModule, require_module
 
 
-class Unchecked(Builder):
+class UncheckedWriter(Builder):
     """Leaves out run-time checks, which StableHLO cannot express."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | byt
     """
     if not isinstance(program, Graph):
         program = require_module("to_stablehlo", program).graph
-    main = lowered_to_stablehlo(program, Unchecked())
+    main = written_stablehlo(program, UncheckedWriter())
     # Portable bytes hold locations: names for arguments, and nothing that depends on the text.
     names = [f" loc({'unknown' if n is None else print_quoted(n)})" for n in main.names]
     text = print_module(main, names, location=" loc(unknown)")
@@ -64,7 +64,7 @@ def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | byt
     )
 
 
-def lowered_to_stablehlo(graph: Graph, builder: Unchecked) -> Block:
+def written_stablehlo(graph: Graph, builder: UncheckedWriter) -> Block:
     """A graph's StableHLO in the normal form."""
     # MLIR reads the text, because instructions are compared with others that it has read.
     return normal_instructions(

@@ -34,10 +34,10 @@ from pullback.functions.activations import log_sigmoid
 from pullback.functions.arguments import axis_of
 from pullback.functions.composed import composed
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import Layout, channel_axis, float_tensor, one_of
+from pullback.nn.functional.arguments import Layout, float_tensor_argument, one_of_arguments
+from pullback.nn.functional.image_layouts import channel_axis_of_layout
 from pullback.nn.keys import next_key
-from pullback.random.continuous import uniform
-from pullback.random.location_scale import gumbel
+from pullback.random.continuous import gumbel, uniform
 from pullback.typing import ArrayLike
 
 logsigmoid = log_sigmoid
@@ -52,7 +52,7 @@ def gelu(x: ArrayLike, approximate: Literal["none", "tanh"] | bool = "none") -> 
     """
     if isinstance(approximate, bool):
         return pf.gelu(x, approximate)
-    return pf.gelu(x, one_of(approximate, ("none", "tanh"), "approximate") == "tanh")
+    return pf.gelu(x, one_of_arguments(approximate, ("none", "tanh"), "approximate") == "tanh")
 
 
 @composed
@@ -62,7 +62,7 @@ def softplus(x: ArrayLike, beta: float = 1.0) -> Tensor:
     >>> pb.nn.functional.softplus([-1000.0, 1000.0], 2.0).tolist()
     [0.0, 1000.0]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return pf.softplus(a) if beta == 1 else pf.softplus(a * beta) / beta
 
 
@@ -75,8 +75,8 @@ def prelu(x: ArrayLike, weight: ArrayLike, *, layout: Layout = "NHWC") -> Tensor
     >>> pb.nn.functional.prelu([[-2.0, -2.0]], [0.5, 0.25]).tolist()
     [[-1.0, -0.5]]
     """
-    a, w = float_tensor(x), float_tensor(weight)
-    return pf.prelu(a, w, 1 if w.size == 1 else channel_axis(a, layout))
+    a, w = float_tensor_argument(x), float_tensor_argument(weight)
+    return pf.prelu(a, w, 1 if w.size == 1 else channel_axis_of_layout(a, layout))
 
 
 @composed
@@ -93,7 +93,7 @@ def rrelu(
     """
     if lower > upper:
         raise ArgumentError(f"lower must not exceed upper, got {lower} and {upper}")
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     if not training or lower == upper:
         return pf.leaky_relu(a, (lower + upper) / 2)
     used = next_key("rrelu") if key is None else key
@@ -115,7 +115,7 @@ def gumbel_softmax(
     >>> sample.sum().item()
     1.0
     """
-    a = float_tensor(logits)
+    a = float_tensor_argument(logits)
     place = axis_of("gumbel_softmax", axis, a.ndim)
     used = next_key("gumbel_softmax") if key is None else key
     soft = pf.softmax((a + gumbel(used, a.shape, a.dtype)) / tau, place)

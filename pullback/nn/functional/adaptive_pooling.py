@@ -13,12 +13,8 @@ from pullback.functions.arguments import integer, literal
 from pullback.functions.composed import composed
 from pullback.graph.arguments import shown
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import (
-    Layout,
-    float_tensor,
-    images_channels_last,
-    images_in_layout,
-)
+from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.image_layouts import images_channels_last, images_in_layout
 from pullback.typing import ArrayLike
 
 PoolSize = int | Sequence[int | None]
@@ -31,7 +27,7 @@ def adaptive_avg_pool1d(x: ArrayLike, output_size: PoolSize, *, layout: Layout =
     >>> pb.nn.functional.adaptive_avg_pool1d([[[1.0], [2.0], [6.0]]], 2).tolist()
     [[[1.5], [4.0]]]
     """
-    return _adaptive_pool(1, x, output_size, layout, _mean_of)
+    return _adaptive_pool(1, x, output_size, layout, _adaptive_mean)
 
 
 @composed
@@ -44,7 +40,7 @@ def adaptive_avg_pool2d(x: ArrayLike, output_size: PoolSize, *, layout: Layout =
     >>> pb.nn.functional.adaptive_avg_pool2d(pb.ones((1, 7, 5, 3)), (2, None)).shape
     (1, 2, 5, 3)
     """
-    return _adaptive_pool(2, x, output_size, layout, _mean_of)
+    return _adaptive_pool(2, x, output_size, layout, _adaptive_mean)
 
 
 @composed
@@ -54,7 +50,7 @@ def adaptive_avg_pool3d(x: ArrayLike, output_size: PoolSize, *, layout: Layout =
     >>> pb.nn.functional.adaptive_avg_pool3d(pb.ones((1, 4, 5, 6, 3)), 1).shape
     (1, 1, 1, 1, 3)
     """
-    return _adaptive_pool(3, x, output_size, layout, _mean_of)
+    return _adaptive_pool(3, x, output_size, layout, _adaptive_mean)
 
 
 @composed
@@ -64,7 +60,7 @@ def adaptive_max_pool1d(x: ArrayLike, output_size: PoolSize, *, layout: Layout =
     >>> pb.nn.functional.adaptive_max_pool1d([[[1.0], [2.0], [6.0]]], 2).tolist()
     [[[2.0], [6.0]]]
     """
-    return _adaptive_pool(1, x, output_size, layout, _largest_of)
+    return _adaptive_pool(1, x, output_size, layout, _adaptive_largest)
 
 
 @composed
@@ -74,7 +70,7 @@ def adaptive_max_pool2d(x: ArrayLike, output_size: PoolSize, *, layout: Layout =
     >>> pb.nn.functional.adaptive_max_pool2d(pb.arange(9.0).reshape(1, 3, 3, 1), 1).item()
     8.0
     """
-    return _adaptive_pool(2, x, output_size, layout, _largest_of)
+    return _adaptive_pool(2, x, output_size, layout, _adaptive_largest)
 
 
 @composed
@@ -84,7 +80,7 @@ def adaptive_max_pool3d(x: ArrayLike, output_size: PoolSize, *, layout: Layout =
     >>> pb.nn.functional.adaptive_max_pool3d(pb.ones((1, 4, 5, 6, 3)), 2).shape
     (1, 2, 2, 2, 3)
     """
-    return _adaptive_pool(3, x, output_size, layout, _largest_of)
+    return _adaptive_pool(3, x, output_size, layout, _adaptive_largest)
 
 
 # From elements along an axis, and a mask of those that count or `None`, to one
@@ -92,7 +88,7 @@ Pooled = Callable[[Tensor, int, "np.ndarray | None"], Tensor]
 
 
 def _adaptive_pool(rank: int, x: ArrayLike, size: PoolSize, layout: str, pooled: Pooled) -> Tensor:
-    images, single = images_channels_last(float_tensor(x), rank, layout)
+    images, single = images_channels_last(float_tensor_argument(x), rank, layout)
     given: Sequence[Any] = size if isinstance(size, (tuple, list)) else (size,)
     given = tuple(given) * (rank if len(given) == 1 else 1)
     if len(given) != rank:
@@ -100,18 +96,18 @@ def _adaptive_pool(rank: int, x: ArrayLike, size: PoolSize, layout: str, pooled:
         raise ArgumentError(f"{message}, got {shown(size)}")
     for i, wanted in enumerate(given):
         if wanted is not None:
-            images = _pool_axis(images, i + 1, wanted, pooled)
+            images = _adaptive_pool_axis(images, i + 1, wanted, pooled)
     return images_in_layout(images, layout, single)
 
 
-def pool_means(images: Tensor, sizes: Sequence[int]) -> Tensor:
+def adaptive_pool_means(images: Tensor, sizes: Sequence[int]) -> Tensor:
     """The means of windows over images [N, spatial..., C], which `interpolate` needs, too."""
     for i, wanted in enumerate(sizes):
-        images = _pool_axis(images, i + 1, wanted, _mean_of)
+        images = _adaptive_pool_axis(images, i + 1, wanted, _adaptive_mean)
     return images
 
 
-def _pool_axis(x: Tensor, axis: int, wanted: int, pooled: Pooled) -> Tensor:
+def _adaptive_pool_axis(x: Tensor, axis: int, wanted: int, pooled: Pooled) -> Tensor:
     """Reduce `wanted` windows along one axis: pooling over a box is pooling along each side."""
     count, n = integer("", wanted, "output_size"), x.shape[axis]
     if count < 1 or n < 1:
@@ -129,14 +125,14 @@ def _pool_axis(x: Tensor, axis: int, wanted: int, pooled: Pooled) -> Tensor:
     return pooled(parts, axis + 1, inside.reshape(*inside.shape, *(1,) * len(after)))
 
 
-def _mean_of(x: Tensor, axis: int, inside: np.ndarray | None) -> Tensor:
+def _adaptive_mean(x: Tensor, axis: int, inside: np.ndarray | None) -> Tensor:
     if inside is None:
         return pf.mean(x, axis)
     total = pf.sum(pf.where(inside, x, literal(0, x.dtype)), axis)
     return total / literal(inside.sum(1), x.dtype)
 
 
-def _largest_of(x: Tensor, axis: int, inside: np.ndarray | None) -> Tensor:
+def _adaptive_largest(x: Tensor, axis: int, inside: np.ndarray | None) -> Tensor:
     if inside is None:
         return pf.max(x, axis)
     return pf.max(pf.where(inside, x, literal(float("-inf"), x.dtype)), axis)

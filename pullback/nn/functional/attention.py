@@ -6,14 +6,15 @@ import math
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import float_arguments, integer, literal, shape_of
+from pullback.functions.arguments import float_arguments, integer, literal, shape_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import bool_, int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import narrowed, real_like, widened
+from pullback.nn.functional.arguments import narrowed_to_argument, widened_argument
 from pullback.nn.functional.dropouts import dropout
+from pullback.nn.functional.loss_arguments import real_loss_argument
 from pullback.ops.fused.attention import Attention
 from pullback.typing import ArrayLike
 
@@ -54,30 +55,30 @@ def scaled_dot_product_attention(
     """
     q, k, v = map(wrap, float_arguments(query, key, value))
     _check_attended(q, k, v)
-    groups = _head_groups(q, k, v) if enable_gqa else 1
+    groups = _attention_head_groups(q, k, v) if enable_gqa else 1
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     masks = [as_tensor(x) for x in (attn_mask, bias) if x is not None]
     if isinstance(factor, Tensor):
         q, factor = q * factor, 1.0
-    if not dropout_p and _is_one_op(q, k, v, groups, masks):
-        limits = _seen_band(is_causal, window, query_offset)
+    if not dropout_p and _attention_is_one_op(q, k, v, groups, masks):
+        limits = _attention_band(is_causal, window, query_offset)
         return _attended(q, k, v, float(factor), limits, attn_mask, bias, query_offset)
     if groups > 1:  # [..., key heads, group, length, depth]
         q = pf.reshape(q, (*k.shape[:-2], groups, *q.shape[-2:]))
         k, v = pf.expand_dims(k, -3), pf.expand_dims(v, -3)
-    scores = pf.matmul(widened(q) * factor, pf.matrix_transpose(widened(k)))
-    scores, seen = _masked_scores(scores, attn_mask, bias, groups)
-    lower, upper = _seen_band(is_causal, window, query_offset)
-    for more in _band_masks(q.shape[-2], k.shape[-2], lower, upper, query_offset):
+    scores = pf.matmul(widened_argument(q) * factor, pf.matrix_transpose(widened_argument(k)))
+    scores, seen = _masked_attention_scores(scores, attn_mask, bias, groups)
+    lower, upper = _attention_band(is_causal, window, query_offset)
+    for more in _attention_band_masks(q.shape[-2], k.shape[-2], lower, upper, query_offset):
         seen = more if seen is None else seen & more
     weights = _attention_weights(scores, seen)
     if dropout_p:
         weights = dropout(weights, dropout_p, key=dropout_key)
-    y = pf.matmul(narrowed(weights, v.dtype), v)
+    y = pf.matmul(narrowed_to_argument(weights, v.dtype), v)
     return pf.reshape(y, (*y.shape[:-4], -1, *y.shape[-2:])) if groups > 1 else y
 
 
-def _is_one_op(q: Tensor, k: Tensor, v: Tensor, groups: int, masks: list[Tensor]) -> bool:
+def _attention_is_one_op(q: Tensor, k: Tensor, v: Tensor, groups: int, masks: list[Tensor]) -> bool:
     """Whether the op takes these shapes: only masks broadcast."""
     alike = groups > 1 or q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
     scores = (*q.shape[:-1], k.shape[-2])
@@ -94,10 +95,10 @@ def _attended(
 ) -> Tensor:  # fmt: skip
     """Attention as one op, which need not compute all weights at the same time."""
     rank = max(q.ndim, 3)
-    added, seen = _added_and_seen(q, mask, bias)
+    added, seen = _attention_bias_and_mask(q, mask, bias)
     lower, upper = limits
     if isinstance(offset, Tensor):  # positions are known only at run time
-        for more in _band_masks(q.shape[-2], k.shape[-2], lower, upper, offset):
+        for more in _attention_band_masks(q.shape[-2], k.shape[-2], lower, upper, offset):
             seen = more if seen is None else seen & more
         lower = upper = None
     elif offset:
@@ -105,18 +106,18 @@ def _attended(
         upper = None if upper is None else upper + offset
     below, above = [() if n is None else (n,) for n in (lower, upper)]
     op = Attention(repr(scale), below, above)
-    masks = [_with_rank(m, rank) for m in (added, seen) if m is not None]
-    nodes = [x._node for x in (*[_with_rank(x, rank) for x in (q, k, v)], *masks)]
+    masks = [_attention_with_rank(m, rank) for m in (added, seen) if m is not None]
+    nodes = [x._node for x in (*[_attention_with_rank(x, rank) for x in (q, k, v)], *masks)]
     y = record_several(op, tuple(nodes))[0]
     return pf.squeeze(y, 0) if q.ndim == 2 else y
 
 
-def _with_rank(x: Tensor, rank: int) -> Tensor:
+def _attention_with_rank(x: Tensor, rank: int) -> Tensor:
     """The tensor with dimensions of size 1 in front."""
     return x if x.ndim == rank else pf.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
 
 
-def _added_and_seen(
+def _attention_bias_and_mask(
     q: Tensor, mask: ArrayLike | None, bias: ArrayLike | None
 ) -> tuple[Tensor | None, Tensor | None]:
     """What is added to the scores, and which of them count (`None`: all)."""
@@ -125,16 +126,16 @@ def _added_and_seen(
     for what, given in (("attn_mask", mask), ("bias", bias)):
         if given is None:
             continue
-        found = _checked_mask(what, as_tensor(given))
+        found = _checked_attention_mask(what, as_tensor(given))
         if found.dtype is bool_:
             seen = found
         else:
-            found = real_like(found, widened(q), what)
+            found = real_loss_argument(found, widened_argument(q), what)
             added = found if added is None else added + found
     return added, seen
 
 
-def _checked_mask(what: str, given: Tensor) -> Tensor:
+def _checked_attention_mask(what: str, given: Tensor) -> Tensor:
     if what == "bias" and given.dtype is bool_:
         raise DTypeError(f"bias must be floats, got {given._node.type}")
     return given
@@ -148,7 +149,7 @@ def _check_attended(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ShapeError(f"needs {wanted}, got {given}")
 
 
-def _head_groups(q: Tensor, k: Tensor, v: Tensor) -> int:
+def _attention_head_groups(q: Tensor, k: Tensor, v: Tensor) -> int:
     """How many heads of queries share a head of keys and values."""
     if min(q.ndim, k.ndim) < 3 or k.shape[:-2] != v.shape[:-2] or q.shape[:-3] != k.shape[:-3]:
         given = ", ".join(str(x._node.type) for x in (q, k, v))
@@ -160,7 +161,7 @@ def _head_groups(q: Tensor, k: Tensor, v: Tensor) -> int:
     return heads // shared
 
 
-def _masked_scores(
+def _masked_attention_scores(
     scores: Tensor, mask: ArrayLike | None, bias: ArrayLike | None, groups: int
 ) -> tuple[Tensor, Tensor | None]:
     """The scores with what is added to them, and which of them count (`None`: all)."""
@@ -168,7 +169,7 @@ def _masked_scores(
     for what, given in (("attn_mask", mask), ("bias", bias)):
         if given is None:
             continue
-        found = _checked_mask(what, as_tensor(given))
+        found = _checked_attention_mask(what, as_tensor(given))
         if groups > 1 and found.ndim > 2:  # its heads in groups, like those of queries
             heads = found.shape[-3]
             split = (heads // groups, groups) if heads > 1 else (1, 1)
@@ -176,29 +177,29 @@ def _masked_scores(
         if found.dtype is bool_:
             seen = found
             continue
-        scores = scores + real_like(found, scores, what)
+        scores = scores + real_loss_argument(found, scores, what)
         some = scores != -math.inf
         seen = some if seen is None else seen & some
     return scores, seen
 
 
-def _seen_band(
+def _attention_band(
     is_causal: bool, window: object, offset: int | Tensor
 ) -> tuple[int | None, int | None]:
     """How far before and after its own position a query sees keys."""
-    left, right = _window_sides(window)
+    left, right = _attention_window_sides(window)
     if not isinstance(offset, Tensor):
         integer("", offset, "query_offset")
     return None if left is None else -left, 0 if is_causal else right
 
 
-def _band_masks(
+def _attention_band_masks(
     queries: int, keys: int, lower: int | None, upper: int | None, offset: int | Tensor
 ) -> list[Tensor]:
     """Masks [L, S] of the keys that a query sees by their positions."""
     if lower is None and upper is None:
         return []
-    away = pf.arange(keys) - _query_positions(queries, offset)
+    away = pf.arange(keys) - _attention_query_positions(queries, offset)
     made = []
     if upper is not None:
         made.append(away <= upper)
@@ -207,7 +208,7 @@ def _band_masks(
     return made
 
 
-def _window_sides(window: object) -> tuple[int | None, int | None]:
+def _attention_window_sides(window: object) -> tuple[int | None, int | None]:
     if window is None:
         return None, None
     sides = window if isinstance(window, (tuple, list)) else (window, window)
@@ -264,11 +265,11 @@ def causal_mask(length: int, keys: int | None = None, offset: int | Tensor = 0) 
     >>> pb.nn.functional.causal_mask(2).tolist()
     [[True, False], [True, True]]
     """
-    queries, count = shape_of("", (length, length if keys is None else keys))
-    return pf.arange(count) <= _query_positions(queries, offset)
+    queries, count = shape_argument("", (length, length if keys is None else keys))
+    return pf.arange(count) <= _attention_query_positions(queries, offset)
 
 
-def _query_positions(length: int, offset: int | Tensor) -> Tensor:
+def _attention_query_positions(length: int, offset: int | Tensor) -> Tensor:
     """The positions of queries among the keys, as a column."""
     start = as_tensor(offset)
     if not start.dtype.is_integer:
@@ -288,7 +289,7 @@ def padding_mask(lengths: ArrayLike, size: int) -> Tensor:
     counts = as_tensor(lengths)
     if not counts.dtype.is_integer:
         raise DTypeError(f"lengths must be integers, got {counts._node.type}")
-    (count,) = shape_of("", size)
+    (count,) = shape_argument("", size)
     return pf.arange(count) < pf.reshape(counts.astype(int64), (*counts.shape, 1, 1, 1))
 
 

@@ -16,15 +16,17 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    class_indices,
-    float_tensor,
-    narrowed,
-    one_of,
-    real_like,
-    reduced,
-    same_shapes,
-    weighted,
-    widened,
+    float_tensor_argument,
+    narrowed_to_argument,
+    one_of_arguments,
+    widened_argument,
+)
+from pullback.nn.functional.loss_arguments import (
+    loss_class_indices,
+    loss_operands,
+    real_loss_argument,
+    reduced_loss,
+    weighted_loss,
 )
 from pullback.special.odds import xlogy
 from pullback.typing import ArrayLike
@@ -49,17 +51,17 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(f"label_smoothing must be from 0 to 1, got {label_smoothing}")
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     axis = _class_axis(a, axis)
-    log_p = pf.log_softmax(widened(a), axis)
+    log_p = pf.log_softmax(widened_argument(a), axis)
     labels = as_tensor(target)
     if labels.dtype.is_inexact and labels.shape == a.shape:
-        loss = _soft_label_loss(log_p, labels, weight, label_smoothing, axis, reduction)
+        loss = _class_probability_loss(log_p, labels, weight, label_smoothing, axis, reduction)
     else:
-        loss = _index_label_loss(
+        loss = _class_index_loss(
             log_p, target, weight, ignore_index, reduction, label_smoothing, axis
         )
-    return narrowed(loss, a.dtype)
+    return narrowed_to_argument(loss, a.dtype)
 
 
 @composed
@@ -74,10 +76,12 @@ def nll_loss(
     >>> pb.nn.functional.nll_loss([[-0.5, -1.0], [-2.0, -0.25]], [0, 1]).item()
     0.375
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     axis = _class_axis(a, axis)
-    loss = _index_label_loss(widened(a), target, weight, ignore_index, reduction, 0.0, axis)
-    return narrowed(loss, a.dtype)
+    loss = _class_index_loss(
+        widened_argument(a), target, weight, ignore_index, reduction, 0.0, axis
+    )
+    return narrowed_to_argument(loss, a.dtype)
 
 
 def _class_axis(x: Tensor, axis: int) -> int:
@@ -86,7 +90,7 @@ def _class_axis(x: Tensor, axis: int) -> int:
     return axis_of("", axis, x.ndim)
 
 
-def _index_label_loss(
+def _class_index_loss(
     log_p: Tensor, target: ArrayLike, weight: ArrayLike | None, ignore_index: int, reduction: str,
     smoothing: float, axis: int,
 ) -> Tensor:  # fmt: skip
@@ -97,14 +101,14 @@ def _index_label_loss(
         hint = "Say axis=1 if classes are dimension 1, as in PyTorch."
         what = f"class indices must have the shape of the logits without axis {axis}"
         raise ShapeError(f"{what}, {given}", hint=hint)
-    index, skipped = class_indices(target, count, "a class index", ignore_index)
+    index, skipped = loss_class_indices(target, count, "a class index", ignore_index)
     scale = _class_weights(weight, count, log_p)
     loss = -pf.squeeze(pf.take_along_axis(log_p, pf.expand_dims(index, axis), axis), axis)
     share = None if scale is None else pf.take(scale, index)
     if share is not None:
         loss = loss * share
     if smoothing:
-        others = log_p if scale is None else log_p * _along(scale, log_p, axis)
+        others = log_p if scale is None else log_p * _class_weights_along(scale, log_p, axis)
         loss = loss * (1 - smoothing) - pf.sum(others, axis) * (smoothing / count)
     if skipped is not None:
         zero = literal(0, loss.dtype)
@@ -112,10 +116,10 @@ def _index_label_loss(
         share = (~skipped).astype(loss.dtype) if share is None else pf.where(skipped, zero, share)
     if reduction == "mean" and share is not None:
         return pf.sum(loss) / pf.sum(share)
-    return reduced(loss, reduction)
+    return reduced_loss(loss, reduction)
 
 
-def _soft_label_loss(
+def _class_probability_loss(
     log_p: Tensor, target: Tensor, weight: ArrayLike | None, smoothing: float, axis: int,
     reduction: str,
 ) -> Tensor:  # fmt: skip
@@ -124,20 +128,20 @@ def _soft_label_loss(
     if smoothing:
         p = p * (1 - smoothing) + smoothing / count
     scale = _class_weights(weight, count, log_p)
-    products = p * log_p if scale is None else p * log_p * _along(scale, log_p, axis)
-    return reduced(-pf.sum(products, axis), reduction)
+    products = p * log_p if scale is None else p * log_p * _class_weights_along(scale, log_p, axis)
+    return reduced_loss(-pf.sum(products, axis), reduction)
 
 
 def _class_weights(weight: ArrayLike | None, count: int, like: Tensor) -> Tensor | None:
     if weight is None:
         return None
-    found = real_like(weight, like, "weight")
+    found = real_loss_argument(weight, like, "weight")
     if found.shape != (count,):
         raise ShapeError(f"weight must be [{count}], got {found._node.type}")
     return found
 
 
-def _along(v: Tensor, x: Tensor, axis: int) -> Tensor:
+def _class_weights_along(v: Tensor, x: Tensor, axis: int) -> Tensor:
     """A vector in a shape that broadcasts along an axis of x."""
     return pf.reshape(v, (-1, *(1,) * (x.ndim - axis - 1)))
 
@@ -153,12 +157,12 @@ def binary_cross_entropy(
     >>> pb.nn.functional.binary_cross_entropy([0.5, 1.0], [1.0, 1.0]).item()
     0.3465...
     """
-    a, t = same_shapes(x, target)
-    p, y = widened(a), widened(t)
+    a, t = loss_operands(x, target)
+    p, y = widened_argument(a), widened_argument(t)
     logs = (pf.clip(log, -100.0, None) for log in (pf.log(p), pf.log1p(-p)))
     of_one, of_zero = logs
-    loss = weighted(-(y * of_one + (1 - y) * of_zero), weight)
-    return narrowed(reduced(loss, reduction), a.dtype)
+    loss = weighted_loss(-(y * of_one + (1 - y) * of_zero), weight)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -173,14 +177,14 @@ def binary_cross_entropy_with_logits(
     >>> pb.nn.functional.binary_cross_entropy_with_logits([0.0, 200.0], [1.0, 1.0]).item()
     0.3465...
     """
-    a, t = same_shapes(x, target)
-    z, y = widened(a), widened(t)
+    a, t = loss_operands(x, target)
+    z, y = widened_argument(a), widened_argument(t)
     if pos_weight is None:
         loss = pf.softplus(z) - y * z
     else:
-        positives = real_like(pos_weight, z, "pos_weight")
+        positives = real_loss_argument(pos_weight, z, "pos_weight")
         loss = (1 - y) * pf.softplus(z) + positives * y * pf.softplus(-z)
-    return narrowed(reduced(weighted(loss, weight), reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(weighted_loss(loss, weight), reduction), a.dtype)
 
 
 @composed
@@ -196,15 +200,15 @@ def kl_div(
     >>> pb.nn.functional.kl_div(pb.log([[0.5, 0.5]]), [[1.0, 0.0]], "batchmean").item()
     0.6931...
     """
-    a, t = same_shapes(x, target)
-    log_q, p = widened(a), widened(t)
+    a, t = loss_operands(x, target)
+    log_q, p = widened_argument(a), widened_argument(t)
     loss = pf.exp(p) * (p - log_q) if log_target else xlogy(p, p) - p * log_q
-    one_of(reduction, ("none", "mean", "sum", "batchmean"), "reduction")
+    one_of_arguments(reduction, ("none", "mean", "sum", "batchmean"), "reduction")
     if reduction == "batchmean":
         if not a.ndim:
             raise ShapeError(f'reduction="batchmean" needs a first axis, got {a._node.type}')
-        return narrowed(pf.sum(loss) / a.shape[0], a.dtype)
-    return narrowed(reduced(loss, reduction), a.dtype)
+        return narrowed_to_argument(pf.sum(loss) / a.shape[0], a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 __all__ = [

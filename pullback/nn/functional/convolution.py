@@ -19,12 +19,11 @@ from pullback.graph.arguments import shown
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import (
-    Layout,
+from pullback.nn.functional.arguments import Layout, one_of_arguments
+from pullback.nn.functional.image_layouts import (
     images_channels_last,
     images_in_layout,
-    one_of,
-    spatial_numbers,
+    spatial_layout_numbers,
 )
 from pullback.ops.conv.convolution import Convolution, ConvolutionBackwardInput
 from pullback.ops.conv.windows import dilated_window, resolve_window_padding
@@ -98,7 +97,7 @@ def conv_transpose1d(
     >>> F.conv_transpose1d(pb.ones((1, 4, 2)), pb.ones((2, 3, 2)), stride=2).shape
     (1, 8, 3)
     """
-    return _transposed(
+    return _transposed_convolved(
         1, x, weight, bias, stride, padding, output_padding, groups, dilation, layout, filter_layout
     )
 
@@ -120,7 +119,7 @@ def conv_transpose2d(
     >>> F.conv_transpose2d(pb.ones((1, 4, 4, 2)), pb.ones((3, 3, 5, 2)), stride=2).shape
     (1, 9, 9, 5)
     """
-    return _transposed(
+    return _transposed_convolved(
         2, x, weight, bias, stride, padding, output_padding, groups, dilation, layout, filter_layout
     )
 
@@ -137,7 +136,7 @@ def conv_transpose3d(
     >>> F.conv_transpose3d(pb.ones((1, 2, 2, 2, 1)), pb.ones((2, 2, 2, 1, 1))).shape
     (1, 3, 3, 3, 1)
     """
-    return _transposed(
+    return _transposed_convolved(
         3, x, weight, bias, stride, padding, output_padding, groups, dilation, layout, filter_layout
     )
 
@@ -147,35 +146,37 @@ def _convolved(
     padding: ConvPadding, dilation: Shape, groups: int, layout: str, filter_layout: str,
 ) -> Tensor:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
-    images, filters = _with_filters(images, weight, rank, filter_layout)
-    steps = spatial_numbers(stride, rank, "stride", least=1)
-    apart = spatial_numbers(dilation, rank, "dilation", least=1)
-    count = _group_count(groups)
+    images, filters = _convolution_filters(images, weight, rank, filter_layout)
+    steps = spatial_layout_numbers(stride, rank, "stride", least=1)
+    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
+    count = _convolution_groups(groups)
     if filters.shape[-2] * count != images.shape[-1] or filters.shape[-1] % count:
-        raise _channels_do_not_fit(images, filters, count, "C / groups, F")
-    border = _spatial_padding(padding, images.shape[1:-1], filters.shape[:-2], steps, apart)
+        raise _convolution_channels_error(images, filters, count, "C / groups, F")
+    border = _spatial_convolution_padding(
+        padding, images.shape[1:-1], filters.shape[:-2], steps, apart
+    )
     op = Convolution(steps, border, (1,) * rank, apart, count)
     y = record(op, (node_of(images), node_of(filters)))
-    return images_in_layout(_with_bias(y, bias), layout, single)
+    return images_in_layout(_convolved_with_bias(y, bias), layout, single)
 
 
-def _transposed(
+def _transposed_convolved(
     rank: int, x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None, stride: Shape,
     padding: Shape, output_padding: Shape, groups: int, dilation: Shape, layout: str,
     filter_layout: str,
 ) -> Tensor:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
-    images, filters = _with_filters(images, weight, rank, filter_layout)
-    steps = spatial_numbers(stride, rank, "stride", least=1)
-    apart = spatial_numbers(dilation, rank, "dilation", least=1)
-    border = spatial_numbers(padding, rank, "padding")
-    extra = spatial_numbers(output_padding, rank, "output_padding")
+    images, filters = _convolution_filters(images, weight, rank, filter_layout)
+    steps = spatial_layout_numbers(stride, rank, "stride", least=1)
+    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
+    border = spatial_layout_numbers(padding, rank, "padding")
+    extra = spatial_layout_numbers(output_padding, rank, "output_padding")
     if any(e >= max(s, d) for e, s, d in zip(extra, steps, apart)):
         must = "less than the stride or the dilation"
         raise ArgumentError(f"output_padding must be {must}, got {list(extra)}")
-    count = _group_count(groups)
+    count = _convolution_groups(groups)
     if filters.shape[-1] != images.shape[-1] or filters.shape[-1] % count:
-        raise _channels_do_not_fit(images, filters, count, "F / groups, C")
+        raise _convolution_channels_error(images, filters, count, "F / groups, C")
     sides = zip(images.shape[1:-1], filters.shape[:-2], steps, apart, border, extra)
     sizes = tuple((n - 1) * s - 2 * p + dilated_window(k, d) + e for n, k, s, d, p, e in sides)
     if any(n < 1 for n in sizes):
@@ -183,35 +184,37 @@ def _transposed(
     pairs = tuple((p, p) for p in border)
     op = ConvolutionBackwardInput(steps, pairs, (1,) * rank, apart, count, sizes)
     y = record(op, (node_of(images), node_of(filters)))
-    return images_in_layout(_with_bias(y, bias), layout, single)
+    return images_in_layout(_convolved_with_bias(y, bias), layout, single)
 
 
-def _with_filters(
+def _convolution_filters(
     images: Tensor, weight: ArrayLike, rank: int, layout: str
 ) -> tuple[Tensor, Tensor]:
     """Images and filters of the same dtype, the filters as [spatial..., I, O]."""
-    one_of(layout, ("HWIO", "OIHW"), "filter_layout")
+    one_of_arguments(layout, ("HWIO", "OIHW"), "filter_layout")
     images, filters = map(wrap, float_arguments(images, weight))
     if filters.ndim != rank + 2:
         raise ShapeError(f"weight must have rank {rank + 2}, got {filters._node.type}")
     return images, pf.moveaxis(filters, (1, 0), (-2, -1)) if layout == "OIHW" else filters
 
 
-def _group_count(groups: int) -> int:
+def _convolution_groups(groups: int) -> int:
     found = integer("", groups, "groups")
     if found < 1:
         raise ArgumentError(f"groups must be at least 1, got {found}")
     return found
 
 
-def _channels_do_not_fit(images: Tensor, filters: Tensor, groups: int, wanted: str) -> ShapeError:
+def _convolution_channels_error(
+    images: Tensor, filters: Tensor, groups: int, wanted: str
+) -> ShapeError:
     given = f"{images.shape[-1]} channels, filters {list(filters.shape)} and groups={groups}"
     hint = 'Filters [F, C, h, w], as PyTorch has them, need filter_layout="OIHW".'
     message = f"filters must be [spatial..., {wanted}] for the channels, got {given}"
     return ShapeError(message, hint=hint)
 
 
-def _spatial_padding(
+def _spatial_convolution_padding(
     padding: ConvPadding, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip
@@ -224,14 +227,14 @@ def _spatial_padding(
         isinstance(p, (tuple, list)) for p in padding
     ):
         numbers: Any = padding
-        pairs = [(p, p) for p in spatial_numbers(numbers, len(sizes), "padding")]
+        pairs = [(p, p) for p in spatial_layout_numbers(numbers, len(sizes), "padding")]
     elif len(padding) != len(sizes):
         must = f"a pair for each of {len(sizes)} spatial dimensions"
         raise ArgumentError(f"padding must be {must}, got {shown(padding)}")
     return placed("conv", resolve_window_padding, pairs, sizes, window, strides, dilation)
 
 
-def _with_bias(y: Tensor, bias: ArrayLike | None) -> Tensor:
+def _convolved_with_bias(y: Tensor, bias: ArrayLike | None) -> Tensor:
     if bias is None:
         return y
     b = as_tensor(bias)

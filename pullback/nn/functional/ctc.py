@@ -24,12 +24,11 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    class_indices,
-    float_tensor,
-    narrowed,
-    reduced,
-    widened,
+    float_tensor_argument,
+    narrowed_to_argument,
+    widened_argument,
 )
+from pullback.nn.functional.loss_arguments import loss_class_indices, reduced_loss
 from pullback.typing import ArrayLike
 
 
@@ -51,11 +50,11 @@ def ctc_loss(
     >>> pb.nn.functional.ctc_loss(log_probs, [[1]], [3], [1], reduction="sum").exp().item()
     1.3333...
     """
-    a = float_tensor(log_probs)
+    a = float_tensor_argument(log_probs)
     if a.ndim not in (2, 3):
         raise ShapeError(f"log_probs must be [T, N, C] or [T, C], got {a._node.type}")
     single = a.ndim == 2
-    frames = widened(pf.expand_dims(a, 1) if single else a)
+    frames = widened_argument(pf.expand_dims(a, 1) if single else a)
     steps, count, classes = frames.shape
     empty = integer("", blank, "blank")
     if not 0 <= empty < classes:
@@ -68,12 +67,12 @@ def ctc_loss(
     if reduction == "mean":
         loss = loss / pf.clip(sizes, 1, None).astype(loss.dtype)
     loss = pf.squeeze(loss, 0) if single else loss
-    return narrowed(reduced(loss, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 def _ctc_lengths(given: ArrayLike, count: int, most: int, what: str) -> Tensor:
     """Lengths [N] from 0 to `most`."""
-    found, _ = class_indices(given, most + 1, what)
+    found, _ = loss_class_indices(given, most + 1, what)
     if found.size != count or found.ndim > 1:
         raise ShapeError(f"{what} must be [{count}], got {found._node.type}")
     return pf.reshape(found, (count,))
@@ -94,7 +93,7 @@ def _ctc_labels(
         raise ShapeError(f"targets must be [{count}, S], got {given._node.type}")
     sizes = _ctc_lengths(lengths, count, given.shape[1], "target_lengths")
     within = pf.arange(given.shape[1]) < pf.expand_dims(sizes, -1)
-    found, _ = class_indices(pf.where(within, given, 0), classes, "a target")
+    found, _ = loss_class_indices(pf.where(within, given, 0), classes, "a target")
     return found, sizes
 
 
@@ -137,7 +136,7 @@ def _ctc_negative_log(
     def step(state: Tensor, row: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
         time, scores = row
         jumped = pf.where(skips, shifted(state, 2), never)
-        new = log_sum_of(state, shifted(state, 1), jumped) + scores
+        new = ctc_log_sum(state, shifted(state, 1), jumped) + scores
         return pf.where(pf.expand_dims(time < spans, -1), new, state), None
 
     # Before the first frame, a path is in a state from which the first blank is next
@@ -150,7 +149,7 @@ def _ctc_negative_log(
         start, _ = scan(step, start, rest)
     ends = [pf.expand_dims(2 * sizes, -1), pf.expand_dims(pf.clip(2 * sizes - 1, 0, None), -1)]
     last, label = (pf.squeeze(pf.take_along_axis(start, e, 1), 1) for e in ends)
-    return -log_sum_of(last, pf.where(sizes > 0, label, never))
+    return -ctc_log_sum(last, pf.where(sizes > 0, label, never))
 
 
 def _ctc_chain(labels: Tensor, blank: int) -> Tensor:
@@ -161,7 +160,7 @@ def _ctc_chain(labels: Tensor, blank: int) -> Tensor:
     return pf.concat([pf.reshape(pairs, (count, 2 * most)), blanks[:, most]], axis=1)
 
 
-def log_sum_of(*xs: Tensor) -> Tensor:
+def ctc_log_sum(*xs: Tensor) -> Tensor:
     """The logarithm of a sum of exponentials; -inf, without a gradient, where all are."""
     top = xs[0]
     for x in xs[1:]:

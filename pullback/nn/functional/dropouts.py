@@ -10,13 +10,14 @@ import math
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
+from pullback.functions.activations import SELU_ALPHA, SELU_SCALE
 from pullback.functions.arguments import literal
 from pullback.functions.composed import composed
-from pullback.functions.rectifiers import SELU_ALPHA, SELU_SCALE
 from pullback.graph.dtypes import uint32
 from pullback.lazy.operators import as_tensor, scalar_operand
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import Layout, channel_axis, float_tensor
+from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.image_layouts import channel_axis_of_layout
 from pullback.nn.keys import next_key
 from pullback.random.discrete import bernoulli, bits
 from pullback.typing import ArrayLike
@@ -33,7 +34,7 @@ def dropout(
     >>> pb.nn.functional.dropout(pb.ones(4), 0.75, key=pb.random.key(2)).tolist()
     [0.0, 0.0, 4.0, 0.0]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return _dropped(a, a.shape, p, training, key)
 
 
@@ -50,8 +51,8 @@ def feature_dropout(
     >>> x.tolist()
     [[[2.0, 0.0, 2.0], [2.0, 0.0, 2.0]]]
     """
-    a = float_tensor(x)
-    return _dropped(a, _per_feature(a, layout), p, training, key)
+    a = float_tensor_argument(x)
+    return _dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
 @composed
@@ -65,7 +66,7 @@ def alpha_dropout(
     >>> pb.nn.functional.alpha_dropout([1.0, 1.0], key=pb.random.key(1)).tolist()
     [1.665..., -0.779...]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     return _alpha_dropped(a, a.shape, p, training, key)
 
 
@@ -79,11 +80,13 @@ def feature_alpha_dropout(
     >>> pb.nn.functional.feature_alpha_dropout(pb.ones((1, 2, 3)), key=pb.random.key(1)).shape
     (1, 2, 3)
     """
-    a = float_tensor(x)
-    return _alpha_dropped(a, _per_feature(a, layout), p, training, key)
+    a = float_tensor_argument(x)
+    return _alpha_dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
-def _kept(shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None) -> Tensor | None:
+def _dropout_mask(
+    shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None
+) -> Tensor | None:
     """A mask of what stays, `None` for all of it."""
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise ArgumentError(f"p must be a probability, from 0 to 1, got {p}")
@@ -100,7 +103,7 @@ def _kept(shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | Non
 def _dropped(
     a: Tensor, shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None
 ) -> Tensor:
-    kept = _kept(shape, p, training, key)
+    kept = _dropout_mask(shape, p, training, key)
     if kept is None:
         return a
     zero = literal(0, a.dtype)
@@ -112,7 +115,7 @@ def _dropped(
 def _alpha_dropped(
     a: Tensor, shape: tuple[int, ...], p: float, training: bool, key: ArrayLike | None
 ) -> Tensor:
-    kept = _kept(shape, p, training, key)
+    kept = _dropout_mask(shape, p, training, key)
     if kept is None:
         return a
     if p == 1:
@@ -121,8 +124,8 @@ def _alpha_dropped(
     return pf.where(kept, a, literal(_LEAST, a.dtype)) * scale - scale * p * _LEAST
 
 
-def _per_feature(a: Tensor, layout: str) -> tuple[int, ...]:
-    axis = channel_axis(a, layout)
+def _dropout_per_feature(a: Tensor, layout: str) -> tuple[int, ...]:
+    axis = channel_axis_of_layout(a, layout)
     return tuple(n if i in (0, axis) else 1 for i, n in enumerate(a.shape))
 
 

@@ -16,21 +16,23 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ShapeError
-from pullback.functions.arguments import float_arguments, literal, shape_of
+from pullback.functions.arguments import float_arguments, literal, shape_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.functional.arguments import (
     Layout,
-    float_tensor,
+    float_tensor_argument,
+    narrowed_to_argument,
+    one_of_arguments,
+    widened_argument,
+)
+from pullback.nn.functional.image_layouts import (
     images_channels_last,
     images_in_layout,
-    is_channels_first,
-    narrowed,
-    one_of,
-    widened,
+    is_layout_channels_first,
 )
-from pullback.nn.functional.interpolation import cubic_weights
+from pullback.nn.functional.interpolation import cubic_interpolation_weights
 from pullback.typing import ArrayLike, Shape
 
 
@@ -52,8 +54,8 @@ def grid_sample(
     >>> pb.nn.functional.grid_sample(x, grid).flatten().tolist()
     [2.0, 0.0, 3.0]
     """
-    one_of(mode, ("bilinear", "nearest", "bicubic"), "mode")
-    one_of(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
+    one_of_arguments(mode, ("bilinear", "nearest", "bicubic"), "mode")
+    one_of_arguments(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
     a, g = map(wrap, float_arguments(x, grid))
     rank = a.ndim - 2
     wanted = rank in (2, 3) and g.ndim == a.ndim and g.shape[-1] == rank
@@ -61,16 +63,18 @@ def grid_sample(
         given = f"got {a._node.type} and {g._node.type}"
         raise ShapeError(f"needs images of 2 or 3 spatial dimensions and a grid for each, {given}")
     images, single = images_channels_last(a, rank, layout)
-    wide, places = widened(images), widened(g)
+    wide, places = widened_argument(images), widened_argument(g)
     sampler = _GridSampler(wide, padding_mode, align_corners)
     coordinates = [sampler.unscaled(places[..., rank - 1 - i], i) for i in range(rank)]
     if mode == "nearest":
         found = sampler.at([pf.round(sampler.folded(c, i)) for i, c in enumerate(coordinates)])
     elif mode == "bilinear":
-        found = _bilinear(sampler, [sampler.folded(c, i) for i, c in enumerate(coordinates)])
+        found = _bilinear_grid_sample(
+            sampler, [sampler.folded(c, i) for i, c in enumerate(coordinates)]
+        )
     else:
-        found = _bicubic(sampler, coordinates)
-    return images_in_layout(narrowed(found, a.dtype), layout, single)
+        found = _bicubic_grid_sample(sampler, coordinates)
+    return images_in_layout(narrowed_to_argument(found, a.dtype), layout, single)
 
 
 class _GridSampler:
@@ -111,7 +115,7 @@ class _GridSampler:
         return pf.where(pf.expand_dims(inside, -1), found, zero)
 
 
-def _bilinear(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
+def _bilinear_grid_sample(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
     first = [pf.floor(c).detach() for c in places]
     parts = [c - f for c, f in zip(places, first)]
     products = []
@@ -122,9 +126,9 @@ def _bilinear(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
     return functools.reduce(operator.add, products)
 
 
-def _bicubic(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
+def _bicubic_grid_sample(sampler: _GridSampler, places: Sequence[Tensor]) -> Tensor:
     first = [pf.floor(c).detach() for c in places]
-    weights = [cubic_weights(c - f) for c, f in zip(places, first)]
+    weights = [cubic_interpolation_weights(c - f) for c, f in zip(places, first)]
     products = []
     for i, j in itertools.product(range(4), repeat=2):
         whole = [first[0] + (i - 1), first[1] + (j - 1)]
@@ -146,12 +150,12 @@ def affine_grid(
     >>> pb.nn.functional.affine_grid(identity, (1, 1, 2, 3)).tolist()
     [[[[-0.5, 0.0], [0.5, 0.0]]]]
     """
-    t, sizes = float_tensor(theta), shape_of("affine_grid", size)
+    t, sizes = float_tensor_argument(theta), shape_argument("affine_grid", size)
     rank = len(sizes) - 2
     if rank not in (2, 3) or t.shape != (sizes[0], rank, rank + 1):
         message = f"needs theta [N, 2, 3] or [N, 3, 4] and the size of a result, got {list(sizes)}"
         raise ShapeError(f"{message} and {t._node.type}")
-    spatial = sizes[2:] if is_channels_first(layout) else sizes[1:-1]
+    spatial = sizes[2:] if is_layout_channels_first(layout) else sizes[1:-1]
     lines = [_grid_line(n, align_corners) for n in spatial]
     grids = np.meshgrid(*lines, indexing="ij")[::-1]
     points = literal(np.stack([*grids, np.ones(spatial)], -1), t.dtype)

@@ -19,16 +19,15 @@ from pullback.functions.arguments import integer, literal
 from pullback.functions.composed import composed
 from pullback.graph.arguments import shown
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.adaptive_pooling import pool_means
+from pullback.nn.functional.adaptive_pooling import adaptive_pool_means
 from pullback.nn.functional.arguments import (
     Layout,
-    float_tensor,
-    images_channels_last,
-    images_in_layout,
-    narrowed,
-    one_of,
-    widened,
+    float_tensor_argument,
+    narrowed_to_argument,
+    one_of_arguments,
+    widened_argument,
 )
+from pullback.nn.functional.image_layouts import images_channels_last, images_in_layout
 from pullback.typing import ArrayLike
 
 InterpolationMode = Literal[
@@ -61,30 +60,36 @@ def interpolate(
     >>> pb.nn.functional.interpolate(x, 4, mode="linear").flatten().tolist()
     [0.0, 1.0, 3.0, 4.0]
     """
-    a = float_tensor(x)
-    rank = _image_rank(a, mode)
+    a = float_tensor_argument(x)
+    rank = _interpolated_image_rank(a, mode)
     images, single = images_channels_last(a, rank, layout)
     if single:
         raise ShapeError(f"needs images with a first dimension N, got {a._node.type}")
     given = images.shape[1:-1]
-    sizes, scales = _target_sizes(given, size, scale_factor, recompute_scale_factor)
+    sizes, scales = _interpolated_image_sizes(given, size, scale_factor, recompute_scale_factor)
     if align_corners and mode not in _RANKS:
         raise ArgumentError(f"align_corners has no meaning for mode {mode!r}")
     if mode == "area":
-        return images_in_layout(pool_means(images, sizes), layout, single)
-    wide = images if mode.startswith("nearest") else widened(images)
+        return images_in_layout(adaptive_pool_means(images, sizes), layout, single)
+    wide = images if mode.startswith("nearest") else widened_argument(images)
     for i, (n, wanted, scale) in enumerate(zip(given, sizes, scales)):
         if mode.startswith("nearest"):
-            wide = _nearest(wide, i + 1, wanted, scale, 0.5 if mode == "nearest-exact" else 0.0)
+            wide = _nearest_interpolation(
+                wide, i + 1, wanted, scale, 0.5 if mode == "nearest-exact" else 0.0
+            )
         else:
-            places = _source_places(n, wanted, scale, align_corners)
-            taps = _cubic_taps(places, n) if mode == "bicubic" else _linear_taps(places, n)
-            wide = _weighted_taps(wide, i + 1, *taps)
-    return images_in_layout(narrowed(wide, a.dtype), layout, single)
+            places = _image_interpolation_places(n, wanted, scale, align_corners)
+            taps = (
+                _cubic_interpolation_taps(places, n)
+                if mode == "bicubic"
+                else _linear_interpolation_taps(places, n)
+            )
+            wide = _weighted_interpolation_taps(wide, i + 1, *taps)
+    return images_in_layout(narrowed_to_argument(wide, a.dtype), layout, single)
 
 
-def _image_rank(a: Tensor, mode: str) -> int:
-    one_of(mode, _MODES, "mode")
+def _interpolated_image_rank(a: Tensor, mode: str) -> int:
+    one_of_arguments(mode, _MODES, "mode")
     rank = a.ndim - 2
     if not 1 <= rank <= 3:
         raise ShapeError(f"needs images with 1 to 3 spatial dimensions, got {a._node.type}")
@@ -95,7 +100,7 @@ def _image_rank(a: Tensor, mode: str) -> int:
     return rank
 
 
-def _target_sizes(
+def _interpolated_image_sizes(
     given: Sequence[int], size: Any, factor: Any, recompute: bool
 ) -> tuple[list[int], list[float]]:
     """The spatial sizes of the result, and how far apart its elements are in the image."""
@@ -118,7 +123,9 @@ def _target_sizes(
     return sizes, [n / m for n, m in zip(given, sizes)]
 
 
-def _nearest(x: Tensor, axis: int, wanted: int, scale: float, offset: float) -> Tensor:
+def _nearest_interpolation(
+    x: Tensor, axis: int, wanted: int, scale: float, offset: float
+) -> Tensor:
     n = x.shape[axis]
     if wanted % n == 0 and scale * wanted == n:  # copies, whose gradient is a plain sum
         return x if wanted == n else pf.repeat(x, wanted // n, axis)
@@ -126,42 +133,51 @@ def _nearest(x: Tensor, axis: int, wanted: int, scale: float, offset: float) -> 
     return pf.take(x, np.minimum(places, n - 1), axis)
 
 
-def _source_places(n: int, wanted: int, scale: float, align_corners: bool) -> np.ndarray:
+def _image_interpolation_places(
+    n: int, wanted: int, scale: float, align_corners: bool
+) -> np.ndarray:
     """Where the elements of the result are in the image."""
     if align_corners:
         return np.arange(wanted) * ((n - 1) / (wanted - 1) if wanted > 1 else 0.0)
     return (np.arange(wanted) + 0.5) * scale - 0.5
 
 
-def _linear_taps(places: np.ndarray, n: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _linear_interpolation_taps(
+    places: np.ndarray, n: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     places = np.maximum(places, 0)
     first = np.minimum(places.astype(np.int64), n - 1)
     part = places - first
     return [first, np.minimum(first + 1, n - 1)], [1 - part, part]
 
 
-def _cubic_taps(places: np.ndarray, n: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _cubic_interpolation_taps(
+    places: np.ndarray, n: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     first = np.floor(places)
-    weights = cubic_weights(places - first)
+    weights = cubic_interpolation_weights(places - first)
     taps = [np.clip(first.astype(np.int64) + i - 1, 0, n - 1) for i in range(4)]
     return taps, weights
 
 
-def cubic_weights(t: Any) -> list[Any]:
+def cubic_interpolation_weights(t: Any) -> list[Any]:
     """The weights of four neighbours, of which the second is `t` before the place."""
-    far, near = (_cubic_far(t + 1), _cubic_far(2 - t)), (_cubic_near(t), _cubic_near(1 - t))
+    far, near = (
+        (_cubic_interpolation_far(t + 1), _cubic_interpolation_far(2 - t)),
+        (_cubic_interpolation_near(t), _cubic_interpolation_near(1 - t)),
+    )
     return [far[0], near[0], near[1], far[1]]
 
 
-def _cubic_near(t: Any) -> Any:
+def _cubic_interpolation_near(t: Any) -> Any:
     return ((CUBIC + 2) * t - (CUBIC + 3)) * t * t + 1
 
 
-def _cubic_far(t: Any) -> Any:
+def _cubic_interpolation_far(t: Any) -> Any:
     return ((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC
 
 
-def _weighted_taps(
+def _weighted_interpolation_taps(
     x: Tensor, axis: int, taps: list[np.ndarray], weights: list[np.ndarray]
 ) -> Tensor:
     shape = (-1, *(1,) * (x.ndim - axis - 1))

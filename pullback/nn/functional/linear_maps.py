@@ -8,7 +8,7 @@ from pullback.functions.arguments import float_arguments, integer
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import class_indices
+from pullback.nn.functional.loss_arguments import loss_class_indices
 from pullback.typing import ArrayLike
 
 
@@ -24,10 +24,10 @@ def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Te
         given = f"got {a._node.type} and {w._node.type}"
         raise ShapeError(f"needs x [..., in] and weight [out, in], {given}")
     y = pf.matmul(a, pf.matrix_transpose(w) if w.ndim == 2 else w)
-    return _with_bias(y, bias, w.shape[:-1])
+    return _linear_with_bias(y, bias, w.shape[:-1])
 
 
-def _with_bias(y: Tensor, bias: ArrayLike | None, shape: tuple[int, ...]) -> Tensor:
+def _linear_with_bias(y: Tensor, bias: ArrayLike | None, shape: tuple[int, ...]) -> Tensor:
     if bias is None:
         return y
     b = as_tensor(bias)
@@ -53,7 +53,7 @@ def bilinear(
         given = f"got {a._node.type}, {b._node.type} and {w._node.type}"
         raise ShapeError(f"needs [..., in1], [..., in2] and weight [out, in1, in2], {given}")
     y = pf.einsum("...i,oij,...j->...o", a, w, b)
-    return _with_bias(y, bias, w.shape[:1])
+    return _linear_with_bias(y, bias, w.shape[:1])
 
 
 @composed
@@ -70,7 +70,7 @@ def embedding(x: ArrayLike, weight: ArrayLike, padding_idx: int | None = None) -
     if table.ndim != 2:
         raise ShapeError(f"weight must be a matrix [count, size], got {table._node.type}")
     count = table.shape[0]
-    index, _ = class_indices(x, count, "an index")
+    index, _ = loss_class_indices(x, count, "an index")
     rows = pf.take(table, index, 0)
     if padding_idx is None:
         return rows

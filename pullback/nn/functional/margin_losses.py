@@ -12,14 +12,16 @@ from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.functional.arguments import (
     Reduction,
-    class_indices,
-    float_tensor,
-    narrowed,
-    real_like,
-    reduced,
-    same_shapes,
-    weighted,
-    widened,
+    float_tensor_argument,
+    narrowed_to_argument,
+    widened_argument,
+)
+from pullback.nn.functional.loss_arguments import (
+    loss_class_indices,
+    loss_operands,
+    real_loss_argument,
+    reduced_loss,
+    weighted_loss,
 )
 from pullback.typing import ArrayLike
 
@@ -34,12 +36,12 @@ def cosine_embedding_loss(
     >>> pb.nn.functional.cosine_embedding_loss([[1.0, 0.0]], [[0.0, 2.0]], [1]).item()
     1.0
     """
-    a, b = same_shapes(x1, x2)
-    cos = cosine_similarity(widened(a), widened(b))
-    t = _signs(target, cos)
+    a, b = loss_operands(x1, x2)
+    cos = cosine_similarity(widened_argument(a), widened_argument(b))
+    t = _margin_signs(target, cos)
     zero = literal(0, cos.dtype)
     loss = pf.where(t == 1, 1 - cos, pf.where(t == -1, pf.relu(cos - margin), zero))
-    return narrowed(reduced(loss, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -55,14 +57,16 @@ def triplet_margin_loss(
     >>> pb.nn.functional.triplet_margin_loss([[0.0]], [[3.0]], [[1.0]], eps=0.0).item()
     3.0
     """
-    points = same_shapes(anchor, positive, negative)
-    a, near, far = map(widened, points)
+    points = loss_operands(anchor, positive, negative)
+    a, near, far = map(widened_argument, points)
     if margin <= 0:
         raise ArgumentError(f"margin must be positive, got {margin}")
     good, bad = pairwise_distance(a, near, p, eps), pairwise_distance(a, far, p, eps)
     if swap:
         bad = pf.minimum(bad, pairwise_distance(near, far, p, eps))
-    return narrowed(reduced(pf.relu(good - bad + margin), reduction), points[0].dtype)
+    return narrowed_to_argument(
+        reduced_loss(pf.relu(good - bad + margin), reduction), points[0].dtype
+    )
 
 
 @composed
@@ -75,10 +79,10 @@ def margin_ranking_loss(
     >>> pb.nn.functional.margin_ranking_loss([1.0, 1.0], [3.0, 3.0], [1, -1]).item()
     1.0
     """
-    a, b = same_shapes(x1, x2)
-    t = _signs(target, a)
-    loss = pf.relu(margin - t * (widened(a) - widened(b)))
-    return narrowed(reduced(loss, reduction), a.dtype)
+    a, b = loss_operands(x1, x2)
+    t = _margin_signs(target, a)
+    loss = pf.relu(margin - t * (widened_argument(a) - widened_argument(b)))
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -90,11 +94,11 @@ def hinge_embedding_loss(
     >>> pb.nn.functional.hinge_embedding_loss([0.25, 0.25], [1, -1], reduction="none").tolist()
     [0.25, 0.75]
     """
-    a = float_tensor(x)
-    t = _signs(target, a)
+    a = float_tensor_argument(x)
+    t = _margin_signs(target, a)
     zero = literal(0, a.dtype)
     loss = pf.where(t == 1, a, pf.where(t == -1, pf.relu(margin - a), zero))
-    return narrowed(reduced(widened(loss), reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(widened_argument(loss), reduction), a.dtype)
 
 
 @composed
@@ -104,17 +108,19 @@ def soft_margin_loss(x: ArrayLike, target: ArrayLike, reduction: Reduction = "me
     >>> pb.nn.functional.soft_margin_loss([0.0, 500.0], [1, -1], reduction="none").tolist()
     [0.693..., 500.0]
     """
-    a = float_tensor(x)
-    t = _signs(target, a)
-    return narrowed(reduced(pf.softplus(-t * widened(a)), reduction), a.dtype)
+    a = float_tensor_argument(x)
+    t = _margin_signs(target, a)
+    return narrowed_to_argument(
+        reduced_loss(pf.softplus(-t * widened_argument(a)), reduction), a.dtype
+    )
 
 
-def _signs(target: ArrayLike, like: Tensor) -> Tensor:
+def _margin_signs(target: ArrayLike, like: Tensor) -> Tensor:
     """Targets 1 and -1 as floats."""
     t = as_tensor(target)
     if t.shape != like.shape:
         raise ShapeError(f"target must have shape {list(like.shape)}, got {t._node.type}")
-    return widened(t.astype(like.dtype))
+    return widened_argument(t.astype(like.dtype))
 
 
 @composed
@@ -129,22 +135,22 @@ def multi_margin_loss(
     >>> pb.nn.functional.multi_margin_loss([[1.0, 0.5, 3.0]], [2]).item()
     0.0
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     if p not in (1, 2):
         raise ArgumentError(f"p must be 1 or 2, got {p}")
-    index = _targets_of(a, target, a.shape[:-1])
-    z, count = widened(a), a.shape[-1]
+    index = _margin_targets(a, target, a.shape[:-1])
+    z, count = widened_argument(a), a.shape[-1]
     own = pf.take_along_axis(z, pf.expand_dims(index, -1), -1)
     gaps = pf.relu(margin - own + z)
     gaps = gaps if p == 1 else pf.square(gaps)
     if weight is not None:
-        scale = real_like(weight, z, "weight")
+        scale = real_loss_argument(weight, z, "weight")
         if scale.shape != (count,):
             raise ShapeError(f"weight must be [{count}], got {scale._node.type}")
         gaps = gaps * pf.expand_dims(pf.take(scale, index), -1)
     others = pf.arange(count) != pf.expand_dims(index, -1)
     loss = pf.sum(pf.where(others, gaps, literal(0, z.dtype)), -1) / count
-    return narrowed(reduced(loss, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -158,21 +164,21 @@ def multilabel_margin_loss(
     >>> pb.nn.functional.multilabel_margin_loss([[0.0, 2.0]], [[1, -1]]).item()
     0.0
     """
-    a, t = float_tensor(x), as_tensor(target)
+    a, t = float_tensor_argument(x), as_tensor(target)
     if t.shape != a.shape or not a.ndim:
         given = f"got {a._node.type} and {t._node.type}"
         raise ShapeError(f"scores and targets must both be [..., C], {given}")
     if not t.dtype.is_integer:
         raise DTypeError(f"a class index must be an integer, got {t._node.type}")
-    count, z = a.shape[-1], widened(a)
+    count, z = a.shape[-1], widened_argument(a)
     listed = pf.cumulative_prod((t >= 0).astype(int64), axis=-1) == 1
-    index, _ = class_indices(pf.where(listed, t, 0), count)
+    index, _ = loss_class_indices(pf.where(listed, t, 0), count)
     is_class = pf.expand_dims(index, -1) == pf.arange(count)
     wanted = pf.any(is_class & pf.expand_dims(listed, -1), axis=-2)
     own = pf.expand_dims(pf.take_along_axis(z, index, -1), -1)
     counted = pf.expand_dims(listed, -1) & ~pf.expand_dims(wanted, -2)
     gaps = pf.where(counted, pf.relu(1 - own + pf.expand_dims(z, -2)), literal(0, z.dtype))
-    return narrowed(reduced(pf.sum(gaps, (-2, -1)) / count, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(pf.sum(gaps, (-2, -1)) / count, reduction), a.dtype)
 
 
 @composed
@@ -185,17 +191,17 @@ def multilabel_soft_margin_loss(
     >>> pb.nn.functional.multilabel_soft_margin_loss([[0.0, 0.0]], [[1, 0]]).item()
     0.6931...
     """
-    a, t = same_shapes(x, wrap(float_arguments(target, float_tensor(x))[0]))
-    z, y = widened(a), widened(t)
-    loss = weighted(pf.softplus(z) - y * z, weight)
-    return narrowed(reduced(pf.mean(loss, -1), reduction), a.dtype)
+    a, t = loss_operands(x, wrap(float_arguments(target, float_tensor_argument(x))[0]))
+    z, y = widened_argument(a), widened_argument(t)
+    loss = weighted_loss(pf.softplus(z) - y * z, weight)
+    return narrowed_to_argument(reduced_loss(pf.mean(loss, -1), reduction), a.dtype)
 
 
-def _targets_of(x: Tensor, target: ArrayLike, shape: tuple[int, ...]) -> Tensor:
+def _margin_targets(x: Tensor, target: ArrayLike, shape: tuple[int, ...]) -> Tensor:
     if not x.ndim or as_tensor(target).shape != shape:
         given = f"got {x._node.type} and {as_tensor(target)._node.type}"
         raise ShapeError(f"needs scores [..., C] and class indices [...], {given}")
-    return class_indices(target, x.shape[-1])[0]
+    return loss_class_indices(target, x.shape[-1])[0]
 
 
 __all__ = [

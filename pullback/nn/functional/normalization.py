@@ -10,11 +10,17 @@ from typing import NamedTuple
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import along, integer, shape_of
+from pullback.functions.arguments import index_argument_along, integer, shape_argument
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import Layout, channel_axis, float_tensor, narrowed, widened
+from pullback.nn.functional.arguments import (
+    Layout,
+    float_tensor_argument,
+    narrowed_to_argument,
+    widened_argument,
+)
+from pullback.nn.functional.image_layouts import channel_axis_of_layout
 from pullback.typing import ArrayLike, Shape
 
 
@@ -41,19 +47,19 @@ def batch_norm(
     >>> pb.nn.functional.batch_norm(x, training=True, eps=0.0).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
-    a = float_tensor(x)
-    axis = channel_axis(a, layout)
+    a = float_tensor_argument(x)
+    axis = channel_axis_of_layout(a, layout)
     if training:
-        center, spread = _batch_statistics(a, axis)
+        center, spread = _batch_norm_statistics(a, axis)
     elif running_mean is None or running_var is None:
         hint = "Pass running_mean and running_var, or training=True for those of the batch."
         raise ArgumentError("there are no running statistics", hint=hint)
     else:
         center, spread = (
-            _per_channel(v, a, axis, what)
+            _norm_per_channel(v, a, axis, what)
             for v, what in ((running_mean, "running_mean"), (running_var, "running_var"))
         )
-    return _standardised(a, center, spread, eps, weight, bias, axis)
+    return _norm_standardised(a, center, spread, eps, weight, bias, axis)
 
 
 @composed
@@ -72,17 +78,17 @@ def batch_norm_train(
     >>> found.running_mean.tolist(), found.running_var.tolist()
     ([1.0], [1.5])
     """
-    a = float_tensor(x)
-    axis = channel_axis(a, layout)
-    center, spread = _batch_statistics(a, axis)
-    output = _standardised(a, center, spread, eps, weight, bias, axis)
+    a = float_tensor_argument(x)
+    axis = channel_axis_of_layout(a, layout)
+    center, spread = _batch_norm_statistics(a, axis)
+    output = _norm_standardised(a, center, spread, eps, weight, bias, axis)
     count = a.size // a.shape[axis] if a.shape[axis] else 0
     if count < 2:
         raise ShapeError(f"needs more than one element for each channel, got {a._node.type}")
     unbiased = spread.detach() * (count / (count - 1))
     new = []
     for old, batch in ((running_mean, center.detach()), (running_var, unbiased)):
-        kept = float_tensor(old)
+        kept = float_tensor_argument(old)
         if kept.shape != (a.shape[axis],) or kept.dtype.is_complex:
             what = f"running statistics must be real and [{a.shape[axis]}]"
             raise ShapeError(f"{what}, got {kept._node.type}")
@@ -103,17 +109,17 @@ def layer_norm(
     >>> pb.nn.functional.layer_norm([1.0, 3.0], 2, eps=0.0).tolist()
     [-1.0, 1.0]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     axes = _normalised_axes(a, normalized_shape)
-    wide = widened(a)
+    wide = widened_argument(a)
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = (wide - center) * pf.rsqrt(spread + eps)
-    _check_affine(y.shape[axes[0] :], weight=weight, bias=bias)
-    return narrowed(_scaled_and_shifted(y, weight, bias), a.dtype)
+    _check_norm_affine(y.shape[axes[0] :], weight=weight, bias=bias)
+    return narrowed_to_argument(_norm_scaled_and_shifted(y, weight, bias), a.dtype)
 
 
-def _check_affine(shape: tuple[int, ...], **given: ArrayLike | None) -> None:
+def _check_norm_affine(shape: tuple[int, ...], **given: ArrayLike | None) -> None:
     """Raise unless a weight and a bias have the normalised shape."""
     for what, value in given.items():
         if value is not None and as_tensor(value).shape != shape:
@@ -133,13 +139,13 @@ def rms_norm(
     >>> pb.nn.functional.rms_norm([1.0, 7.0], 2).tolist()
     [0.2000..., 1.3999...]
     """
-    a = float_tensor(x)
+    a = float_tensor_argument(x)
     axes = _normalised_axes(a, normalized_shape)
-    wide = widened(a)
+    wide = widened_argument(a)
     tiny = float(pf.finfo(a.dtype).eps) if eps is None else eps
     y = wide * pf.rsqrt(pf.mean(pf.square(wide), axes, keepdims=True) + tiny)
-    _check_affine(y.shape[axes[0] :], weight=weight)
-    return narrowed(_scaled_and_shifted(y, weight, None), a.dtype)
+    _check_norm_affine(y.shape[axes[0] :], weight=weight)
+    return narrowed_to_argument(_norm_scaled_and_shifted(y, weight, None), a.dtype)
 
 
 @composed
@@ -152,19 +158,19 @@ def group_norm(
     >>> pb.nn.functional.group_norm([[1.0, 3.0, 8.0, 4.0]], 2, eps=0.0).tolist()
     [[-1.0, 1.0, 1.0, -1.0]]
     """
-    a = float_tensor(x)
-    axis = channel_axis(a, layout)
+    a = float_tensor_argument(x)
+    axis = channel_axis_of_layout(a, layout)
     count = integer("", num_groups, "num_groups")
     channels = a.shape[axis]
     if count < 1 or channels % count:
         raise ArgumentError(f"num_groups must divide the {channels} channels, got {count}")
     grouped = (*a.shape[:axis], count, channels // count, *a.shape[axis + 1 :])
-    wide = pf.reshape(widened(a), grouped)
+    wide = pf.reshape(widened_argument(a), grouped)
     axes = tuple(i for i in range(1, wide.ndim) if i != axis)
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = pf.reshape((wide - center) * pf.rsqrt(spread + eps), a.shape)
-    return narrowed(_scaled_channels(y, weight, bias, axis), a.dtype)
+    return narrowed_to_argument(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
 
 
 @composed
@@ -182,13 +188,13 @@ def instance_norm(
     """
     if not use_input_stats:
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, layout=layout)
-    a = float_tensor(x)
-    axis = channel_axis(a, layout)
+    a = float_tensor_argument(x)
+    axis = channel_axis_of_layout(a, layout)
     axes = tuple(i for i in range(1, a.ndim) if i != axis)
     if math.prod(a.shape[i] for i in axes) < 2:
         raise ShapeError(f"needs more than one spatial element, got {a._node.type}")
-    center, spread = _mean_and_variance(a, axes)
-    return _standardised(a, center, spread, eps, weight, bias, axis)
+    center, spread = _norm_mean_and_variance(a, axes)
+    return _norm_standardised(a, center, spread, eps, weight, bias, axis)
 
 
 @composed
@@ -203,62 +209,64 @@ def local_response_norm(
     >>> pb.nn.functional.local_response_norm([[2.0, 0.0]], 1, alpha=1.0, beta=1.0).tolist()
     [[0.4..., 0.0]]
     """
-    a = float_tensor(x)
-    axis = channel_axis(a, layout)
+    a = float_tensor_argument(x)
+    axis = channel_axis_of_layout(a, layout)
     count = integer("", size, "size")
     if count < 1:
         raise ArgumentError(f"size must be at least 1, got {count}")
-    squares = pf.pad(pf.square(widened(a)), {axis: (count // 2, (count - 1) // 2)})
+    squares = pf.pad(pf.square(widened_argument(a)), {axis: (count // 2, (count - 1) // 2)})
     n = a.shape[axis]
-    total = squares[along(axis, slice(0, n))]
+    total = squares[index_argument_along(axis, slice(0, n))]
     for i in range(1, count):
-        total = total + squares[along(axis, slice(i, i + n))]
-    return narrowed(widened(a) / (total * (alpha / count) + k) ** beta, a.dtype)
+        total = total + squares[index_argument_along(axis, slice(i, i + n))]
+    return narrowed_to_argument(
+        widened_argument(a) / (total * (alpha / count) + k) ** beta, a.dtype
+    )
 
 
-def _batch_statistics(a: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def _batch_norm_statistics(a: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """The mean and variance of each channel, with reduced axes kept."""
-    return _mean_and_variance(a, tuple(i for i in range(a.ndim) if i != axis))
+    return _norm_mean_and_variance(a, tuple(i for i in range(a.ndim) if i != axis))
 
 
-def _mean_and_variance(a: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    wide = widened(a)
+def _norm_mean_and_variance(a: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    wide = widened_argument(a)
     center = pf.mean(wide, axes, keepdims=True)
     return center, pf.var(wide, axes, keepdims=True, mean=center)
 
 
-def _standardised(
+def _norm_standardised(
     a: Tensor, center: Tensor, spread: Tensor, eps: float, weight: ArrayLike | None,
     bias: ArrayLike | None, axis: int,
 ) -> Tensor:  # fmt: skip
-    y = (widened(a) - center) * pf.rsqrt(spread + eps)
-    return narrowed(_scaled_channels(y, weight, bias, axis), a.dtype)
+    y = (widened_argument(a) - center) * pf.rsqrt(spread + eps)
+    return narrowed_to_argument(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
 
 
-def _scaled_channels(
+def _norm_scaled_channels(
     y: Tensor, weight: ArrayLike | None, bias: ArrayLike | None, axis: int
 ) -> Tensor:
-    w = None if weight is None else _per_channel(weight, y, axis, "weight")
-    b = None if bias is None else _per_channel(bias, y, axis, "bias")
-    return _scaled_and_shifted(y, w, b)
+    w = None if weight is None else _norm_per_channel(weight, y, axis, "weight")
+    b = None if bias is None else _norm_per_channel(bias, y, axis, "bias")
+    return _norm_scaled_and_shifted(y, w, b)
 
 
-def _scaled_and_shifted(y: Tensor, weight: ArrayLike | None, bias: ArrayLike | None) -> Tensor:
+def _norm_scaled_and_shifted(y: Tensor, weight: ArrayLike | None, bias: ArrayLike | None) -> Tensor:
     if weight is not None:
         y = y * as_tensor(weight)
     return y if bias is None else y + as_tensor(bias)
 
 
-def _per_channel(v: ArrayLike, x: Tensor, axis: int, what: str) -> Tensor:
+def _norm_per_channel(v: ArrayLike, x: Tensor, axis: int, what: str) -> Tensor:
     """A vector with a number for each channel, in a shape that broadcasts with x."""
-    found = float_tensor(v)
+    found = float_tensor_argument(v)
     if found.shape != (x.shape[axis],):
         raise ShapeError(f"{what} must be [{x.shape[axis]}], got {found._node.type}")
     return pf.reshape(found, (-1, *(1,) * (x.ndim - axis - 1)))
 
 
 def _normalised_axes(x: Tensor, shape: Shape) -> tuple[int, ...]:
-    sizes = shape_of("", shape)
+    sizes = shape_argument("", shape)
     if not sizes or x.shape[-len(sizes) :] != sizes:
         last = f"the last dimensions of {x._node.type}"
         raise ShapeError(f"normalized_shape must be {last}, got {list(sizes)}")

@@ -19,12 +19,11 @@ from pullback.graph.dtypes import int64
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import (
-    Layout,
-    float_tensor,
+from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.image_layouts import (
     images_channels_last,
     images_in_layout,
-    spatial_numbers,
+    spatial_layout_numbers,
 )
 from pullback.ops.conv.window_extrema import WindowIndex, WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
@@ -261,7 +260,7 @@ def _avg_pool(
     rank: int, x: ArrayLike, kernel_size: Shape, stride: Shape | None, padding: Shape,
     ceil_mode: bool, count_include_pad: bool, divisor: int | None, layout: str,
 ) -> Tensor:  # fmt: skip
-    images, single = images_channels_last(float_tensor(x), rank, layout)
+    images, single = images_channels_last(float_tensor_argument(x), rank, layout)
     window = pool_window(images, kernel_size, stride, padding, 1, ceil_mode)
     total = record(WindowSum(*window.parameters()), (node_of(images),))
     if divisor is None:
@@ -293,9 +292,9 @@ def _lp_pool(
 ) -> Tensor:  # fmt: skip
     if norm_type <= 0:
         raise ArgumentError(f"norm_type must be positive, got {norm_type}")
-    powers = float_tensor(x) ** norm_type
+    powers = float_tensor_argument(x) ** norm_type
     means = _avg_pool(rank, powers, kernel_size, stride, 0, ceil_mode, True, None, layout)
-    size = math.prod(spatial_numbers(kernel_size, rank, "kernel_size", least=1))
+    size = math.prod(spatial_layout_numbers(kernel_size, rank, "kernel_size", least=1))
     return (pf.relu(means) * size) ** (1 / norm_type)
 
 
@@ -305,19 +304,21 @@ def pool_window(
 ) -> PoolWindow:  # fmt: skip
     """The windows over images [N, spatial..., C]."""
     rank = images.ndim - 2
-    size = spatial_numbers(kernel_size, rank, "kernel_size", least=1)
-    step = size if stride is None else spatial_numbers(stride, rank, "stride", least=1)
-    border = spatial_numbers(padding, rank, "padding")
-    apart = spatial_numbers(dilation, rank, "dilation", least=1)
+    size = spatial_layout_numbers(kernel_size, rank, "kernel_size", least=1)
+    step = size if stride is None else spatial_layout_numbers(stride, rank, "stride", least=1)
+    border = spatial_layout_numbers(padding, rank, "padding")
+    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
     if any(2 * p > dilated_window(k, d) for p, k, d in zip(border, size, apart)):
         message = "padding must be at most half of kernel_size"
         raise ArgumentError(f"{message}, got {list(border)} and {list(size)}")
     sides = zip(images.shape[1:-1], size, step, border, apart)
-    pads = tuple((p, p + _cut_off(n, k, s, p, d) if ceil_mode else p) for n, k, s, p, d in sides)
+    pads = tuple(
+        (p, p + _pool_cut_off(n, k, s, p, d) if ceil_mode else p) for n, k, s, p, d in sides
+    )
     return PoolWindow(size, step, border, apart, pads)
 
 
-def _cut_off(n: int, size: int, stride: int, border: int, dilation: int) -> int:
+def _pool_cut_off(n: int, size: int, stride: int, border: int, dilation: int) -> int:
     """What must be added at the end for a last window that begins inside."""
     over = (n + 2 * border - dilated_window(size, dilation)) % stride
     begins = n + 2 * border - dilated_window(size, dilation) - over + stride

@@ -10,13 +10,15 @@ from pullback.functions.composed import composed
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    narrowed,
-    one_of,
-    real_like,
-    reduced,
-    same_shapes,
-    weighted,
-    widened,
+    narrowed_to_argument,
+    one_of_arguments,
+    widened_argument,
+)
+from pullback.nn.functional.loss_arguments import (
+    loss_operands,
+    real_loss_argument,
+    reduced_loss,
+    weighted_loss,
 )
 from pullback.typing import ArrayLike
 
@@ -30,8 +32,10 @@ def mse_loss(
     >>> pb.nn.functional.mse_loss([1.0, 2.0], [1.0, 5.0]).item()
     4.5
     """
-    a, t = same_shapes(x, target)
-    return _difference_loss(a, pf.square(widened(a) - widened(t)), reduction, weight)
+    a, t = loss_operands(x, target)
+    return _difference_loss(
+        a, pf.square(widened_argument(a) - widened_argument(t)), reduction, weight
+    )
 
 
 @composed
@@ -43,8 +47,8 @@ def l1_loss(
     >>> pb.nn.functional.l1_loss([1.0, 2.0], [1.0, 5.0]).item()
     1.5
     """
-    a, t = same_shapes(x, target)
-    return _difference_loss(a, pf.abs(widened(a) - widened(t)), reduction, weight)
+    a, t = loss_operands(x, target)
+    return _difference_loss(a, pf.abs(widened_argument(a) - widened_argument(t)), reduction, weight)
 
 
 @composed
@@ -56,12 +60,17 @@ def smooth_l1_loss(
     >>> pb.nn.functional.smooth_l1_loss([0.5, 3.0], [0.0, 0.0], "none").tolist()
     [0.125, 2.5]
     """
-    a, t = same_shapes(x, target)
+    a, t = loss_operands(x, target)
     if beta < 0:
         raise ArgumentError(f"beta must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(a, t, reduction)
-    return _difference_loss(a, _huber(widened(a) - widened(t), beta) / beta, reduction, None)
+    return _difference_loss(
+        a,
+        _huber_regression(widened_argument(a) - widened_argument(t), beta) / beta,
+        reduction,
+        None,
+    )
 
 
 @composed
@@ -74,24 +83,26 @@ def huber_loss(
     >>> pb.nn.functional.huber_loss([0.5, 3.0], [0.0, 0.0], "none", 2.0).tolist()
     [0.125, 4.0]
     """
-    a, t = same_shapes(x, target)
+    a, t = loss_operands(x, target)
     if delta <= 0:
         raise ArgumentError(f"delta must be positive, got {delta}")
-    return _difference_loss(a, _huber(widened(a) - widened(t), delta), reduction, weight)
+    return _difference_loss(
+        a, _huber_regression(widened_argument(a) - widened_argument(t), delta), reduction, weight
+    )
 
 
-def _huber(d: Tensor, delta: float) -> Tensor:
+def _huber_regression(d: Tensor, delta: float) -> Tensor:
     size = pf.abs(d)
     return pf.where(size < delta, pf.square(d) / 2, (size - delta / 2) * delta)
 
 
 def _difference_loss(x: Tensor, loss: Tensor, reduction: str, weight: ArrayLike | None) -> Tensor:
-    one_of(reduction, ("none", "mean", "sum"), "reduction")
-    result = reduced(weighted(loss, weight), reduction)
+    one_of_arguments(reduction, ("none", "mean", "sum"), "reduction")
+    result = reduced_loss(weighted_loss(loss, weight), reduction)
     if weight is not None and reduction == "mean":
-        share = pf.broadcast_to(real_like(weight, loss, "weight"), loss.shape)
+        share = pf.broadcast_to(real_loss_argument(weight, loss, "weight"), loss.shape)
         result = result / pf.mean(share)
-    return narrowed(result, x.dtype)
+    return narrowed_to_argument(result, x.dtype)
 
 
 @composed
@@ -107,14 +118,14 @@ def poisson_nll_loss(
     >>> pb.nn.functional.poisson_nll_loss([0.0, 0.0], [0.0, 2.0], reduction="none").tolist()
     [1.0, 1.0]
     """
-    a, t = same_shapes(x, target)
-    z, y = widened(a), widened(t)
+    a, t = loss_operands(x, target)
+    z, y = widened_argument(a), widened_argument(t)
     loss = pf.exp(z) - y * z if log_input else z - y * pf.log(z + eps)
     if full:
         large = pf.where(y > 1, y, 1)
         more = large * pf.log(large) - large + pf.log(large * (2 * math.pi)) / 2
         loss = loss + pf.where(y > 1, more, 0)
-    return narrowed(reduced(loss, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -130,8 +141,8 @@ def gaussian_nll_loss(
     >>> pb.nn.functional.gaussian_nll_loss([1.0], [3.0], [1.0]).item()
     2.0
     """
-    a, t = same_shapes(x, target)
-    v = widened(real_like(var, a, "var"))
+    a, t = loss_operands(x, target)
+    v = widened_argument(real_loss_argument(var, a, "var"))
     if v.shape != a.shape and v.shape == a.shape[:-1]:
         v = pf.expand_dims(v, -1)
     if v.ndim > a.ndim or any(m not in (1, n) for m, n in zip(v.shape[::-1], a.shape[::-1])):
@@ -139,10 +150,10 @@ def gaussian_nll_loss(
     if eps <= 0:
         raise ArgumentError(f"eps must be positive, got {eps}")
     v = v + (pf.clip(v, eps, None) - v).detach()
-    loss = (pf.log(v) + pf.square(widened(a) - widened(t)) / v) / 2
+    loss = (pf.log(v) + pf.square(widened_argument(a) - widened_argument(t)) / v) / 2
     if full:
         loss = loss + math.log(2 * math.pi) / 2
-    return narrowed(reduced(loss, reduction), a.dtype)
+    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.op import op_results_over_axes
@@ -47,7 +47,7 @@ class Collective(Op, HasNamedAxes, abstract=True):
         return op_results_over_axes(super()._derive_type(types), axes)
 
 
-class Exchange(Collective, abstract=True):
+class OneOperandCollective(Collective, abstract=True):
     """A collective of one operand."""
 
     def communicates(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class Exchange(Collective, abstract=True):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if not self.linear:
             return super().jvp(out, xs, ts)
-        return None if ts[0] is None else self(vary_over(ts[0], xs[0].type.varying))
+        return None if ts[0] is None else self(node_varying_over(ts[0], xs[0].type.varying))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if axis.name not in self.named_axes():
@@ -75,33 +75,7 @@ class Exchange(Collective, abstract=True):
         """Return the op batched over its own axis, the first dimension of `x` if `mapped`."""
 
 
-class PVary(Exchange):
-    """The same value, marked as varying along `axes` too."""
-
-    axes: tuple[str, ...]
-    linear: ClassVar[bool] = True
-    cheap: ClassVar[bool] = True
-
-    def named_axes(self) -> tuple[str, ...]:
-        return self.axes
-
-    def communicates(self) -> tuple[str, ...]:
-        return ()
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted({*axes, *self.axes}))
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return x
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [collective_total(g, without_reduced(self.axes, *xs[0].type.varying))]
-
-    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return vary_over(x, without_reduced(self.axes, axis.name))
-
-
-class OverAxes(Collective, abstract=True):
+class ReduceOverAxes(Collective, abstract=True):
     """A reduction along named axes, with the same result for every example."""
 
     axes: tuple[str, ...]
@@ -117,11 +91,11 @@ class OverAxes(Collective, abstract=True):
     communicates = named_axes
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying(self.axes, axes)
-        return without_reduced(axes, *self.axes)
+        require_varying_reduce(self.axes, axes)
+        return without_reduced_axes(axes, *self.axes)
 
 
-class Sharing(OverAxes, Exchange, abstract=True):
+class SharingReduce(ReduceOverAxes, OneOperandCollective, abstract=True):
     """A reduction of one operand."""
 
     reduction: ClassVar[str]  # the op that reduces a dimension
@@ -132,7 +106,7 @@ class Sharing(OverAxes, Exchange, abstract=True):
         return x
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        rest = without_reduced(self.axes, axis.name)
+        rest = without_reduced_axes(self.axes, axis.name)
         y = TABLE[self.reduction]((0,), False)(x) if mapped else self.reduce_equal(axis, x)
         return type(self)(rest)(y) if rest else y
 
@@ -144,7 +118,7 @@ class Sharing(OverAxes, Exchange, abstract=True):
         return x
 
 
-class PSum(Sharing):
+class PSum(SharingReduce):
     """The sum along named axes."""
 
     linear: ClassVar[bool] = True
@@ -154,10 +128,10 @@ class PSum(Sharing):
         return x * axis.size
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [vary_over(collective_total(g, self.axes), xs[0].type.varying)]
+        return [node_varying_over(reduce_total(g, self.axes), xs[0].type.varying)]
 
 
-class AllReduce(OverAxes):
+class AllReduce(ReduceOverAxes):
     """The sums of several operands along named axes, in one communication."""
 
     linear: ClassVar[bool] = True
@@ -172,7 +146,7 @@ class AllReduce(OverAxes):
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [
-            vary_over(collective_total(c, self.axes), x.type.varying)
+            node_varying_over(reduce_total(c, self.axes), x.type.varying)
             for c, x in zip(g, xs, strict=True)
         ]
 
@@ -181,7 +155,7 @@ class AllReduce(OverAxes):
         return tuple([PSum(self.axes).batch(axis, (x,), (has,)) for x, has in pairs])
 
 
-class _Extreme(Sharing, abstract=True):
+class _ExtremeReduce(SharingReduce, abstract=True):
     """The largest or smallest value along named axes; NaN wins, and ties share the derivative."""
 
     kinds = "biuf"
@@ -193,7 +167,7 @@ class _Extreme(Sharing, abstract=True):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         wins, count = self._winners(out, xs[0])
-        return [where(wins, collective_total(g, self.axes) / count, 0)]
+        return [where(wins, reduce_total(g, self.axes) / count, 0)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[0] is None:
@@ -202,51 +176,29 @@ class _Extreme(Sharing, abstract=True):
         return PSum(self.axes)(where(wins, ts[0], 0)) / count
 
 
-class PMax(_Extreme):
+class PMax(_ExtremeReduce):
     """The largest value along named axes."""
 
     reduction, combiner = "Max", "maximum"
 
 
-class PMin(_Extreme):
+class PMin(_ExtremeReduce):
     """The smallest value along named axes."""
 
     reduction, combiner = "Min", "minimum"
 
 
-class AxisIndex(Collective):
-    """The index of this example along a named axis."""
-
-    axis: str
-    differentiable: ClassVar[bool] = False
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
-
-    def infer(self) -> Type:
-        return Type((), int64)
-
-    def hlo(self, b: Any, out: Type) -> Any:
-        return b.by_position([place[self.axis] for place in b.mesh.coordinates])
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return (self.axis,)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return TABLE["Iota"]((axis.size,), 0, int64)()
-
-
-def collective_total(g: Node, axes: tuple[str, ...]) -> Node:
+def reduce_total(g: Node, axes: tuple[str, ...]) -> Node:
     """Return the sum along `axes` of the cotangents of a value that examples share."""
     along = tuple([a for a in axes if a in g.type.varying])
     return PSum(along)(g) if along else g
 
 
-def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
+def require_varying_reduce(axes: Sequence[str], varying: Sequence[str]) -> None:
     for a in axes:
         if a not in varying:
             raise ArgumentError(f"the operand must vary along axis {a!r}")
 
 
-def without_reduced(axes: Sequence[str], *names: str | None) -> tuple[str, ...]:
+def without_reduced_axes(axes: Sequence[str], *names: str | None) -> tuple[str, ...]:
     return tuple([a for a in axes if a not in names])

@@ -16,8 +16,8 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_, int64
-from pullback.ops.collective.move import AllGather, PSlice
-from pullback.ops.collective.reduce import Exchange
+from pullback.ops.collective.gather_scatter_permute import AllGather, PSlice
+from pullback.ops.collective.reduce import OneOperandCollective
 from pullback.ops.collective.rows_lowering import NOTHING, RowsLowering
 from pullback.ops.composite import Composite
 from pullback.ops.elementwise.functions import where
@@ -27,7 +27,7 @@ from pullback.ops.samples import real
 from pullback.sharding.rounds import round_components, rounds
 
 
-class Message(NamedTuple):
+class RowsMessage(NamedTuple):
     """The rows that one device sends to another."""
 
     source: int
@@ -36,7 +36,7 @@ class Message(NamedTuple):
     slots: list[int]  # rows of the target
 
 
-class MoveRows(Exchange):
+class MoveRows(OneOperandCollective):
     """Rows from all devices: row q of device t is `sources[t * n + q]` of the rows of all devices.
 
     Each device has `rows` rows and gets n, along its first dimension. Devices are counted along
@@ -91,14 +91,14 @@ class MoveRows(Exchange):
         return keys.reshape(*self.sizes, self.count)
 
     @cached_property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[RowsMessage]:
         """The messages from each device to each other one."""
-        found: dict[tuple[int, int], Message] = {}
+        found: dict[tuple[int, int], RowsMessage] = {}
         for i, source in enumerate(self.sources):
             (target, slot), (device, row) = divmod(i, self.count), divmod(source, self.rows)
             if source != NOTHING and device != target:
                 ends = device, target
-                message = found.setdefault(ends, Message(*ends, [], []))
+                message = found.setdefault(ends, RowsMessage(*ends, [], []))
                 message.rows.append(row)
                 message.slots.append(slot)
         return list(found.values())
@@ -130,7 +130,7 @@ class MoveRows(Exchange):
         return bool(self.exchange) and all(len(rows) == 1 for rows in sent.values())
 
     @cached_property
-    def rounds(self) -> list[list[Message]]:
+    def rounds(self) -> list[list[RowsMessage]]:
         """The messages of each round, which are equally long; an exchange takes one round."""
         if self.exchange:
             return [self.messages]

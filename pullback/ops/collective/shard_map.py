@@ -9,21 +9,21 @@ from typing import Any
 from pullback.errors import ArgumentError, EngineError, ShapeError
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerDevice
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.holder import (
     Holder,
-    derivative,
     held_at_positions,
     held_captured_values,
+    held_derivative,
     hold,
 )
-from pullback.ops.control.varying import Axes, axes_of, graph_varying_over, varying_union
+from pullback.ops.control.varying import Axes, graph_varying_over, varying_axes_of, varying_union
 from pullback.ops.prelude import TABLE, Axis, Node, Type, results
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import Dims, Sharding, on_mesh
+from pullback.sharding.spec import Dims, Sharding, spec_on_mesh
 
 WithSpecs = Sequence[tuple[Node, Dims]]
 Transformed = tuple["ShardMap", list[int], list[Node]]  # positions of its results, captured values
@@ -47,7 +47,9 @@ class ShardMap(Holder, PerDevice):
     @classmethod
     def on(cls, mesh: DeviceMesh, inputs: WithSpecs, outputs: WithSpecs) -> ShardMap:
         """Return the op whose body computes `outputs` from `inputs`, each with its spec."""
-        ys = [vary_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs]
+        ys = [
+            node_varying_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs
+        ]
         body = hold([x for x, _ in inputs], ys)
         specs = [tuple([dims for _, dims in side]) for side in (inputs, outputs)]
         return cls(body, *mesh.parameters(), *specs)
@@ -58,7 +60,9 @@ class ShardMap(Holder, PerDevice):
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         pairs = zip(xs, self.in_specs, strict=True)
-        check_call_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
+        check_call_operands(
+            self.body, [shard_map_local_type(x, dims, self.mesh) for x, dims in pairs]
+        )
         whole = []
         for y, dims in zip(self.body.outputs, self.out_specs, strict=True):
             sides = zip(y.type.shape, dims, strict=True)
@@ -74,7 +78,8 @@ class ShardMap(Holder, PerDevice):
         whole = self.infer(*[t.plain for t in types])
         triples = zip(whole, self.body.outputs, self.out_specs, strict=True)
         return tuple([
-            t.over(self._vmap_axes(y)).sharded(on_mesh(self.mesh, dims)) for t, y, dims in triples
+            t.over(self._vmap_axes(y)).sharded(spec_on_mesh(self.mesh, dims))
+            for t, y, dims in triples
         ])  # fmt: skip
 
     def _vmap_axes(self, x: Node) -> Axes:
@@ -86,7 +91,7 @@ class ShardMap(Holder, PerDevice):
         return [self._vmap_axes(x) for x in self.body.inputs]
 
     def over(self, axes: Sequence[Axes]) -> ShardMap:
-        wider = zip(axes, axes_of(self.body.inputs), strict=True)
+        wider = zip(axes, varying_axes_of(self.body.inputs), strict=True)
         body = graph_varying_over(self.body, [varying_union(a, b) for a, b in wider])
         inputs = zip(body.inputs, self.in_specs, strict=True)
         outputs = zip(body.outputs, self.out_specs, strict=True)
@@ -104,7 +109,7 @@ class ShardMap(Holder, PerDevice):
             raise EngineError(f"runs on {self.mesh}, but the enclosing program on {to.mesh}")
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
         inputs = zip(parts, self.body.inputs, strict=True)
-        made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
+        made = to.inline(self.body, [node_varying_over(x, i.type.varying) for x, i in inputs])
         return to.local_values(made, type, self.out_specs)
 
     def numpy(self, *xs: Any) -> Any:
@@ -114,7 +119,7 @@ class ShardMap(Holder, PerDevice):
         return self.numpy()
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
-        return [on_mesh(self.mesh, dims) for dims in self.out_specs]
+        return [spec_on_mesh(self.mesh, dims) for dims in self.out_specs]
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -133,7 +138,7 @@ class ShardMap(Holder, PerDevice):
         targets = [self.body.inputs[i] for i in needed]
         found = dict(zip(needed, gradients(outputs, seeds, targets), strict=True))
         reached = [i for i, ct in found.items() if ct is not None]
-        made = [(derivative(self.body.inputs[i], found[i]), self.in_specs[i]) for i in reached]
+        made = [(held_derivative(self.body.inputs[i], found[i]), self.in_specs[i]) for i in reached]
         given = [(g, self.out_specs[i]) for i, g in zip(live, seeds, strict=True)]
         op, extra = self._transformed(given, made)
         return op, reached, extra
@@ -150,7 +155,9 @@ class ShardMap(Holder, PerDevice):
         ts = [placeholder("t", x.type) for x in inputs]
         pushed = tangents(self.body.outputs, inputs, ts)
         moving = dependence_positions(t is not None for t in pushed)
-        made = [(derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving]
+        made = [
+            (held_derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving
+        ]
         given = [(t, self.in_specs[i]) for i, t in zip(active, ts, strict=True)]
         op, extra = self._transformed(given, made)
         return op, moving, extra
@@ -175,7 +182,7 @@ class ShardMap(Holder, PerDevice):
         if split:
             self._check_split(split, axis)
             size //= self.mesh.extent(split)
-            pairs = zip(axes_of(body.inputs), mapped, strict=True)
+            pairs = zip(varying_axes_of(body.inputs), mapped, strict=True)
             body = graph_varying_over(
                 body, [varying_union(a, split) if has else a for a, has in pairs]
             )
@@ -202,7 +209,7 @@ class ShardMap(Holder, PerDevice):
             raise ShapeError(f"{what}, got {axis.size}")
 
 
-def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
+def shard_map_local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
     """Return the type of a shard, which is the same on all devices."""
     shape = []
     for i, (n, axes) in enumerate(zip(x.shape, dims, strict=True)):
@@ -215,7 +222,7 @@ def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
     return Type(shape, x.dtype)
 
 
-def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:
+def take_shard_map_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:
     """Return, in a per-device program, this device's shard of a replicated value."""
     for dim, axes in enumerate(dims):
         for a in axes:
@@ -225,11 +232,11 @@ def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:
     return x
 
 
-def join_parts(y: Node, dims: Dims, mesh: DeviceMesh) -> Node:
+def join_shard_map_parts(y: Node, dims: Dims, mesh: DeviceMesh) -> Node:
     """Return, in a per-device program, the whole value from the shards of all devices."""
     for dim, axes in enumerate(dims):
         for a in reversed(axes):
-            y = TABLE["AllGather"](a, mesh.sizes[a], dim)(vary_over(y, (a,)))
+            y = TABLE["AllGather"](a, mesh.sizes[a], dim)(node_varying_over(y, (a,)))
             shape = y.type.shape
             y = TABLE["Reshape"]((*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))(y)
     return y

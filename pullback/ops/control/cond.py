@@ -14,17 +14,22 @@ from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
-from pullback.ops.control import cond_rules, partition
+from pullback.ops.control import body_partition, cond_rules
 from pullback.ops.control.holder import Holder, canonical_held, held_positions_among, hold, run_held
-from pullback.ops.control.varying import Axes, axes_of, unify_branches, varying_union
+from pullback.ops.control.varying import (
+    Axes,
+    varying_alike_branches,
+    varying_axes_of,
+    varying_union,
+)
 from pullback.ops.elementwise.functions import equal, less, negated
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.index.bounds import require_below
+from pullback.ops.index.bounds import require_below_bound
 from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_call_operands
-from pullback.sharding.spec import layout, on_mesh
+from pullback.sharding.spec import layout, spec_on_mesh
 
 
 class CondChoice(Holder, abstract=True):
@@ -46,7 +51,7 @@ class CondChoice(Holder, abstract=True):
         return first
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        cond_rules.refuse_collectives(self, types[0].varying)
+        cond_rules.refuse_cond_collectives(self, types[0].varying)
         return super()._derive_type(types)
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
@@ -54,14 +59,16 @@ class CondChoice(Holder, abstract=True):
         index, first = xs[0].type.varying, self.branches[0]
         op: Op = self
         if any(a not in x.type.varying for a in index for x in (*first.inputs, *first.outputs)):
-            pairs = zip(axes_of(first.inputs), axes_of(xs[1:]), strict=True)
+            pairs = zip(varying_axes_of(first.inputs), varying_axes_of(xs[1:]), strict=True)
             wider = [varying_union(index, a, b) for a, b in pairs]
             op = self.derived(("index", index, *wider), lambda: self.over(wider, index))
         op, operands = Holder.conform(op, xs[1:])  # type: ignore[arg-type]
         return op, (xs[0], *operands)
 
     def over(self, axes: Sequence[Axes], index: Axes = ()) -> CondChoice:
-        return type(self)(tuple(map(canonical_held, unify_branches(self.branches, axes, index))))
+        return type(self)(
+            tuple(map(canonical_held, varying_alike_branches(self.branches, axes, index)))
+        )
 
     @abstractmethod
     def check_index(self, index: Type) -> None:
@@ -90,16 +97,21 @@ class CondChoice(Holder, abstract=True):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """Each result has the layout of the first branch that shards it."""
-        found = [partition.partitioned_output_types(branch, xs[1:]) for branch in self.branches]
+        found = [
+            body_partition.body_partition_output_types(branch, xs[1:]) for branch in self.branches
+        ]
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
-        return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
+        return [spec_on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         types = [x.type(to.mesh) for x in xs]
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
         operands = [to.ask(x, x.dims).node for x in xs]
-        branches = [partition.local_graph(to, branch, types[1:], dims) for branch in self.branches]
+        branches = [
+            body_partition.body_partition_graph(to, branch, types[1:], dims)
+            for branch in self.branches
+        ]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.local_values(found, type, dims)
 
@@ -211,7 +223,7 @@ class BranchNumber(Op):
 
     def hlo(self, b: Any, out: Type, index: Any) -> Any:
         if index.type.size:
-            require_below(b, index, self.count, lambda: no_branch_of_cond(self.count))
+            require_below_bound(b, index, self.count, lambda: no_branch_of_cond(self.count))
         return index
 
     @classmethod

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph, ancestors
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.ops.control import holder
 from pullback.ops.control.dependence import (
-    bits,
+    dependence_bits,
     dependence_members,
     dependence_positions,
     derivative_dependence,
@@ -23,9 +23,9 @@ from pullback.ops.control.holder import (
     pull_held,
     push_held,
 )
-from pullback.ops.control.masked import detach_inactive, replace_inactive, select_examples
+from pullback.ops.control.masked import detach_masked, replace_masked, select_masked_examples
 from pullback.ops.control.residuals import residual_bytes, residuals
-from pullback.ops.control.varying import axes_of, unify_branches
+from pullback.ops.control.varying import varying_alike_branches, varying_axes_of
 from pullback.ops.prelude import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.sources import placeholder
 
@@ -62,7 +62,7 @@ def cond_vjp(
     return [None, *held_at_positions(len(operands), plan.wanted, cotangents)]
 
 
-class _BranchGradient(NamedTuple):
+class _CondBranchGradient(NamedTuple):
     """One branch with its gradient: `cotangents` from `seeds`, inputs and `kept` values."""
 
     branch: Graph
@@ -73,7 +73,7 @@ class _BranchGradient(NamedTuple):
     @classmethod
     def of(
         cls, branch: Graph, live: Sequence[int], wanted: Sequence[int], gradients: Callable
-    ) -> _BranchGradient:
+    ) -> _CondBranchGradient:
         targets = [branch.inputs[i] for i in wanted]
         seeds, cotangents = pull_held([branch.outputs[i] for i in live], targets, gradients)
         kept = residuals(cotangents, seeds, branch.inputs, residual_bytes)
@@ -89,7 +89,7 @@ class _BranchGradient(NamedTuple):
 def _plan_cond(
     op: CondChoice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> CondBackward | None:
-    asked = bits(need)
+    asked = dependence_bits(need)
     arriving, reached = 0, 0
     for branch in op.branches:
         for i, mask in enumerate(derivative_dependence(branch)):
@@ -99,8 +99,10 @@ def _plan_cond(
     if not reached:
         return None
     seeded, wanted = dependence_members(arriving), dependence_members(reached)
-    branches = [_BranchGradient.of(branch, seeded, wanted, gradients) for branch in op.branches]
-    extra = _captured_by_branches([(b.cotangents, [*b.seeds, *b.branch.inputs]) for b in branches])
+    branches = [_CondBranchGradient.of(branch, seeded, wanted, gradients) for branch in op.branches]
+    extra = _captured_by_cond_branches(
+        [(b.cotangents, [*b.seeds, *b.branch.inputs]) for b in branches]
+    )
     used = sorted({i for b in branches for i in b.used()})
     # Only one branch runs, so that values of the same type share a slot.
     counts: Counter[Type] = Counter()
@@ -110,7 +112,7 @@ def _plan_cond(
     forward, backward = [], []
     for b in branches:
         if slots:
-            kept = _fill_cond_slots(slots, b.kept, lambda t: vary_over(zeros(t), t.varying))
+            kept = _fill_cond_slots(slots, b.kept, lambda t: node_varying_over(zeros(t), t.varying))
             forward.append(hold([*b.branch.inputs, *extra], [*b.branch.outputs, *kept]))
         kept = _fill_cond_slots(slots, b.kept, lambda t: placeholder("kept", t))
         inputs = [*b.seeds, *kept, *[b.branch.inputs[i] for i in used], *extra]
@@ -132,7 +134,9 @@ def _fill_cond_slots(
     return filled
 
 
-def _captured_by_branches(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
+def _captured_by_cond_branches(
+    parts: Sequence[tuple[Sequence[Node], Sequence[Node]]],
+) -> list[Node]:
     """Return the values captured by any of several graphs, given as outputs and inputs."""
     found = [x for outputs, inputs in parts for x in holder.held_captured_values(outputs, inputs)]
     return list(dict.fromkeys(found))
@@ -152,15 +156,15 @@ def cond_jvp(
 def _cond_forward(
     op: CondChoice, given: Sequence[bool], tangents: Callable
 ) -> tuple[list[int], CondChoice, list[Node]]:
-    mask, reached = bits(given), 0
+    mask, reached = dependence_bits(given), 0
     for branch in op.branches:
-        reached |= bits(on & mask for on in derivative_dependence(branch))
+        reached |= dependence_bits(on & mask for on in derivative_dependence(branch))
     moving = dependence_members(reached)
     parts = []
     for branch in op.branches:
         ts, made = push_held(branch, dependence_positions(given), moving, tangents)
         parts.append(([*branch.outputs, *made.values()], [*branch.inputs, *ts.values()]))
-    extra = _captured_by_branches(parts)
+    extra = _captured_by_cond_branches(parts)
     graphs = [hold([*inputs, *extra], outputs) for outputs, inputs in parts]
     return moving, type(op)(tuple(graphs)), extra
 
@@ -172,25 +176,27 @@ def batch_cond(
     key = ("batch", axis, tuple(mapped))
     every = mapped[0]
     if every:
-        refuse_collectives(op, () if axis.name is None else (axis.name,))
-    branches = op.derived(key, lambda: _batched_branches(op, axis, mapped, every, batched_graph))
+        refuse_cond_collectives(op, () if axis.name is None else (axis.name,))
+    branches = op.derived(
+        key, lambda: _batched_cond_branches(op, axis, mapped, every, batched_graph)
+    )
     if not every:
         return results(type(op)(tuple(branches))(*xs))
     index, operands = op.checked(xs[0]), xs[1:]
     made: tuple[Node, ...] | None = None
     for k, branch in enumerate(branches):
         active = op.selects(index, k)
-        found = _run_branch_for(active, branch, operands, mapped[1:])
+        found = _run_cond_branch_for(active, branch, operands, mapped[1:])
         if made is None:
             made = found
         else:
             pairs = zip(made, found, strict=True)
-            made = tuple([select_examples(active, y, x) for x, y in pairs])
+            made = tuple([select_masked_examples(active, y, x) for x, y in pairs])
     assert made is not None
     return made
 
 
-def _batched_branches(
+def _batched_cond_branches(
     op: CondChoice, axis: Axis, mapped: Sequence[bool], every: bool, batched_graph: Callable
 ) -> list[Graph]:
     """Return batched branches; a result that is mapped in one (or `every`) is mapped in all."""
@@ -199,26 +205,29 @@ def _batched_branches(
         flags = batched_graph(branch, axis, mapped[1:], asked)[1]
         asked = [a or b for a, b in zip(asked, flags, strict=True)]
     graphs = [batched_graph(branch, axis, mapped[1:], asked)[0] for branch in op.branches]
-    return [canonical_held(graph) for graph in unify_branches(graphs, axes_of(graphs[0].inputs))]
+    return [
+        canonical_held(graph)
+        for graph in varying_alike_branches(graphs, varying_axes_of(graphs[0].inputs))
+    ]
 
 
-def _run_branch_for(
+def _run_cond_branch_for(
     active: Node, branch: Graph, operands: Sequence[Node], mapped: Sequence[bool]
 ) -> tuple[Node, ...]:
     """Run a batched branch of which only `active` examples matter. If the branch may fail, the
     others run it on the operands of an active one, and it does not run at all if none is active."""
     fails = holder.held_may_fail(branch)
-    guard = replace_inactive if fails else detach_inactive
+    guard = replace_masked if fails else detach_masked
     given = [guard(active, x) if has else x for x, has in zip(operands, mapped, strict=True)]
     if not fails:
         return branch(*given)
     inputs = [placeholder("x", x.type) for x in given]
-    nothing = hold(inputs, [holder.derivative(y, None) for y in branch.outputs])
+    nothing = hold(inputs, [holder.held_derivative(y, None) for y in branch.outputs])
     any_active = TABLE["Any"]((0,), False)(active)
     return results(TABLE["Cond"]((nothing, branch))(any_active, *given))
 
 
-def refuse_collectives(op: CondChoice, axes: Sequence[str]) -> None:
+def refuse_cond_collectives(op: CondChoice, axes: Sequence[str]) -> None:
     """Raise if a branch communicates along an axis on which examples take different branches."""
     for a in axes:
         if a in op.communicates():

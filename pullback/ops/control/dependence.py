@@ -25,7 +25,7 @@ def dependence_positions(flags: Iterable[bool | int]) -> list[int]:
     return [i for i, flag in enumerate(flags) if flag]
 
 
-def bits(flags: Iterable[bool | int]) -> int:
+def dependence_bits(flags: Iterable[bool | int]) -> int:
     return sum(1 << i for i in dependence_positions(flags))
 
 
@@ -41,16 +41,16 @@ def dependence_sources(depends: Sequence[int], outputs: int) -> int:
     return mask
 
 
-def active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
+def dependence_active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
     """Return the inputs of a loop's body whose tangent is not zero in some iteration. `mask` are
     those of the first iteration. A state becomes active once its new value depends on an active
     input."""
-    while (grown := mask | bits(d & mask for d in depends[:carries])) != mask:
+    while (grown := mask | dependence_bits(d & mask for d in depends[:carries])) != mask:
         mask = grown
     return mask
 
 
-def live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
+def dependence_live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
     """Return the outputs of a loop's body whose cotangent is not zero in some iteration. `live` are
     those of the last iteration. A state becomes live once a live output depends on it."""
     state = (1 << carries) - 1

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import PullbackError
-from pullback.graph.ambient import on_placeholders
+from pullback.graph.ambient import ambient_on_placeholders
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Distinct, HigherOrder
-from pullback.graph.node import next_number, vary_over
-from pullback.ops.control.varying import Axes, axes_of, varying_union
+from pullback.graph.node import next_number, node_varying_over
+from pullback.ops.control.varying import Axes, varying_axes_of, varying_union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
 from pullback.ops.sources import placeholder
 from pullback.ops.traits import HasNamedAxes, op_communicates, op_named_axes
@@ -63,17 +63,19 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Operands that vary along more axes than the graphs' inputs need other graphs."""
-        wanted, given = self.operand_axes, axes_of(xs)
+        wanted, given = self.operand_axes, varying_axes_of(xs)
         if wanted == given:
             return self, xs
         wider = [varying_union(a, b) for a, b in zip(wanted, given, strict=True)]
         op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
-        return op, tuple([vary_over(x, a) for x, a in zip(xs, op.operand_axes, strict=True)])
+        return op, tuple(
+            [node_varying_over(x, a) for x, a in zip(xs, op.operand_axes, strict=True)]
+        )
 
     @property
     def operand_axes(self) -> list[Axes]:
         """The named axes that operands vary along."""
-        return axes_of(self.graphs[-1].inputs)
+        return varying_axes_of(self.graphs[-1].inputs)
 
     @abstractmethod
     def over(self, axes: Sequence[Axes]) -> Holder:
@@ -107,9 +109,9 @@ def canonical_held(graph: Graph) -> Graph:
     return hold(graph.inputs, graph.outputs)
 
 
-def derivative(x: Node, d: Node | None) -> Node:
+def held_derivative(x: Node, d: Node | None) -> Node:
     """Return `d`, the tangent or cotangent of `x`, in the type of `x`; None becomes zeros."""
-    return vary_over(zeros(x.type) if d is None else d, x.type.varying)
+    return node_varying_over(zeros(x.type) if d is None else d, x.type.varying)
 
 
 def push_held(
@@ -118,9 +120,9 @@ def push_held(
     """Return placeholders for tangents of `active` inputs, and tangents of `moving` outputs."""
     ts = {i: placeholder("t", graph.inputs[i].type) for i in active}
     outputs = [graph.outputs[i] for i in moving]
-    with on_placeholders(next_number(), frozen=False):  # for users' rules
+    with ambient_on_placeholders(next_number(), frozen=False):  # for users' rules
         found = tangents(outputs, [graph.inputs[i] for i in active], list(ts.values()))
-    return ts, {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
+    return ts, {i: held_derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
 
 
 def pull_held(
@@ -128,9 +130,9 @@ def pull_held(
 ) -> tuple[list[Node], list[Node]]:
     """Return placeholders for cotangents of `outputs`, and cotangents of `targets`."""
     seeds = [placeholder("g", y.type) for y in outputs]
-    with on_placeholders(next_number(), frozen=False):
+    with ambient_on_placeholders(next_number(), frozen=False):
         found = gradients(outputs, seeds, targets)
-    return seeds, [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
+    return seeds, [held_derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
 
 
 def held_captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
@@ -177,7 +179,7 @@ def stacked_held_type(type: Type, length: int) -> Type:
     return type.with_shape((length, *type.shape))
 
 
-def row(type: Type) -> Type:
+def held_row(type: Type) -> Type:
     """Return the type of one of the values that are stacked."""
     return type.with_shape(type.shape[1:])
 

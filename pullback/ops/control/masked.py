@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.graph.node import Node
-from pullback.ops.control.holder import hold, row
+from pullback.ops.control.holder import held_row, hold
 from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Op, results
 from pullback.ops.sources import placeholder
@@ -22,7 +22,7 @@ def masked_one_by_one(op: Op, axis: Axis, xs: Sequence[Node], mapped: Sequence[b
         pairs = list(zip(nodes, mapped, strict=True))
         return [x for x, has in pairs if has] + [x for x, has in pairs if not has]
 
-    types = [row(x.type) if has else x.type for x, has in zip(xs, mapped, strict=True)]
+    types = [held_row(x.type) if has else x.type for x, has in zip(xs, mapped, strict=True)]
     inputs = [placeholder("x", t) for t in types]
     node = op(*inputs)
     several = isinstance(node.type, tuple)
@@ -32,22 +32,22 @@ def masked_one_by_one(op: Op, axis: Axis, xs: Sequence[Node], mapped: Sequence[b
     return found if several else found[0]
 
 
-def select_examples(active: Node, x: Node, y: Node) -> Node:
+def select_masked_examples(active: Node, x: Node, y: Node) -> Node:
     """Return the examples of `x` that are `active`, the others of `y`; the axis comes first."""
     if x.type.rank > 1:
         active = TABLE["Reshape"]((active.type.shape[0], *[1] * (x.type.rank - 1)))(active)
     return where(active, x, y)
 
 
-def detach_inactive(active: Node, x: Node) -> Node:
+def detach_masked(active: Node, x: Node) -> Node:
     """Return `x`, where examples that are not `active` get no derivative, not even a NaN."""
-    return select_examples(active, x, TABLE["StopGradient"]()(x)) if x.type.inexact else x
+    return select_masked_examples(active, x, TABLE["StopGradient"]()(x)) if x.type.inexact else x
 
 
-def replace_inactive(active: Node, x: Node) -> Node:
+def replace_masked(active: Node, x: Node) -> Node:
     """Replace examples that are not `active` by the first that is, on which an op may not fail."""
     if not x.type.size:
         return x
     first = TABLE["Broadcast"]((1, *x.type.shape[1:]))(TABLE["ArgMax"](0)(active))
     substitute = TABLE["TakeAlongAxis"](0, True)(x, first)
-    return select_examples(active, x, TABLE["StopGradient"]()(substitute))
+    return select_masked_examples(active, x, TABLE["StopGradient"]()(substitute))

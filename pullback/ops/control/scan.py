@@ -12,12 +12,12 @@ from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
-from pullback.ops.control import holder, partition, scan_rules
+from pullback.ops.control import body_partition, holder, scan_rules
 from pullback.ops.control.holder import (
     Holder,
     canonical_held,
+    held_row,
     hold,
-    row,
     run_held,
     stacked_held_type,
 )
@@ -27,7 +27,7 @@ from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_call_operands
-from pullback.sharding.spec import layout, on_mesh
+from pullback.sharding.spec import layout, spec_on_mesh
 
 
 class Scan(Holder):
@@ -52,7 +52,7 @@ class Scan(Holder):
             if x.shape[:1] != (self.length,):
                 what = f"the first dimension must have {self.length} rows, one per iteration"
                 raise ShapeError(f"{what}, got {x}", code="E3002")
-        check_call_operands(self.body, [*state, *map(row, rows), *constants])
+        check_call_operands(self.body, [*state, *map(held_row, rows), *constants])
         outs = [y.type.plain for y in self.body.outputs]
         if outs[: self.carries] != state:
             got = f"{show(state)}, then {show(outs[: self.carries])}"
@@ -118,24 +118,28 @@ class Scan(Holder):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         state, outputs = self._stable_state(mesh, xs)
-        rows = [on_mesh(mesh, ((), *layout(y))) for y in outputs[self.carries :]]
+        rows = [spec_on_mesh(mesh, ((), *layout(y))) for y in outputs[self.carries :]]
         return [*[t.sharding for t in state], *rows]
 
     def _stable_state(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
         state, rows, constants = self.split(xs)
-        others = [*[partition.partitioned_row_type(t, mesh) for t in rows], *constants]
-        return partition.stable_state(mesh, self.body, state, others)
+        others = [*[body_partition.body_partition_row_type(t, mesh) for t in rows], *constants]
+        return body_partition.body_partition_state(mesh, self.body, state, others)
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
         state, _ = self._stable_state(mesh, types)
         _, rows, constants = self.split(types)
-        inner = [*state, *[partition.partitioned_row_type(t, mesh) for t in rows], *constants]
+        inner = [
+            *state,
+            *[body_partition.body_partition_row_type(t, mesh) for t in rows],
+            *constants,
+        ]
         kept = [layout(t) for t in state]
         layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
         operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]
-        body, ys = partition.partitioned_body(to, self.body, inner, kept)
+        body, ys = body_partition.partitioned_body(to, self.body, inner, kept)
         for i, y in enumerate(ys[:n]):
             if y.partial:
                 operands[i] = to.on_first(operands[i], y.partial, self)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.graph.graph import Graph, ancestors
 from pullback.ops.control.dependence import (
-    active_inputs,
-    bits,
+    dependence_active_inputs,
+    dependence_bits,
+    dependence_live_outputs,
     dependence_members,
     dependence_sources,
     derivative_dependence,
-    live_outputs,
 )
 from pullback.ops.control.holder import (
     canonical_held,
@@ -29,7 +29,7 @@ from pullback.ops.control.holder import (
     push_held,
 )
 from pullback.ops.control.residuals import residual_bytes, residuals
-from pullback.ops.control.varying import axes_of, varying_stable_body
+from pullback.ops.control.varying import varying_axes_of, varying_stable_body
 from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ def _plan_scan(
 ) -> ScanBackward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = derivative_dependence(body)
-    active = active_inputs(depends, n, bits(need))
-    seeded = live_outputs(depends, n, bits(live)) & bits(mask & active for mask in depends)
+    active = dependence_active_inputs(depends, n, dependence_bits(need))
+    seeded = dependence_live_outputs(depends, n, dependence_bits(live)) & dependence_bits(
+        mask & active for mask in depends
+    )
     reached = dependence_sources(depends, seeded)
     # A state has a cotangent after an iteration or before one, perhaps only before the first.
     state = [i for i in dependence_members(seeded | active & reached) if i < n]
@@ -156,7 +158,7 @@ def _scan_forward(
     values that rules captured, its last operands."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = derivative_dependence(body)
-    mask = active_inputs(depends, n, bits(given))
+    mask = dependence_active_inputs(depends, n, dependence_bits(given))
     active = dependence_members(mask)
     # A state has a tangent before an iteration if and only if it has one after it.
     moving = [i for i, on in enumerate(depends) if (i in active if i < n else on & mask)]
@@ -195,7 +197,7 @@ def _batched_scan(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = canonical_held(varying_stable_body(graph, axes_of(graph.inputs), n))
+            body = canonical_held(varying_stable_body(graph, varying_axes_of(graph.inputs), n))
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.ops.sources import placeholder
 
 Axes = tuple[str, ...]
 
 
-def axes_of(xs: Sequence[Node]) -> list[Axes]:
+def varying_axes_of(xs: Sequence[Node]) -> list[Axes]:
     return [x.type.varying for x in xs]
 
 
@@ -25,7 +25,7 @@ def varying_union(*axes: Axes) -> Axes:
 
 def graph_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
     """Return the graph on inputs that vary along the given axes."""
-    if axes_of(graph.inputs) == list(axes):
+    if varying_axes_of(graph.inputs) == list(axes):
         return graph
     inputs = [placeholder("x", x.type.over(a)) for x, a in zip(graph.inputs, axes, strict=True)]
     return Graph(inputs, graph(*inputs))
@@ -33,7 +33,7 @@ def graph_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
 
 def outputs_varying_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
     """Return the graph with its first outputs varying along the given axes."""
-    first = [vary_over(y, a) for y, a in zip(graph.outputs, axes, strict=False)]
+    first = [node_varying_over(y, a) for y, a in zip(graph.outputs, axes, strict=False)]
     return Graph(graph.inputs, [*first, *graph.outputs[len(first) :]])
 
 
@@ -43,7 +43,9 @@ def varying_stable_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Gra
     axes = list(axes)
     while True:
         graph = graph_varying_over(graph, axes)
-        after = [varying_union(a, y) for a, y in zip(axes[:carries], axes_of(graph.outputs))]
+        after = [
+            varying_union(a, y) for a, y in zip(axes[:carries], varying_axes_of(graph.outputs))
+        ]
         if after == axes[:carries]:
             return outputs_varying_over(graph, after)
         axes[:carries] = after
@@ -54,28 +56,28 @@ def varying_scan_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph
     vary along all axes: their gradients are then summed along these once, not in every
     iteration."""
     narrow = varying_stable_body(graph, axes, carries)
-    all_axes = varying_union(*axes_of(narrow.inputs))
+    all_axes = varying_union(*varying_axes_of(narrow.inputs))
     rest = len(graph.inputs) - carries
     wide = varying_stable_body(graph, [*axes[:carries], *[all_axes] * rest], carries)
-    return wide if axes_of(wide.outputs) == axes_of(narrow.outputs) else narrow
+    return wide if varying_axes_of(wide.outputs) == varying_axes_of(narrow.outputs) else narrow
 
 
-def while_graphs(
+def varying_while_graphs(
     condition: Graph, body: Graph, axes: Sequence[Axes], carries: int
 ) -> tuple[Graph, Graph]:
     """Return a while loop's graphs; the state also varies along the axes of the condition."""
     axes = list(axes)
     while True:
         body = varying_stable_body(body, axes, carries)
-        condition = graph_varying_over(condition, axes_of(body.inputs))
-        before = axes_of(body.inputs)[:carries]
+        condition = graph_varying_over(condition, varying_axes_of(body.inputs))
+        before = varying_axes_of(body.inputs)[:carries]
         after = [varying_union(a, condition.outputs[0].type.varying) for a in before]
         if after == before:
             return condition, body
         axes[:carries] = after
 
 
-def unify_branches(
+def varying_alike_branches(
     branches: Sequence[Graph], axes: Sequence[Axes], index: Axes = ()
 ) -> list[Graph]:
     """Return branches on inputs that vary along `axes`, whose outputs vary along the same axes.
@@ -83,6 +85,6 @@ def unify_branches(
     branches = [
         graph_varying_over(branch, [varying_union(a, index) for a in axes]) for branch in branches
     ]
-    columns = zip(*[axes_of(branch.outputs) for branch in branches], strict=True)
+    columns = zip(*[varying_axes_of(branch.outputs) for branch in branches], strict=True)
     outputs = [varying_union(index, *column) for column in columns]
     return [outputs_varying_over(branch, outputs) for branch in branches]

@@ -13,19 +13,19 @@ from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
-from pullback.ops.control import holder, partition
+from pullback.ops.control import body_partition, holder
 from pullback.ops.control.dependence import (
-    active_inputs,
-    bits,
+    dependence_active_inputs,
+    dependence_bits,
     dependence_members,
     derivative_dependence,
 )
 from pullback.ops.control.holder import Holder, canonical_held, hold, run_held
-from pullback.ops.control.masked import replace_inactive, select_examples
-from pullback.ops.control.varying import Axes, axes_of, while_graphs
+from pullback.ops.control.masked import replace_masked, select_masked_examples
+from pullback.ops.control.varying import Axes, varying_axes_of, varying_while_graphs
 from pullback.ops.elementwise.functions import both, greater, less
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, results, spread, zeros
@@ -82,7 +82,7 @@ class While(Holder):
                 )
 
     def over(self, axes: Sequence[Axes]) -> While:
-        condition, body = while_graphs(self.condition, self.body, axes, self.carries)
+        condition, body = varying_while_graphs(self.condition, self.body, axes, self.carries)
         return While(canonical_held(condition), canonical_held(body), self.carries)
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -103,23 +103,25 @@ class While(Holder):
         )
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
-        state, _ = partition.stable_state(mesh, self.body, xs[: self.carries], xs[self.carries :])
+        state, _ = body_partition.body_partition_state(
+            mesh, self.body, xs[: self.carries], xs[self.carries :]
+        )
         return [t.sharding for t in state]
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n = self.carries
         types = [x.type(to.mesh) for x in xs]
-        state, _ = partition.stable_state(to.mesh, self.body, types[:n], types[n:])
+        state, _ = body_partition.body_partition_state(to.mesh, self.body, types[:n], types[n:])
         inner = [*state, *types[n:]]
         layouts = [layout(t) for t in inner]
         operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
-        body = partition.local_graph(to, self.body, inner, layouts[:n])
-        answer = partition.local_graph(to, self.condition, inner, [()])
+        body = body_partition.body_partition_graph(to, self.body, inner, layouts[:n])
+        answer = body_partition.body_partition_graph(to, self.condition, inner, [()])
         loop = While(answer, body, n)
         if not any(op_communicates(node.op) for node in answer.nodes):
             return to.local_values(to.results(loop, operands), type, layouts[:n])
         # Devices cannot communicate in a condition: its next value becomes part of the state.
-        given = [vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
+        given = [node_varying_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
         (first,) = to.inline(answer, given)
         loop = loop._with_condition_in_state()
         found = to.results(loop, [*operands[:n], first, *operands[n:]])
@@ -140,7 +142,9 @@ class While(Holder):
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
-        active = active_inputs(derivative_dependence(self.body), self.carries, bits(need))
+        active = dependence_active_inputs(
+            derivative_dependence(self.body), self.carries, dependence_bits(need)
+        )
         if all(g[i] is None for i in dependence_members(active) if i < self.carries):
             return [None] * len(xs)
         raise UnsupportedOp(
@@ -166,7 +170,9 @@ class While(Holder):
         """Return the operands that have tangents, the loop over values and tangents, and the values
         that rules captured, its last operands."""
         body, n = self.body, self.carries
-        active = dependence_members(active_inputs(derivative_dependence(body), n, bits(given)))
+        active = dependence_members(
+            dependence_active_inputs(derivative_dependence(body), n, dependence_bits(given))
+        )
         ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
         inputs = holder.interleave_held(body.inputs, ts, n)
         outputs = [*body.outputs, *made.values()]
@@ -201,7 +207,7 @@ class While(Holder):
                 break
             flags[:n] = asked
         condition, body = map(
-            canonical_held, while_graphs(condition, body, axes_of(body.inputs), n)
+            canonical_held, varying_while_graphs(condition, body, varying_axes_of(body.inputs), n)
         )
         if not differs:
             return While(condition, body, n), None, flags
@@ -249,11 +255,11 @@ def _while_any_runs(condition: Graph, body: Graph, n: int, mapped: Sequence[bool
     given = inputs
     if holder.held_may_fail(body):
         pairs = zip(inputs, mapped, strict=True)
-        given = [replace_inactive(going, x) if has else x for x, has in pairs]
-    new = [select_examples(going, y, x) for x, y in zip(state, body(*given), strict=True)]
+        given = [replace_masked(going, x) if has else x for x, has in pairs]
+    new = [select_masked_examples(going, y, x) for x, y in zip(state, body(*given), strict=True)]
     still = both(going, condition(*new, *constants)[0])
     ordered = [*state, going, *constants]
     any_going = Graph(ordered, (TABLE["Any"]((0,), False)(going),))
     step = Graph(ordered, (*new, still))
-    any_going, step = while_graphs(any_going, step, axes_of(ordered), n + 1)
+    any_going, step = varying_while_graphs(any_going, step, varying_axes_of(ordered), n + 1)
     return While(canonical_held(any_going), canonical_held(step), n + 1)

@@ -9,10 +9,10 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.kinds import SumOfProducts
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.geometry import (
-    Convolving,
+    ConvolutionGeometry,
+    GeometryRoles,
     Shape,
-    ThreeRoles,
-    batch_one_convolving,
+    batch_one_geometry,
     geometry_example_types,
 )
 from pullback.ops.conv.windows import Padding, resolve_window_padding, window_pairs
@@ -22,7 +22,7 @@ from pullback.ops.samples import complexes, real
 from pullback.ops.text import Applied, Text, Word
 
 
-class ImageText(Text):
+class Conv2dText(Text):
     """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
 
     def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class ImageText(Text):
         return "extended" if removes else super().least_profile(op, xs)
 
 
-class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
+class Conv2dProduct(GeometryRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
     `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right))."""
 
@@ -47,7 +47,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
     family: ClassVar[dict[str, Any]] = {}
-    text = ImageText()
+    text = Conv2dText()
     jvp = Contraction.jvp  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
         self.set("strides", tuple(map(int, self.strides)))
         self.set("padding", given.upper() if isinstance(given, str) else window_pairs(given))
 
-    def giving(self, role: str, shape: Shape) -> ImageProduct:
+    def giving(self, role: str, shape: Shape) -> Conv2dProduct:
         stated = () if role == "result" else (shape,)
         return self.family[role](self.strides, self.padding, *stated)
 
@@ -64,7 +64,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
         """The stated shape of the value that it gives; a result's shape follows from operands."""
         return tuple(getattr(self, f"{self.gives}_shape", ()))
 
-    def general(self, x: Type, y: Type) -> Convolving:
+    def general(self, x: Type, y: Type) -> ConvolutionGeometry:
         """The general convolution that it is, for operands of these types."""
         shapes = dict(zip(self.operands, (x.shape, y.shape), strict=True))
         shapes.setdefault(self.gives, self.stated)
@@ -93,7 +93,7 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
         return self.general(*geometry_example_types(xs, mapped)).batch(axis, xs, mapped)
 
 
-class ImageConvolution(ImageProduct):
+class ImageConvolution(Conv2dProduct):
     """Convolution of images [N, H, W, C] with a filter [h, w, C, F].
 
     `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right)).
@@ -101,7 +101,7 @@ class ImageConvolution(ImageProduct):
 
     name = "Conv2d"  # in the static IR
     gives, operands = "result", ("input", "filter")
-    text = ImageText(("strides", "padding"), profile="core-v1")
+    text = Conv2dText(("strides", "padding"), profile="core-v1")
     imported = Imported(("convolution",))
 
     @classmethod
@@ -121,7 +121,7 @@ class ImageConvolution(ImageProduct):
         general = self.general(*geometry_example_types(xs, mapped))
         if all(mapped) or not axis.size:
             return general.batch(axis, xs, mapped)
-        return batch_one_convolving(self, general, axis, xs, mapped)
+        return batch_one_geometry(self, general, axis, xs, mapped)
 
     @classmethod
     def samples(cls) -> Any:
@@ -132,23 +132,23 @@ class ImageConvolution(ImageProduct):
         yield cls((1, 1), "SAME"), (complexes(1, 3, 3, 1), complexes(2, 2, 1, 2, salt=1))
 
 
-class Conv2dBackwardInput(ImageProduct):
+class Conv2dBackwardInput(Conv2dProduct):
     """Images from results and a filter: the transpose of Conv2d in its first operand."""
 
     input_shape: tuple[int, ...]
-    text = ImageText(("input_shape", "strides", "padding"))
+    text = Conv2dText(("input_shape", "strides", "padding"))
     gives, operands = "input", ("result", "filter")
 
 
-class Conv2dBackwardFilter(ImageProduct):
+class Conv2dBackwardFilter(Conv2dProduct):
     """A filter from images and results: the transpose of Conv2d in its second operand."""
 
     filter_shape: tuple[int, ...]
-    text = ImageText(("filter_shape", "strides", "padding"))
+    text = Conv2dText(("filter_shape", "strides", "padding"))
     gives, operands = "filter", ("input", "result")
 
 
-ImageProduct.family.update(
+Conv2dProduct.family.update(
     result=ImageConvolution, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter
 )
 

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.conv.geometry import Convolving, Shape
+from pullback.ops.conv.geometry import ConvolutionGeometry, Shape
 from pullback.ops.conv.kernel import call_convolution_kernel
-from pullback.ops.conv.lowering import convolve, lower_convolution_filter
-from pullback.ops.conv.windows import Motion, padded, transposed_padding
+from pullback.ops.conv.lowering import lower_convolution, lower_convolution_filter
+from pullback.ops.conv.windows import WindowMotion, padded_for_windows, transposed_window_padding
 from pullback.ops.prelude import Imported, Type
 from pullback.ops.reduce.reductions import widened_for_reduction
 from pullback.ops.samples import complexes, real
 
 
-class Convolution(Convolving):
+class Convolution(ConvolutionGeometry):
     """Slides a filter over an input; the dilations first insert gaps between their elements."""
 
     gives, operands = "result", ("input", "filter")
@@ -45,7 +45,7 @@ class Convolution(Convolving):
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
-        return convolve(b, out, x, w, self.motion)
+        return lower_convolution(b, out, x, w, self.motion)
 
     def kernel(self, b: Any, out: Type, x: Any, w: Any) -> Any:
         return call_convolution_kernel(b, "convolution", out, x, w, self.motion)
@@ -57,7 +57,7 @@ class Convolution(Convolving):
         yield cls((2,), ((0, 1),)), (complexes(2, 4, 2), complexes(2, 2, 2, salt=1))
 
 
-class ConvolutionBackwardInput(Convolving):
+class ConvolutionBackwardInput(ConvolutionGeometry):
     """The input, of spatial sizes `extents`, from a result and a filter: the transpose of
     Convolution in its first operand, also known as transposed convolution."""
 
@@ -80,7 +80,7 @@ class ConvolutionBackwardInput(Convolving):
             )
             full[at] += ungroup_convolved(results @ filters, full[at].shape)
         border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
-        inner = padded(full, border, (1,) * g.ndim, 0)
+        inner = padded_for_windows(full, border, (1,) * g.ndim, 0)
         return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
 
     def kernel(self, b: Any, out: Type, g: Any, w: Any) -> Any:
@@ -96,13 +96,18 @@ class ConvolutionBackwardInput(Convolving):
             n = len(window)
             w = b.transpose(w, (*spatial, n + 1, n, n + 2))
             w = b.reshape(w, (*window, c * self.groups, o // self.groups))
-        padding = tuple(map(transposed_padding, self.extents, g.shape[1:-1], window, self.strides,
-                            self.padding, self.rhs_dilation, self.lhs_dilation))  # fmt: skip
-        motion = Motion(self.lhs_dilation, padding, self.strides, self.rhs_dilation, self.groups)
-        return convolve(b, out, g, w, motion, "b*f,*oi->b*f")
+        dilations = (self.rhs_dilation, self.lhs_dilation)
+        counts = (self.extents, g.shape[1:-1])
+        padding = tuple(
+            map(transposed_window_padding, *counts, window, self.strides, self.padding, *dilations)
+        )
+        motion = WindowMotion(
+            self.lhs_dilation, padding, self.strides, self.rhs_dilation, self.groups
+        )
+        return lower_convolution(b, out, g, w, motion, "b*f,*oi->b*f")
 
 
-class ConvolutionBackwardFilter(Convolving):
+class ConvolutionBackwardFilter(ConvolutionGeometry):
     """The filter, of spatial sizes `extents`, from an input and a result: the transpose of
     Convolution in its second operand."""
 
@@ -131,7 +136,7 @@ class ConvolutionBackwardFilter(Convolving):
         return call_convolution_kernel(b, "convolution_filter", out, x, g, self.motion)
 
 
-Convolving.family.update(
+ConvolutionGeometry.family.update(
     result=Convolution, input=ConvolutionBackwardInput, filter=ConvolutionBackwardFilter
 )
 

@@ -20,7 +20,7 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
 from pullback.ops.conv import windows
-from pullback.ops.conv.windows import Motion, Padding, padded, window_pairs
+from pullback.ops.conv.windows import Padding, WindowMotion, padded_for_windows, window_pairs
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.linalg.contraction import Contraction
@@ -33,7 +33,7 @@ from pullback.ops.traits import HasKernel
 Shape = tuple[int, ...]
 
 
-class ThreeRoles(Op, abstract=True):
+class GeometryRoles(Op, abstract=True):
     """An op that gives one of "input", "filter" and "result" from the other two."""
 
     gives: ClassVar[str]
@@ -41,7 +41,7 @@ class ThreeRoles(Op, abstract=True):
     family: ClassVar[dict[str, Any]]  # the op class that gives each role
 
     @abstractmethod
-    def giving(self, role: str, shape: Shape) -> ThreeRoles:
+    def giving(self, role: str, shape: Shape) -> GeometryRoles:
         """The op of the family that gives `role`, in this shape, for the same geometry."""
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -63,7 +63,7 @@ class ThreeRoles(Op, abstract=True):
             yield op.giving(cls.gives, values[cls.gives].shape), operands
 
 
-class Convolving(ThreeRoles, Contraction, HasKernel, abstract=True):
+class ConvolutionGeometry(GeometryRoles, Contraction, HasKernel, abstract=True):
     """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere. Input
     [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O]."""
 
@@ -86,10 +86,12 @@ class Convolving(ThreeRoles, Contraction, HasKernel, abstract=True):
         self.set("rhs_dilation", tuple(self.rhs_dilation) or ones)
 
     @property
-    def motion(self) -> Motion:
-        return Motion(self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups)
+    def motion(self) -> WindowMotion:
+        return WindowMotion(
+            self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups
+        )
 
-    def giving(self, role: str, shape: Shape) -> Convolving:
+    def giving(self, role: str, shape: Shape) -> ConvolutionGeometry:
         sizes = {"input": (shape[1:-1],), "filter": (shape[:-2],), "result": ()}[role]
         return self.family[role](*self.motion, *sizes)
 
@@ -180,10 +182,12 @@ class Convolving(ThreeRoles, Contraction, HasKernel, abstract=True):
             out = self.type_of(*geometry_example_types(xs, mapped))
             return zeros(out.with_shape((0, *out.shape)))
         if not all(mapped):
-            return batch_one_convolving(self, self, axis, xs, mapped)
+            return batch_one_geometry(self, self, axis, xs, mapped)
         # Each example gets channel groups of its own.
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
-        return unfold_dimension(apart(*[fold_dimension(x, -1, 1) for x in xs]), -1, 1, axis.size)
+        return unfold_geometry_dimension(
+            apart(*[fold_geometry_dimension(x, -1, 1) for x in xs]), -1, 1, axis.size
+        )
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         shapes = dict(zip((*self.operands, self.gives), [t.shape for t in (*xs, out)], strict=True))
@@ -194,18 +198,20 @@ class Convolving(ThreeRoles, Contraction, HasKernel, abstract=True):
     def bordered(self, x: np.ndarray) -> np.ndarray:
         """The input with its padding and dilation."""
         border = ((0, 0), *self.padding, (0, 0))
-        return padded(widened_for_reduction(x), border, (1, *self.lhs_dilation, 1), 0)
+        return padded_for_windows(widened_for_reduction(x), border, (1, *self.lhs_dilation, 1), 0)
 
 
-def batch_one_convolving(
-    op: Op, like: Convolving, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
+def batch_one_geometry(
+    op: Op, like: ConvolutionGeometry, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
 ) -> Node:
     """Batch `op`, a convolution with the geometry of `like`, where one operand is mapped."""
     side = mapped.index(True)
     source, target = like.folds[side]
     operands = list(xs)
-    operands[side] = fold_dimension(xs[side], source, like.groups if source == -1 else 1)
-    return unfold_dimension(op(*operands), target, like.groups if target == -1 else 1, axis.size)
+    operands[side] = fold_geometry_dimension(xs[side], source, like.groups if source == -1 else 1)
+    return unfold_geometry_dimension(
+        op(*operands), target, like.groups if target == -1 else 1, axis.size
+    )
 
 
 def geometry_example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
@@ -214,7 +220,7 @@ def geometry_example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[T
     return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]
 
 
-def fold_dimension(x: Node, dim: int, groups: int) -> Node:
+def fold_geometry_dimension(x: Node, dim: int, groups: int) -> Node:
     """Merge dimension 0 into dimension `dim` of the rest, inside each of its groups."""
     count, *shape = x.type.shape
     at = dim % len(shape)
@@ -224,7 +230,7 @@ def fold_dimension(x: Node, dim: int, groups: int) -> Node:
     return Reshape((*before, count * n, *after))(move_dimension(x, 0, at + (groups > 1)))
 
 
-def unfold_dimension(x: Node, dim: int, groups: int, count: int) -> Node:
+def unfold_geometry_dimension(x: Node, dim: int, groups: int, count: int) -> Node:
     """Undo `fold`."""
     shape = x.type.shape
     at = dim % len(shape)

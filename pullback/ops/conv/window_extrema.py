@@ -11,11 +11,11 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import WindowReduction
-from pullback.ops.conv.windows import UNROLLED, computed_once, pad
+from pullback.ops.conv.windows import UNROLLED, pad_for_windows, window_index_computed_once
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, jvp_in_first
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
-from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
 from pullback.ops.samples import integers, real
 
 
@@ -53,9 +53,9 @@ class WindowIndex(WindowReduction):
             number = b.broadcast(number, index.shape)
             return x, b.select(better, here, best), b.select(better, number, index)
 
-        x = pad(b, x, self.padding, (1,) * len(x.shape), self.of.identity(x.dtype))
+        x = pad_for_windows(b, x, self.padding, (1,) * len(x.shape), self.of.identity(x.dtype))
         index = walk.fold((x, walk.take(x, 0), index), step)[2]
-        return computed_once(b, index, math.prod(self.window))
+        return window_index_computed_once(b, index, math.prod(self.window))
 
     @classmethod
     def samples(cls) -> Any:
@@ -88,7 +88,7 @@ class WindowTake(ByTap):
         if not out.size:
             return taken
         walk = self.walk(b, out.shape)
-        x = pad(b, x, self.padding, (1,) * len(x.shape), 0)
+        x = pad_for_windows(b, x, self.padding, (1,) * len(x.shape), 0)
         _, _, taken = walk.fold((x, index, taken), lambda n, x, index, taken: (
             x, index, b.select(walk.is_tap(index, n), walk.take(x, n), taken)))  # fmt: skip
         return taken
@@ -137,7 +137,7 @@ class WindowPut(ByTap):
     def hlo(self, b: Any, out: Type, x: Any, index: Any) -> Any:
         if not x.type.size:
             return b.full(out, 0)
-        x = b.convert(x, accumulator(x.dtype))
+        x = b.convert(x, reduction_accumulator(x.dtype))
         walk, zero = self.walk(b, x.shape), b.full(x.type, 0)
         wider = tuple(n + low + high for n, (low, high) in zip(out.shape, self.padding))
 
@@ -150,7 +150,7 @@ class WindowPut(ByTap):
         else:
             total = walk.loop((x, index, zero, b.full(Type(wider, x.dtype), 0)), step)[3]
         border = tuple((-low, -high) for low, high in self.padding)
-        return b.convert(pad(b, total, border, (1,) * len(border), 0), out.dtype)
+        return b.convert(pad_for_windows(b, total, border, (1,) * len(border), 0), out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [WindowTake(*self.geometry)(g, xs[1]), None]

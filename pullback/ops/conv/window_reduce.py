@@ -10,11 +10,17 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.conv import windows
-from pullback.ops.conv.windows import Padding, Taps, pad, padded, window_pairs
+from pullback.ops.conv.windows import (
+    Padding,
+    WindowTaps,
+    pad_for_windows,
+    padded_for_windows,
+    window_pairs,
+)
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
-from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
 from pullback.ops.samples import complexes, real
 
 Numbers = tuple[int, ...]
@@ -66,14 +72,14 @@ class WindowReduction(Op, abstract=True):
         counts = self.counts(x.shape)
         if 0 in counts:
             return np.empty((*counts, math.prod(self.window)), x.dtype)
-        x = padded(x, self.padding, (1,) * x.ndim, value)
+        x = padded_for_windows(x, self.padding, (1,) * x.ndim, value)
         reach = tuple(map(windows.dilated_window, self.window, self.window_dilation))
         view = np.lib.stride_tricks.sliding_window_view(x, reach)
         steps = (*self.strides, *self.window_dilation)
         return view[tuple(slice(None, None, s) for s in steps)].reshape(*counts, -1)
 
-    def walk(self, b: Any, counts: Sequence[int]) -> Taps:
-        return Taps(b, self.window, counts, self.strides, self.window_dilation)
+    def walk(self, b: Any, counts: Sequence[int]) -> WindowTaps:
+        return WindowTaps(b, self.window, counts, self.strides, self.window_dilation)
 
     def combine_taps(
         self, b: Any, out: Type, x: Any, mnemonic: str, start: Any, dilation: Numbers = ()
@@ -82,7 +88,7 @@ class WindowReduction(Op, abstract=True):
         total = b.full(out, start)
         if not out.size:
             return total
-        x = pad(b, x, self.padding, dilation or (1,) * out.rank, start)
+        x = pad_for_windows(b, x, self.padding, dilation or (1,) * out.rank, start)
         walk = self.walk(b, out.shape)
         return walk.fold((x, total), lambda n, x, total: (
             x, b.op(f"stablehlo.{mnemonic}", total, walk.take(x, n), out=out)))[1]  # fmt: skip
@@ -142,18 +148,20 @@ class WindowSum(WindowReduction):
         return [one and n == 1 for one, n in zip(super().still(), self.base_dilation, strict=True)]
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        apart = padded(widened_for_reduction(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
+        apart = padded_for_windows(
+            widened_for_reduction(x), ((0, 0),) * x.ndim, self.base_dilation, 0
+        )
         plain = WindowSum(*self.geometry)
         return plain.seen(apart, 0).sum(-1, dtype=apart.dtype).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        wide = accumulator(x.dtype)
+        wide = reduction_accumulator(x.dtype)
         x, sums = b.convert(x, wide), out.with_dtype(wide)
         total = self.combine_taps(b, sums, x, "add", 0, self.base_dilation)
         return b.convert(total, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        padding = tuple(map(windows.transposed_padding, xs[0].type.shape, out.type.shape,
+        padding = tuple(map(windows.transposed_window_padding, xs[0].type.shape, out.type.shape,
                             *self.geometry, self.base_dilation))  # fmt: skip
         strides, dilation = self.base_dilation, self.strides
         return [WindowSum(self.window, strides, padding, self.window_dilation, dilation)(g)]

@@ -24,7 +24,7 @@ UNROLLED = 64  # loops over up to this many taps are unrolled, so that XLA fuses
 Padding = tuple[tuple[int, int], ...]
 
 
-class Motion(NamedTuple):
+class WindowMotion(NamedTuple):
     """How a filter moves over an input."""
 
     strides: tuple[int, ...]
@@ -70,7 +70,7 @@ def window_pairs(padding: Any) -> Padding:
         raise ArgumentError(what, hint=hint if isinstance(padding, int) else None) from None
 
 
-def transposed_padding(
+def transposed_window_padding(
     n: int, count: int, window: int, stride: int, padding: tuple[int, int], dilation: int,
     base_dilation: int,
 ) -> tuple[int, int]:  # fmt: skip
@@ -80,7 +80,9 @@ def transposed_padding(
     return low, dilated_window(n, base_dilation) + padding[0] - dilated_window(count, stride)
 
 
-def padded(x: np.ndarray, padding: Padding, dilation: Sequence[int], value: Any) -> np.ndarray:
+def padded_for_windows(
+    x: np.ndarray, padding: Padding, dilation: Sequence[int], value: Any
+) -> np.ndarray:
     """`x` with its elements `dilation` apart and a border; a negative border crops."""
     apart = np.full(
         [dilated_window(n, a) for n, a in zip(x.shape, dilation, strict=True)], value, x.dtype
@@ -100,8 +102,8 @@ def window_tap_slices(
                  for start, m, s in zip(starts, counts, strides, strict=True))  # fmt: skip
 
 
-def pad(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -> Any:
-    """The same as `padded`, in StableHLO."""
+def pad_for_windows(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -> Any:
+    """The same as `padded_for_windows`, in StableHLO."""
     if not any(map(any, padding)) and all(a == 1 for a in dilation):
         return x
     shape = [
@@ -117,7 +119,7 @@ def pad(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -
     )  # fmt: skip
 
 
-def computed_once(b: Any, index: Any, limit: int) -> Any:
+def window_index_computed_once(b: Any, index: Any, limit: int) -> Any:
     """`index` (at least 0, below `limit`) in a form that XLA does not recompute in each use. XLA
     duplicates cheap work into the consumers, but not a remainder by an unknown divisor."""
     below = b.op("stablehlo.minimum", index, b.full(index.type, 0), out=index.type)
@@ -125,7 +127,7 @@ def computed_once(b: Any, index: Any, limit: int) -> Any:
     return b.op("stablehlo.remainder", index, divisor, out=index.type)
 
 
-class Taps:
+class WindowTaps:
     """Iterates over the taps of all windows at once: unrolled if there are few, else in a loop."""
 
     def __init__(
@@ -172,7 +174,7 @@ class Taps:
     def add(self, total: Any, y: Any, n: Any) -> Any:
         """Inside a loop: add `y` to tap n of every window of `total`."""
         b = self.b
-        y = pad(b, y, ((0, 0),) * len(self.window), self.strides, 0)
+        y = pad_for_windows(b, y, ((0, 0),) * len(self.window), self.strides, 0)
         part = self._dynamic("stablehlo.dynamic_slice", n, total, y.type, slice_sizes=self.reach)
         part = b.op("stablehlo.add", part, y, out=y.type)
         return self._dynamic("stablehlo.dynamic_update_slice", n, total, total.type, part)
@@ -187,7 +189,7 @@ class Taps:
         for n, tap in enumerate(itertools.product(*map(range, self.window))):
             at = [divmod(j * d, s) for j, d, s in zip(tap, self.dilation, self.strides)]
             border = tuple((q, r - q - m) for (q, _), r, m in zip(at, rows, self.counts))
-            here = pad(b, values(n), border, (1,) * rank, 0)
+            here = pad_for_windows(b, values(n), border, (1,) * rank, 0)
             key = tuple(remainder for _, remainder in at)
             known = sums.get(key)
             sums[key] = here if known is None else b.op("stablehlo.add", known, here, out=here.type)
@@ -205,7 +207,9 @@ class Taps:
 
         whole = [r * s for r, s in zip(rows, self.strides)]
         total = b.reshape(interleaved(()), whole)
-        return pad(b, total, tuple((0, n - w) for n, w in zip(shape, whole)), (1,) * rank, 0)
+        return pad_for_windows(
+            b, total, tuple((0, n - w) for n, w in zip(shape, whole)), (1,) * rank, 0
+        )
 
     def is_tap(self, index: Any, n: Any) -> Any:
         """Whether each element of `index` is n."""

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.cumulative.lowering import lower_prefixes, scan
+from pullback.ops.cumulative.lowering import lower_cumulative, lower_cumulative_scan
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import cast, equal, where
-from pullback.ops.factor_rules import alike
+from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
-from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.concat_pad import pad_previous
@@ -42,10 +42,10 @@ class Cumulative(Op, abstract=True):
         return self.along(lambda v: self.ufunc.accumulate(v, dtype=v.dtype), wide).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return lower_prefixes(b, self.stablehlo, self.identity, x, self.axis, self.reverse)
+        return lower_cumulative(b, self.stablehlo, self.identity, x, self.axis, self.reverse)
 
     def factors(self, *xs: Type) -> str:
-        return alike(xs[0].rank, (self.axis,), len(xs))
+        return alike_factor_rule(xs[0].rank, (self.axis,), len(xs))
 
     def along(self, f: Callable[..., np.ndarray], *xs: np.ndarray) -> np.ndarray:
         """Apply a NumPy function that scans axis 0 forward."""
@@ -126,8 +126,8 @@ class LinearRecurrence(Cumulative):
             return [b.op("stablehlo.multiply", p[0], q[0], out=p[0].type),
                     b.op("stablehlo.add", carried, q[1], out=p[1].type)]  # fmt: skip
 
-        wide = [b.convert(v, accumulator(v.dtype)) for v in (x, y)]
-        _, h = scan(b, combine, (1, 0), wide, self.axis, self.reverse)
+        wide = [b.convert(v, reduction_accumulator(v.dtype)) for v in (x, y)]
+        _, h = lower_cumulative_scan(b, combine, (1, 0), wide, self.axis, self.reverse)
         return b.convert(h, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -178,7 +178,7 @@ class CumLogSumExp(Cumulative):
         """Sums relative to the running maximum, rescaled whenever it changes."""
         exp, axis, reverse = Exp(), self.axis, self.reverse
         dtype = x.type.dtype
-        x = cast(x, accumulator(dtype))
+        x = cast(x, reduction_accumulator(dtype))
         top = TABLE["CumMax"](axis, reverse)(x)
         top = _zero_cumulative_where(_zero_cumulative_where(top, -np.inf), np.inf)
         scale = exp(pad_previous(top, axis, reverse, 0) - top)

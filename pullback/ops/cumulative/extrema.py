@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.graph.dtypes import int64
 from pullback.ops.cumulative.cumulative import Cumulative
-from pullback.ops.cumulative.lowering import lower_prefixes, shifted_prefixes
+from pullback.ops.cumulative.lowering import lower_cumulative, lower_cumulative_shifted
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.prelude import Node, Type
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
@@ -26,7 +26,7 @@ class CumExtremum(Cumulative, abstract=True):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         identity = self.of.identity(x.dtype)
-        return lower_prefixes(b, self.of.stablehlo, identity, x, self.axis, self.reverse)
+        return lower_cumulative(b, self.of.stablehlo, identity, x, self.axis, self.reverse)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         put = PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)
@@ -80,13 +80,13 @@ class CumArgExtremum(Cumulative, abstract=True):
             return b.full(out, 0)
         axis, reverse = self.axis, self.reverse
         identity = self.of.identity(x.dtype)
-        records = lower_prefixes(b, self.of.stablehlo, identity, x, axis, reverse)
-        before = shifted_prefixes(b, records, axis, identity, reverse)
+        records = lower_cumulative(b, self.of.stablehlo, identity, x, axis, reverse)
+        before = lower_cumulative_shifted(b, records, axis, identity, reverse)
         new = self.of.beats(b, x, before)
         # The index of the latest record: it only moves in the direction of the scan.
         start = x.shape[axis] - 1 if reverse else 0
         index = b.select(new, b.iota(x.shape, int64, axis), b.full(out, start))
-        return lower_prefixes(b, "minimum" if reverse else "maximum", start, index, axis, reverse)
+        return lower_cumulative(b, "minimum" if reverse else "maximum", start, index, axis, reverse)
 
 
 class CumArgMax(CumArgExtremum):

@@ -10,53 +10,62 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.ops.conv.windows import pad
+from pullback.ops.conv.windows import pad_for_windows
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Type
-from pullback.ops.reduce.reductions import accumulator
+from pullback.ops.reduce.reductions import reduction_accumulator
 
 BLOCK = 16
 
 
-def lower_prefixes(b: Any, mnemonic: str, identity: Any, x: Any, axis: int, reverse: bool) -> Any:
+def lower_cumulative(b: Any, mnemonic: str, identity: Any, x: Any, axis: int, reverse: bool) -> Any:
     """A scan with one binary instruction."""
 
     def combine(p: Sequence, q: Sequence) -> list:
         return [b.op(f"stablehlo.{mnemonic}", p[0], q[0], out=p[0].type)]
 
     sums = mnemonic in ("add", "multiply")
-    wide = b.convert(x, accumulator(x.dtype)) if sums else x
-    return b.convert(scan(b, combine, (identity,), [wide], axis, reverse)[0], x.dtype)
+    wide = b.convert(x, reduction_accumulator(x.dtype)) if sums else x
+    return b.convert(
+        lower_cumulative_scan(b, combine, (identity,), [wide], axis, reverse)[0], x.dtype
+    )
 
 
-def scan(
+def lower_cumulative_scan(
     b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int, reverse: bool = False
 ) -> list:
     """All prefixes of `xs` along an axis under an associative `combine(before, after)`."""
     if xs[0].type.size == 0:
         return list(xs)
     if reverse:
-        forward = scan(b, combine, identities, [_prefixes_reversed(b, x, axis) for x in xs], axis)
-        return [_prefixes_reversed(b, x, axis) for x in forward]
+        forward = lower_cumulative_scan(
+            b, combine, identities, [_lower_cumulative_reversed(b, x, axis) for x in xs], axis
+        )
+        return [_lower_cumulative_reversed(b, x, axis) for x in forward]
     shape = xs[0].shape
     n = shape[axis]
     if n <= BLOCK:
-        return _lower_by_windows(b, combine, identities, xs, axis)
+        return _lower_cumulative_by_windows(b, combine, identities, xs, axis)
     blocks = -(-n // BLOCK)
     outer, inner = shape[:axis], shape[axis + 1 :]
     split, whole = (*outer, blocks, BLOCK, *inner), (*outer, blocks * BLOCK, *inner)
-    padded = [_lower_padded(b, x, axis, 0, blocks * BLOCK - n, i) for x, i in zip(xs, identities)]
+    padded = [
+        _lower_cumulative_padded(b, x, axis, 0, blocks * BLOCK - n, i)
+        for x, i in zip(xs, identities)
+    ]
     parts = [b.reshape(x, split) for x in padded]
-    parts = _lower_by_windows(b, combine, identities, parts, axis + 1)
-    totals = [_prefixes_sliced(b, p, axis + 1, BLOCK - 1, BLOCK) for p in parts]
+    parts = _lower_cumulative_by_windows(b, combine, identities, parts, axis + 1)
+    totals = [_lower_cumulative_sliced(b, p, axis + 1, BLOCK - 1, BLOCK) for p in parts]
     totals = [b.reshape(t, (*outer, blocks, *inner)) for t in totals]
-    totals = scan(b, combine, identities, totals, axis)
-    before = [shifted_prefixes(b, t, axis, i) for t, i in zip(totals, identities)]
+    totals = lower_cumulative_scan(b, combine, identities, totals, axis)
+    before = [lower_cumulative_shifted(b, t, axis, i) for t, i in zip(totals, identities)]
     before = [b.broadcast(b.reshape(t, (*outer, blocks, 1, *inner)), split) for t in before]
-    return [_prefixes_sliced(b, b.reshape(y, whole), axis, 0, n) for y in combine(before, parts)]
+    return [
+        _lower_cumulative_sliced(b, b.reshape(y, whole), axis, 0, n) for y in combine(before, parts)
+    ]
 
 
-def _lower_by_windows(
+def _lower_cumulative_by_windows(
     b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int
 ) -> list:
     """Prefixes along a short axis, each computed from all of its elements."""
@@ -74,11 +83,11 @@ def _lower_by_windows(
     return list(prefixes)
 
 
-def _prefixes_reversed(b: Any, x: Any, axis: int) -> Any:
+def _lower_cumulative_reversed(b: Any, x: Any, axis: int) -> Any:
     return b.op("stablehlo.reverse", x, out=x.type, dimensions=(axis,))
 
 
-def _prefixes_sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
+def _lower_cumulative_sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
     if (start, stop) == (0, x.shape[axis]):
         return x
     starts, stops = [0] * len(x.shape), list(x.shape)
@@ -86,17 +95,17 @@ def _prefixes_sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
     return sliced(b, x, starts, stops)
 
 
-def _lower_padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
+def _lower_cumulative_padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
     """`x` with more elements along an axis; negative counts crop."""
     rank = len(x.shape)
     border = tuple([(low, high) if i == axis else (0, 0) for i in range(rank)])
-    return pad(b, x, border, (1,) * rank, value)
+    return pad_for_windows(b, x, border, (1,) * rank, value)
 
 
-def shifted_prefixes(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
+def lower_cumulative_shifted(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
     """`x` shifted by one in the direction of a scan, which starts with `first`."""
     return (
-        _lower_padded(b, x, axis, -1, 1, first)
+        _lower_cumulative_padded(b, x, axis, -1, 1, first)
         if reverse
-        else _lower_padded(b, x, axis, 1, -1, first)
+        else _lower_cumulative_padded(b, x, axis, 1, -1, first)
     )

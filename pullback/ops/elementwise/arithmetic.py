@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.graph.dtypes import DType
 from pullback.ops.elementwise.base import Binary, Unary
-from pullback.ops.elementwise.functions import cast, guarded, nonzero
+from pullback.ops.elementwise.functions import cast, guarded, nonzero_function
 from pullback.ops.prelude import CORE, Node, Parts, Type, op_functions
 
 real_part, conjugate = op_functions("Real", "Conj")
@@ -131,4 +131,4 @@ def complex_sign_derivative(t: Node, sign: Node, x: Node) -> Node | None:
     if not dtype.is_complex:
         return None
     along = sign * cast(real_part(conjugate(sign) * t), dtype)
-    return (t - along) / cast(nonzero(Abs()(x)), dtype)
+    return (t - along) / cast(nonzero_function(Abs()(x)), dtype)

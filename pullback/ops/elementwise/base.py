@@ -13,7 +13,7 @@ from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
 from pullback.ops.elementwise.functions import divided, guarded, where
-from pullback.ops.elementwise.nonfinite import with_nonfinite, with_zero
+from pullback.ops.elementwise.nonfinite import with_nonfinite, with_nonfinite_zero
 from pullback.ops.helpers import Axis, broadcast_types, conjugate, same_dtype
 from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import complexes, real
@@ -151,7 +151,7 @@ def is_singular_elementwise(op: Op) -> bool:
     return getattr(op, "singular", False)
 
 
-def zero_partials(self: Elementwise, out: Node, *xs: Node) -> tuple:
+def zero_elementwise_partials(self: Elementwise, out: Node, *xs: Node) -> tuple:
     """The `partials` of an op that is constant almost everywhere."""
     return (None,) * len(xs)
 
@@ -183,7 +183,7 @@ class Unary(Elementwise, abstract=True):
         made = super().hlo(b, out, *xs)
         exact = b.literal and self.stablehlo  # StableHLO says what XLA does not do
         if xs[0].dtype.is_complex and not exact:
-            made = with_zero(b, self, xs[0], made) if self.keeps else made
+            made = with_nonfinite_zero(b, self, xs[0], made) if self.keeps else made
             made = with_nonfinite(b, self, xs[0], made) if self.tabulated else made
         return made
 

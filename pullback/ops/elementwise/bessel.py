@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.elementwise import bessel_tables as tables
-from pullback.ops.elementwise.error_functions import chebyshev
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
+from pullback.ops.elementwise.series import chebyshev_series
 from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, constant, op_functions
 
@@ -99,7 +99,7 @@ class BesselI(BesselFunction):
                 return -(sign(x) * BesselIGap()(x))
             above = BesselI(n + 1, self.scaled)(x)
             if self.scaled and n == 1:
-                return BesselIGap()(x) - first_over_x(out, x)
+                return BesselIGap()(x) - bessel_first_over_x(out, x)
             made = (BesselI(abs(n - 1), self.scaled)(x) + above) * 0.5
             return made - sign(x) * out if self.scaled else made
 
@@ -119,16 +119,16 @@ class BesselIGap(SpecialFunction):
     def expand(self, x: Node) -> Node:
         size = absolute(x)
         low = minimum(size, FAR_I)
-        near = chebyshev(tables.GAP_NEAR, low / 4 - 1) / ((low + 4) * sqrt(low + 4))
+        near = chebyshev_series(tables.GAP_NEAR, low / 4 - 1) / ((low + 4) * sqrt(low + 4))
         high = maximum(size, FAR_I)
-        far = chebyshev(tables.GAP_FAR, 2 * FAR_I / high - 1) / (high * sqrt(high))
+        far = chebyshev_series(tables.GAP_FAR, 2 * FAR_I / high - 1) / (high * sqrt(high))
         return where(less(size, FAR_I), near, far)
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (lambda: sign(x) * (first_over_x(BesselI(1, True)(x), x) - 2 * out),)
+        return (lambda: sign(x) * (bessel_first_over_x(BesselI(1, True)(x), x) - 2 * out),)
 
 
-def first_over_x(first: Node, x: Node) -> Node:
+def bessel_first_over_x(first: Node, x: Node) -> Node:
     """Return I1(x) / x, both scaled, as a function that is regular at 0."""
     near = less(absolute(x), 1)
     middle = (BesselI(0, True)(x) - BesselI(2, True)(x)) * 0.5
@@ -142,7 +142,7 @@ def bessel_j_pair(x: Node) -> tuple[Node, Node]:
     gap = bessel_gap(low, *tables.J0_ZERO)
     near0 = tables.J0_NEAR.at(square) * gap * (square - tables.J0_NEXT**2)
     gap = bessel_gap(low, *tables.J1_ZERO)
-    near1 = chebyshev(tables.J1_NEAR, square / 12.5 - 1) * gap * low
+    near1 = chebyshev_series(tables.J1_NEAR, square / 12.5 - 1) * gap * low
     (p0, q0, p1, q1), up, down = bessel_far(x)
     far0, far1 = p0 * up - q0 * down, p1 * down + q1 * up
     is_near = less(x, FAR)
@@ -160,8 +160,8 @@ def bessel_y_pair(x: Node) -> tuple[Node, Node]:
     variable = low * low / 12.5 - 1
     j0, j1 = bessel_j_pair(low)
     lift = log(low) * (2 / math.pi)
-    near0 = chebyshev(tables.Y0_NEAR, variable) + lift * j0
-    near1 = chebyshev(tables.Y1_NEAR, variable) * low + (lift * j1 - 2 / math.pi / low)
+    near0 = chebyshev_series(tables.Y0_NEAR, variable) + lift * j0
+    near1 = chebyshev_series(tables.Y1_NEAR, variable) * low + (lift * j1 - 2 / math.pi / low)
     (p0, q0, p1, q1), up, down = bessel_far(x)
     far0, far1 = p0 * down + q0 * up, q1 * down - p1 * up
     is_near = less(x, FAR)
@@ -185,7 +185,7 @@ def bessel_i_pair(x: Node, scaled: bool) -> tuple[Node, Node]:
     low, high = minimum(x, FAR_I), maximum(x, FAR_I)
     near = [bessel_series(n, low, 1) for n in (0, 1)]
     variable = 2 * FAR_I / high - 1
-    far = [chebyshev(c, variable) / sqrt(high) for c in (tables.I0_FAR, tables.I1_FAR)]
+    far = [chebyshev_series(c, variable) / sqrt(high) for c in (tables.I0_FAR, tables.I1_FAR)]
     if scaled:
         near = [v * exp(-low) for v in near]
     else:

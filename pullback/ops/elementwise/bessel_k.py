@@ -9,8 +9,8 @@ import numpy as np
 
 from pullback.ops.elementwise import bessel_tables as tables
 from pullback.ops.elementwise.bessel import BesselFunction, bessel_recurrence, bessel_series
-from pullback.ops.elementwise.error_functions import chebyshev
 from pullback.ops.elementwise.functions import equal, less, where
+from pullback.ops.elementwise.series import chebyshev_series
 from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, op_functions
 
@@ -62,7 +62,7 @@ class BesselKGap(SpecialFunction):
     def expand(self, x: Node) -> Node:
         first, second = bessel_k_pair(minimum(x, FAR_K), True)
         high = maximum(x, FAR_K)
-        far = chebyshev(tables.K_GAP_FAR, 2 * FAR_K / high - 1) / (high * sqrt(high))
+        far = chebyshev_series(tables.K_GAP_FAR, 2 * FAR_K / high - 1) / (high * sqrt(high))
         return where(less(x, FAR_K), second - first, far)
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -75,11 +75,11 @@ def bessel_k_pair(x: Node, scaled: bool) -> tuple[Node, Node]:
     lift, variable = log(low) - math.log(2), low * low * 2 - 1
     i0, i1 = (bessel_series(n, low, 1, SERIES_TERMS) for n in (0, 1))
     near = [
-        chebyshev(tables.K0_NEAR, variable) - lift * i0,
-        chebyshev(tables.K1_NEAR, variable) / low + lift * i1,
+        chebyshev_series(tables.K0_NEAR, variable) - lift * i0,
+        chebyshev_series(tables.K1_NEAR, variable) / low + lift * i1,
     ]
     variable = 2 * FAR_K / high - 1
-    far = [chebyshev(c, variable) / sqrt(high) for c in (tables.K0_FAR, tables.K1_FAR)]
+    far = [chebyshev_series(c, variable) / sqrt(high) for c in (tables.K0_FAR, tables.K1_FAR)]
     if scaled:
         near = [v * exp(low) for v in near]
     else:

@@ -1,9 +1,9 @@
 """Coefficients of the Bessel functions, fitted to 17 digits."""
 
-from pullback.ops.elementwise.special_base import Rational
+from pullback.ops.elementwise.series import RationalSeries
 
 # J0(x) / ((x**2 - zero**2) (x**2 - next**2)) as a function of x**2, for x <= 5
-J0_NEAR = Rational(
+J0_NEAR = RationalSeries(
     (
         0.005674693325155617, -0.000187929174532416, 2.3247855826151807e-06,
         -1.3805763587020921e-08, 4.047102979973322e-11, -4.823088384945407e-14,
@@ -39,7 +39,7 @@ Y1_NEAR = (
 # For x >= 5, J and Y are sqrt(2 / (pi x)) times P cos - Q sin and P sin + Q cos of
 # x - (2 n + 1) pi/4.
 # P, and Q times x, of order n = 0 and 1, as functions of 25 / x**2
-P0_FAR = Rational(
+P0_FAR = RationalSeries(
     (
         1.0, 5.759078379402809, 10.703489280941161, 7.924651363871988, 2.334588037931313,
         0.2367596546020742, 0.005314781411072359, -3.6399009268385705e-06,
@@ -49,7 +49,7 @@ P0_FAR = Rational(
         0.24227091401874742, 0.005750779252463159,
     ),
 )  # fmt: skip
-Q0_FAR = Rational(
+Q0_FAR = RationalSeries(
     (
         -0.12499999999999989, -0.8006303860581246, -1.6713445602850885, -1.406001410800766,
         -0.4761314877107655, -0.05561491824643432, -0.0013116563212680601, 5.196974105252832e-06,
@@ -59,7 +59,7 @@ Q0_FAR = Rational(
         0.5153705212209712, 0.016583248905582583,
     ),
 )  # fmt: skip
-P1_FAR = Rational(
+P1_FAR = RationalSeries(
     (
         1.0, 5.688896081828982, 10.420940077967115, 7.5867106263795, 2.1955200276406175,
         0.22047400755912588, 0.0052794554847402685, 6.646264229987858e-06,
@@ -69,7 +69,7 @@ P1_FAR = Rational(
         0.21171501857888902, 0.004585356807159951,
     ),
 )  # fmt: skip
-Q1_FAR = Rational(
+Q1_FAR = RationalSeries(
     (
         0.3749999999999999, 2.377745255125992, 4.908560851758402, 4.082359104233042,
         1.3704833087708568, 0.16105824399030474, 0.004193750313939931, -7.925042124478183e-06,

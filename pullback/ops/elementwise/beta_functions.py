@@ -14,7 +14,6 @@ from pullback.ops.elementwise.functions import (
     greater_equal,
     guarded,
     less,
-    less_equal,
     where,
 )
 from pullback.ops.elementwise.gamma_functions import (
@@ -22,12 +21,18 @@ from pullback.ops.elementwise.gamma_functions import (
     Digamma,
     Lgamma,
     Polygamma,
+    gamma_stirling_rest,
     log_gamma_near,
-    stirling_rest,
 )
-from pullback.ops.elementwise.gamma_values import Gamma, gamma_of_positive
-from pullback.ops.elementwise.special_base import SpecialFunction, is_odd, together
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.elementwise.gamma_values import (
+    Gamma,
+    gamma_after,
+    gamma_of_positive,
+    gamma_sign,
+    is_pole_of_gamma,
+)
+from pullback.ops.elementwise.special_base import SpecialFunction, special_together
+from pullback.ops.prelude import Node, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
 maximum, minimum, reciprocal = op_functions("Maximum", "Minimum", "Reciprocal")
@@ -41,7 +46,7 @@ class BetaLn(SpecialFunction):
     points = ((0.4, 1.3, 4.5, 30.0), (0.7, 5.0, 6.5, 0.8))
 
     def expand(self, x: Node, y: Node) -> Node:
-        logs = together(Lgamma(), x, y, x + y)
+        logs = special_together(Lgamma(), x, y, x + y)
         plain = logs[0] + logs[1] - logs[2]
         positive = both(greater(x, 0), greater(y, 0))
         plain = where(is_pole_of_gamma(x + y), -np.inf, plain)
@@ -61,8 +66,8 @@ class Beta(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         total = x + y
-        lost = lost_in_sum(x, y, total) * log(absolute(total))  # about digamma(total)
-        values = together(Gamma(), x, y, total)
+        lost = lost_in_beta_sum(x, y, total) * log(absolute(total))  # about digamma(total)
+        values = special_together(Gamma(), x, y, total)
         product = values[0] / values[2] * values[1] * (1 - lost)
         small = less(maximum(maximum(absolute(x), absolute(y)), absolute(total)), 165)
         sign = gamma_sign(x) * gamma_sign(y) * gamma_sign(total)
@@ -84,7 +89,7 @@ class DigammaDifference(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         total = x + y
-        steps = sum_of_steps(x, total, y)
+        steps = digamma_difference_steps(x, total, y)
         moved = less(minimum(x, total), 3)
         start, end = where(moved, x + 3, x), where(moved, total + 3, total)
         low, high = reciprocal(start * start), reciprocal(end * end)
@@ -93,7 +98,7 @@ class DigammaDifference(SpecialFunction):
         far = log1p(y / start) + y / (start * end) * 0.5 + rest
         positive = both(greater(x, 0), greater(total, 0))
         right = where(moved, steps + far, far)
-        left = together(Digamma(), total, x)
+        left = special_together(Digamma(), total, x)
         return where(positive, right, left[0] - left[1])
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
@@ -108,8 +113,8 @@ class Binom(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         rest = x - y
-        lost = lost_in_sum(x, -y, rest) * log(absolute(rest) + 1)  # about digamma(rest + 1)
-        above, below, chosen = together(gamma_after, x, rest, y)
+        lost = lost_in_beta_sum(x, -y, rest) * log(absolute(rest) + 1)  # about digamma(rest + 1)
+        above, below, chosen = special_together(gamma_after, x, rest, y)
         product = above / below / chosen * (1 - lost)
         small = less(maximum(absolute(x), maximum(absolute(y), absolute(rest))), 165)
         sign = gamma_sign(x + 1) * gamma_sign(y + 1) * gamma_sign(rest + 1)
@@ -132,8 +137,8 @@ class Binom(SpecialFunction):
 def beta_of_positive(x: Node, y: Node) -> Node:
     """Return beta(x, y) for positive x and y whose sum is less than 165."""
     total = x + y
-    lost = lost_in_sum(x, y, total) * log(total)  # about digamma(total)
-    values = together(gamma_of_positive, x, y, total)
+    lost = lost_in_beta_sum(x, y, total) * log(total)  # about digamma(total)
+    values = special_together(gamma_of_positive, x, y, total)
     return values[0] / values[2] * values[1] * (1 - lost)
 
 
@@ -141,43 +146,26 @@ def log_beta_of_positive(low: Node, high: Node) -> Node:
     """Return log(beta(low, high)) for 0 < low <= high and high >= 3."""
     total = low + high
     ratio = low / high
-    corrections = stirling_rest(high) - stirling_rest(total)
+    corrections = gamma_stirling_rest(high) - gamma_stirling_rest(total)
     # lgamma(high) - lgamma(total), without its largest terms, which cancel
     change = corrections - (total - 0.5) * log1p(ratio) - low * (log(high) - 1)
     mixed = log_gamma_near(minimum(low, 3)) + change
     share = low / total
     leading = (low - 0.5) * log(share) - high * log1p(ratio)
-    constant = 0.5 * math.log(2 * math.pi) + corrections + stirling_rest(maximum(low, 3))
+    constant = 0.5 * math.log(2 * math.pi) + corrections + gamma_stirling_rest(maximum(low, 3))
     return where(less(low, 3), mixed, leading - 0.5 * log(high) + constant)
 
 
-def lost_in_sum(x: Node, y: Node, total: Node) -> Node:
+def lost_in_beta_sum(x: Node, y: Node, total: Node) -> Node:
     """Return what rounding took from x + y; 0 where it is not finite."""
     part = total - x
     lost = (x - (total - part)) + (y - part)
     return where(is_finite(lost), lost, 0)
 
 
-def gamma_after(x: Node) -> Node:
-    """Return gamma(x + 1), without rounding x + 1 where x is large."""
-    near = less(absolute(x), 1)
-    value = Gamma()(where(near, x + 1, x))
-    return where(near, value, value * x)
-
-
-def sum_of_steps(x: Node, total: Node, y: Node) -> Node:
+def digamma_difference_steps(x: Node, total: Node, y: Node) -> Node:
     """Return digamma(total) - digamma(x) less the same three steps to the right."""
     made = y / (x * total)
     for k in (1, 2):
         made = made + y / ((x + k) * (total + k))
     return made
-
-
-def is_pole_of_gamma(x: Node) -> Node:
-    """Return where x is 0 or a negative integer."""
-    return both(less_equal(x, 0), equal(x, floor(x)))
-
-
-def gamma_sign(x: Node) -> Node:
-    """Return the sign of gamma(x), 1 or -1."""
-    return where(both(less(x, 0), is_odd(floor(x))), -1, constant(1, x.type.dtype))

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from pullback.graph.dtypes import float32, float64, int32, int64, uint64
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import cast, equal, greater_equal, less, where
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 bits_and, bits_or, bits_xor = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseXor")
@@ -29,7 +29,7 @@ def circular(x: Node, quarters: int) -> Node:
     """Return the sine of x, f32, plus so many quarters of a turn."""
     pattern = TABLE["Bitcast"](int32)(x)
     size = bits_and(pattern, 0x7FFFFFFF)
-    turns, r = remainder(size)
+    turns, r = circular_remainder(size)
     r = where(less(size, 0x3F000000), TABLE["Bitcast"](float32)(size), r)  # below 1/2: x itself
     turns = where(less(size, 0x3F000000), 0, turns)
     z = r * r
@@ -44,7 +44,7 @@ def circular(x: Node, quarters: int) -> Node:
     return where(greater_equal(size, 0x7F800000), np.nan, made)
 
 
-def remainder(pattern: Node) -> tuple[Node, Node]:
+def circular_remainder(pattern: Node) -> tuple[Node, Node]:
     """Return x / (pi/2) rounded to an integer, modulo 4, and the rest in [-pi/4, pi/4]; for
     x >= 1/2, given by its bits."""
     wide = cast(pattern, uint64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary, Over, Unary, zero_partials
+from pullback.ops.elementwise.base import Binary, Over, Unary, zero_elementwise_partials
 from pullback.ops.elementwise.functions import both, differ, equal, guarded, less, not_equal, where
 from pullback.ops.prelude import CORE, Imported, Node, Type, constant, op_functions
 
@@ -33,7 +33,7 @@ class Div(Binary):
         divisor = _nonzero_divisor(y)
         floored = np.floor_divide(x, divisor)
         inexact = (floored * divisor != x) & ((x < 0) != (divisor < 0))
-        return np.where(y == 0, all_bits_set(x.dtype), floored + inexact.astype(x.dtype))
+        return np.where(y == 0, quotient_all_bits_set(x.dtype), floored + inexact.astype(x.dtype))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return b.divide(x, y)
@@ -80,10 +80,10 @@ class FloorDiv(Binary):
     kinds = "iuf"
     domains = UNEVEN
     half_as = float32
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _divided(np.floor_divide, x, y, all_bits_set(x.dtype))
+        return _divided(np.floor_divide, x, y, quotient_all_bits_set(x.dtype))
 
     def expand(self, x: Node, y: Node) -> Node:
         kind, rest = x.type.dtype.kind, Rem()(x, y)
@@ -138,6 +138,6 @@ def _nonzero_divisor(y: np.ndarray) -> np.ndarray:
     return np.where(y == 0, np.ones((), y.dtype), y)
 
 
-def all_bits_set(dtype: np.dtype) -> np.ndarray:
+def quotient_all_bits_set(dtype: np.dtype) -> np.ndarray:
     """Return the integer with all bits set."""
     return np.asarray(-1).astype(dtype)

@@ -20,7 +20,7 @@ class EllipKm1(SpecialComposite):
     points = ((0.01, 0.5, 1.0, 3.0),)
 
     def formula(self, p: Node) -> Node:
-        mean, _ = _mean_and_sum(p)
+        mean, _ = _elliptic_mean_and_sum(p)
         at_zero = log(p) * -0.5  # the value and its slope are infinite
         return where(equal(p, 0), at_zero, where(equal(p, np.inf), 0, (math.pi / 2) / mean))
 
@@ -32,13 +32,13 @@ class EllipE(SpecialComposite):
 
     def formula(self, m: Node) -> Node:
         p = 1 - m
-        mean, total = _mean_and_sum(p)
+        mean, total = _elliptic_mean_and_sum(p)
         made = (math.pi / 2) / mean * (1 - m * (m * total + 0.5))
         end = either(equal(p, 0), equal(p, np.inf))  # the slope is infinite at 1
         return where(end, sqrt(p) + 1, made)
 
 
-def _mean_and_sum(p: Node) -> tuple[Node, Node]:
+def _elliptic_mean_and_sum(p: Node) -> tuple[Node, Node]:
     """Return the arithmetic-geometric mean of 1 and sqrt(p), and the sum over n from 1 of
     2**(n - 1) (c / m)**2, where c is half the difference of the numbers before step n and m is
     1 - p. It is computed without differences, and smooth where m is 0."""

@@ -15,7 +15,8 @@ from pullback.ops.elementwise.functions import (
     negated,
     where,
 )
-from pullback.ops.elementwise.special_base import SharedFormula, log1p_minus
+from pullback.ops.elementwise.series import log1p_minus_series
+from pullback.ops.elementwise.special_base import SharedFormula
 from pullback.ops.prelude import Node, constant, op_functions
 
 log, log1p, atanh = op_functions("Log", "Log1p", "Atanh")
@@ -28,7 +29,7 @@ class XLogY(SharedFormula):
     points = ((0.7, -1.3, 2.0, 0.4), (0.3, 1.5, 4.0, 0.9))
 
     def expand(self, x: Node, y: Node) -> Node:
-        return times_unless_zero(x, log(y), y)
+        return entropy_times_unless_zero(x, log(y), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: log(y), Over(x, y))
@@ -40,7 +41,7 @@ class XLog1pY(SharedFormula):
     points = ((0.7, -1.3, 2.0, 0.4), (0.3, 1.5, -0.4, 0.9))
 
     def expand(self, x: Node, y: Node) -> Node:
-        return times_unless_zero(x, log1p(y), y)
+        return entropy_times_unless_zero(x, log1p(y), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: log1p(y), lambda: Over(x, y + 1))
@@ -53,10 +54,10 @@ class RelEntr(SharedFormula):
 
     def expand(self, x: Node, y: Node) -> Node:
         inside = both(greater(x, 0), greater(y, 0))
-        return outside_entropy(inside, x, y, x * log_of_ratio(x, y), 0)
+        return outside_entropy(inside, x, y, x * entropy_log_of_ratio(x, y), 0)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: log_of_ratio(x, y) + 1, Over(-x, y))
+        return (lambda: entropy_log_of_ratio(x, y) + 1, Over(-x, y))
 
 
 class KlDiv(SharedFormula):
@@ -68,11 +69,13 @@ class KlDiv(SharedFormula):
         inside = both(greater(x, 0), greater(y, 0))
         change = (y - x) / x
         close = both(greater(change, -0.5), less(change, 1))
-        far = x * log_of_ratio(x, y) + (y - x)
-        return outside_entropy(inside, x, y, where(close, 0 - x * log1p_minus(change), far), y)
+        far = x * entropy_log_of_ratio(x, y) + (y - x)
+        return outside_entropy(
+            inside, x, y, where(close, 0 - x * log1p_minus_series(change), far), y
+        )
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: log_of_ratio(x, y), lambda: Over(y - x, y))
+        return (lambda: entropy_log_of_ratio(x, y), lambda: Over(y - x, y))
 
 
 class Logit(SharedFormula):
@@ -89,7 +92,7 @@ class Logit(SharedFormula):
         return (lambda: reciprocal(guarded(x, 1 - x)),)
 
 
-def times_unless_zero(x: Node, factor: Node, y: Node) -> Node:
+def entropy_times_unless_zero(x: Node, factor: Node, y: Node) -> Node:
     """Return x * factor, but 0 where x is 0 and y is not NaN."""
     return where(both(equal(x, 0), negated(is_nan(y))), 0, x * factor)
 
@@ -101,7 +104,7 @@ def outside_entropy(inside: Node, x: Node, y: Node, value: Node, at_zero: Node |
     return where(is_nan(x + y), np.nan, made)
 
 
-def log_of_ratio(x: Node, y: Node) -> Node:
+def entropy_log_of_ratio(x: Node, y: Node) -> Node:
     """Return log(x / y), accurate where x is near y and where the quotient is not finite."""
     ratio = x / y
     near = log1p((x - y) / y)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.ops.elementwise.base import Transcendental
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
+from pullback.ops.elementwise.series import chebyshev_series, horner_series
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
@@ -113,7 +114,7 @@ class Erfc(Transcendental):
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 40)
         if x.type.dtype is float64:
-            scaled = chebyshev(SCALED, (size - 3) / (size + 3)) / (size * 2 + 1)
+            scaled = chebyshev_series(SCALED, (size - 3) / (size + 3)) / (size * 2 + 1)
         else:
             scaled = horner_series(SCALED_NUMERATOR, size) / horner_series(SCALED_DENOMINATOR, size)
         right = times_exp_minus_square(scaled, size)
@@ -134,7 +135,10 @@ class ErfInv(Transcendental):
         size = absolute(x)
         w = -log((1 - size) * (1 + size))
         middle, reach = (TAIL_START + TAIL_END) / 2, (TAIL_END - TAIL_START) / 2
-        centre, tail = chebyshev(CENTRE, w / 2.5 - 1), chebyshev(TAIL, (sqrt(w) - middle) / reach)
+        centre, tail = (
+            chebyshev_series(CENTRE, w / 2.5 - 1),
+            chebyshev_series(TAIL, (sqrt(w) - middle) / reach),
+        )
         root = size * where(less(w, 5), centre, tail)
         if x.type.dtype is float64:  # one step of Halley's method triples the number of digits
             near, far = Erf()(root) - size, (1 - size) - Erfc()(root)
@@ -151,24 +155,6 @@ class ErfInv(Transcendental):
             return where(both(greater(rest, 0), less(rest, 0.5)), far, near)
 
         return (slope,)
-
-
-def horner_series(coefficients: Sequence[float], x: Node) -> Node:
-    """Evaluate the polynomial with these coefficients, constant first."""
-    *rest, last = coefficients
-    made = constant(last, x.type.dtype)
-    for c in reversed(rest):
-        made = made * x + c
-    return made
-
-
-def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
-    """Evaluate a sum of Chebyshev polynomials at x in [-1, 1] by Clenshaw's recurrence."""
-    first, *rest = coefficients
-    ahead = after = constant(0, x.type.dtype)
-    for c in reversed(rest):
-        ahead, after = x * 2 * ahead - after + c, ahead
-    return x * ahead - after + first
 
 
 def times_exp_minus_square(factor: Node, x: Node, scale: float = 1.0) -> Node:

@@ -10,8 +10,8 @@ import numpy as np
 from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic, Binary, Over
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
-from pullback.ops.elementwise.special_base import SpecialFunction, column, half_line, vector
+from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
+from pullback.ops.elementwise.series import horner_series
+from pullback.ops.elementwise.special_base import SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
@@ -40,8 +41,8 @@ class ExpIntegral(SpecialFunction):
 
     def _far(self, x: Node) -> Node:
         """Integrate over u = t - 1."""
-        nodes, weights = map(vector, half_line(1 / 8))
-        y = column(x)
+        nodes, weights = map(vector, half_line_quadrature(1 / 8))
+        y = quadrature_column(x)
         scale = 1 / (y + self.order / 10)
         u = scale * nodes
         terms = exp(-(y * u) - log1p(u) * self.order) * (scale * weights)

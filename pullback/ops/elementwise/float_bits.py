@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from pullback.graph import dtypes
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.base import Binary, Unary, zero_elementwise_partials
 from pullback.ops.elementwise.functions import both, either, equal, less, less_equal, where
-from pullback.ops.prelude import TABLE, Node, constant, op_functions
+from pullback.ops.elementwise.rounding import HARD
+from pullback.ops.prelude import TABLE, Node, Type, constant, op_functions
 from pullback.ops.samples import real
 
 sign, is_nan = op_functions("Sign", "IsNan")
@@ -25,7 +27,9 @@ class CopySign(Binary):
 
     def expand(self, x: Node, y: Node) -> Node:
         minus = float_sign_mask(x)
-        made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
+        made = bits_or(
+            bits_and(bits_of_float(x), bits_not(minus)), bits_and(bits_of_float(y), minus)
+        )
         return TABLE["Bitcast"](x.type.dtype)(made)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
@@ -42,7 +46,7 @@ class NextAfter(Binary):
         return np.where(x == y, y, np.nextafter(x, y))  # NumPy's of zeros in f16 is x
 
     def expand(self, x: Node, y: Node) -> Node:
-        here, there = bits(x), bits(y)
+        here, there = bits_of_float(x), bits_of_float(y)
         minus = float_sign_mask(x)
         rank, goal = float_bits_ranked(here, minus), float_bits_ranked(there, minus)
         moved = where(less(rank, goal), rank + 1, rank - 1)
@@ -60,7 +64,7 @@ class NextAfter(Binary):
             yield cls(), (ends.astype(kind)[:, None], ends.astype(kind))
 
 
-def bits(x: Node) -> Node:
+def bits_of_float(x: Node) -> Node:
     """Return the bits of floats as signed integers."""
     return TABLE["Bitcast"](dtype(f"i{x.type.dtype.bits}"))(x)
 
@@ -74,3 +78,25 @@ def float_sign_mask(x: Node) -> Node:
 def float_bits_ranked(pattern: Node, minus: Node) -> Node:
     """Return the bits of floats as integers in the floats' order; both zeros are 0."""
     return where(less(pattern, 0), minus - pattern, pattern)
+
+
+class SignBit(Unary):
+    """Whether the sign bit is set, also of -0.0 and NaN."""
+
+    kinds = "iuf"
+    predicate = True
+    partials = zero_elementwise_partials
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x < 0 if x.dtype.kind in "iu" else np.signbit(x))
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        if x.dtype.is_float:
+            signed = dtypes.dtype(f"i{x.dtype.bits}")
+            x = b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, signed))
+        return b.compare("LT", x, b.full(x.type, 0))
+
+    @classmethod
+    def samples(cls) -> Any:
+        for x in (HARD, -HARD.astype(np.float32), np.array([-3, 0, 3])):
+            yield cls(), (x,)

@@ -21,6 +21,6 @@ def cast(x: Node, dtype: DType) -> Node:
     return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)
 
 
-def nonzero(x: Node) -> Node:
+def nonzero_function(x: Node) -> Node:
     """Return a divisor: x, or infinity where x is 0, so that quotients and derivatives are 0."""
     return where(equal(x, 0), np.inf, x)

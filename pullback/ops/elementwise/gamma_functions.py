@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
-from pullback.ops.elementwise.special_base import Rational, SpecialFunction, from_integer
+from pullback.ops.elementwise.series import RationalSeries, horner_series
+from pullback.ops.elementwise.sine_of_pi import pi_from_integer
+from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
 
@@ -36,7 +37,7 @@ LGAMMA_NEAR_2 = (
     4.4561979632842775e-08, -1.2394516911278076e-08, 1.6305432352127331e-09,
 )  # fmt: skip
 # What Stirling's formula for lgamma(z) leaves, times z, as a function of 1/z**2 for z >= 3
-STIRLING_REST = Rational(
+STIRLING_REST = RationalSeries(
     (
         0.08333333333333333, 1.190372601136737, 4.904304929810067, 6.687829743587257,
         2.55902464544678, 0.13367152539339597,
@@ -47,7 +48,7 @@ STIRLING_REST = Rational(
     ),
 )  # fmt: skip
 # digamma(z) / (z - zero), as a function of z - zero for 1 <= z <= 3
-DIGAMMA_NEAR = Rational(
+DIGAMMA_NEAR = RationalSeries(
     (
         0.9676722454476212, 1.2255666297255536, 0.5624317455268938, 0.11572284710662839,
         0.010516080035800807, 0.0003373596241202296, 1.0009252821564095e-06, -6.44945469682597e-09,
@@ -59,7 +60,7 @@ DIGAMMA_NEAR = Rational(
 )  # fmt: skip
 DIGAMMA_ZERO = (1.4616321449683622, 9.549995429965697e-17)  # its leading digits and the rest
 # (digamma(z) - log(z) + 1/(2 z)) z**2, as a function of 1/z**2 for z >= 3
-DIGAMMA_FAR = Rational(
+DIGAMMA_FAR = RationalSeries(
     (
         -0.08333333333333333, -1.6484960869112197, -10.02860392358568, -22.230592481011186,
         -16.301506194753312, -2.425297299053679, 0.0535991200270893,
@@ -91,7 +92,7 @@ class Lgamma(GammaFamily):
         left = less(x, 0)
         z = where(left, 1 - x, x)
         right = log_gamma_of_positive(z)
-        other = log(math.pi / absolute(sin(from_integer(x) * math.pi))) - right
+        other = log(math.pi / absolute(sin(pi_from_integer(x) * math.pi))) - right
         return where(equal(x, -np.inf), np.inf, where(left, other, right))
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -111,7 +112,7 @@ class Digamma(GammaFamily):
         far = log(y) - 0.5 / y + DIGAMMA_FAR.at(square) * square
         right = where(less(y, 3), DIGAMMA_NEAR.at(gap) * gap, far)
         right = where(below, right - reciprocal(z), right)
-        offset = from_integer(x)
+        offset = pi_from_integer(x)
         other = right - math.pi / tan(offset * math.pi)
         other = where(equal(offset, 0), np.nan, other)
         return where(left, other, where(equal(x, np.inf), np.inf, right))
@@ -138,14 +139,18 @@ class Polygamma(GammaFamily):
         z = where(left, 1 - x, x)
         steps = SHIFT + n
         inverse = reciprocal(z + steps)
-        terms = [c * factorial_ratio(2 * k + n - 1, 2 * k) for k, c in enumerate(BERNOULLI, 1)]
+        terms = [
+            c * gamma_factorial_ratio(2 * k + n - 1, 2 * k) for k, c in enumerate(BERNOULLI, 1)
+        ]
         square = inverse * inverse
         series = horner_series(terms, square) * square + inverse * (math.factorial(n) / 2)
         right = (series + math.factorial(n - 1)) * IntegerPow(n)(inverse)
         for k in reversed(range(steps)):  # the smallest terms first
             right = right + math.factorial(n) * IntegerPow(-n - 1)(z + k)
         right, mirrored = (right, -right) if n % 2 else (-right, -right)
-        turn = horner_series(cotangent_derivative(n), 1 / tan(from_integer(x) * math.pi)) * math.pi
+        turn = (
+            horner_series(polygamma_cotangent(n), 1 / tan(pi_from_integer(x) * math.pi)) * math.pi
+        )
         return where(left, mirrored - turn, right)
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -161,7 +166,7 @@ class Polygamma(GammaFamily):
 def log_gamma_of_positive(z: Node) -> Node:
     """Return log(gamma(z)) for z >= 0."""
     leading = (z - 0.5) * (log(z) - 1) + (math.log(2 * math.pi) - 1) / 2
-    far = where(equal(z, np.inf), np.inf, leading + stirling_rest(z))
+    far = where(equal(z, np.inf), np.inf, leading + gamma_stirling_rest(z))
     return where(less(z, 3), log_gamma_near(z), far)
 
 
@@ -176,18 +181,18 @@ def log_gamma_near(z: Node) -> Node:
     return where(below, made - log(z), made)
 
 
-def stirling_rest(z: Node) -> Node:
+def gamma_stirling_rest(z: Node) -> Node:
     """Return lgamma(z) - ((z - 1/2) log z - z + log(2 pi) / 2) for z >= 3."""
     inverse = reciprocal(z)
     return STIRLING_REST.at(inverse * inverse) * inverse
 
 
-def factorial_ratio(n: int, k: int) -> float:
+def gamma_factorial_ratio(n: int, k: int) -> float:
     """n! / k!"""
     return math.factorial(n) / math.factorial(k)
 
 
-def cotangent_derivative(n: int) -> list[float]:
+def polygamma_cotangent(n: int) -> list[float]:
     """The derivative of order n of cot(pi x), as a polynomial in cot(pi x)."""
     made = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(n):

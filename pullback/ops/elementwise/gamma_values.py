@@ -6,18 +6,23 @@ import math
 
 import numpy as np
 
-from pullback.ops.elementwise.error_functions import horner_series
-from pullback.ops.elementwise.functions import equal, guarded, less, where
+from pullback.ops.elementwise.functions import both, equal, guarded, less, less_equal, where
 from pullback.ops.elementwise.gamma_functions import (
     LGAMMA_NEAR_2,
     Digamma,
     GammaFamily,
-    stirling_rest,
+    gamma_stirling_rest,
 )
-from pullback.ops.elementwise.special_base import cosine_of_pi, exp_series, from_integer, sine_of_pi
-from pullback.ops.prelude import Node, op_functions
+from pullback.ops.elementwise.series import exp_series, horner_series
+from pullback.ops.elementwise.sine_of_pi import (
+    cosine_of_pi,
+    is_odd_of_pi,
+    pi_from_integer,
+    sine_of_pi,
+)
+from pullback.ops.prelude import Node, constant, op_functions
 
-exp, power, absolute = op_functions("Exp", "Pow", "Abs")
+exp, power, absolute, floor = op_functions("Exp", "Pow", "Abs", "Floor")
 maximum, minimum = op_functions("Maximum", "Minimum")
 
 
@@ -28,7 +33,7 @@ class Gamma(GammaFamily):
         left = less(x, 0)
         right = gamma_of_positive(absolute(x))
         other = -math.pi / (x * sine_of_pi(x) * right)
-        other = where(equal(from_integer(x), 0), np.nan, other)
+        other = where(equal(pi_from_integer(x), 0), np.nan, other)
         return where(left, other, where(equal(x, 0), 1 / x, right))
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -61,6 +66,23 @@ def gamma_of_positive(z: Node) -> Node:
     y = minimum(maximum(z, 3), 200)
     root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
     # XLA would make one exponential out of two
-    rest = exp_series(stirling_rest(y), math.sqrt(2 * math.pi))
+    rest = exp_series(gamma_stirling_rest(y), math.sqrt(2 * math.pi))
     far = root * (exp(-y) * rest) * root
     return where(less(z, 3), near, where(equal(z, z), far, z))
+
+
+def gamma_after(x: Node) -> Node:
+    """Return gamma(x + 1), without rounding x + 1 where x is large."""
+    near = less(absolute(x), 1)
+    value = Gamma()(where(near, x + 1, x))
+    return where(near, value, value * x)
+
+
+def is_pole_of_gamma(x: Node) -> Node:
+    """Return where x is 0 or a negative integer."""
+    return both(less_equal(x, 0), equal(x, floor(x)))
+
+
+def gamma_sign(x: Node) -> Node:
+    """Return the sign of gamma(x), 1 or -1."""
+    return where(both(less(x, 0), is_odd_of_pi(floor(x))), -1, constant(1, x.type.dtype))

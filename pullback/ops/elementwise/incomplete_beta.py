@@ -23,15 +23,10 @@ from pullback.ops.elementwise.functions import (
     negated,
     where,
 )
-from pullback.ops.elementwise.gamma_functions import stirling_rest
-from pullback.ops.elementwise.special_base import (
-    SpecialComposite,
-    SpecialFunction,
-    column,
-    half_line,
-    log1p_minus,
-    vector,
-)
+from pullback.ops.elementwise.gamma_functions import gamma_stirling_rest
+from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
+from pullback.ops.elementwise.series import log1p_minus_series
+from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
@@ -110,8 +105,8 @@ class BetaSide:
     def integral(self, operand: int | None) -> Node:
         """Return the integral of t**(a-1) (1-t)**(b-1) up to x, with t = x exp(-y), divided by
         x**a (1-x)**b; of the derivative of the logarithm of the density, if an operand is given."""
-        a, b, x, rest = (column(v) for v in (self.a, self.b, self.x, self.rest))
-        nodes, weights = map(vector, half_line(STEP))
+        a, b, x, rest = (quadrature_column(v) for v in (self.a, self.b, self.x, self.rest))
+        nodes, weights = map(vector, half_line_quadrature(STEP))
         odds = x / rest
         spread = minimum(a, sqrt(b * x) / rest)
         scale = stop_gradient(reciprocal(maximum(a - b * odds, 0) + spread))
@@ -123,7 +118,7 @@ class BetaSide:
             first = log(x) - y + DigammaDifference()(a, b)
             second = log(rest) + log1p(-(odds * gap)) + DigammaDifference()(b, a)
             forward, mirrored = (first, second) if operand == 0 else (second, first)
-            terms = terms * where(column(self.below), forward, mirrored)
+            terms = terms * where(quadrature_column(self.below), forward, mirrored)
         return TABLE["Sum"]((terms.type.rank - 1,), False)(terms)
 
 
@@ -133,8 +128,8 @@ def beta_factor(a: Node, b: Node, x: Node) -> Node:
     low, high = minimum(a, b), maximum(a, b)
     p, q = maximum(a, 3), maximum(b, 3)
     shift = q * x - p * rest
-    exponent = p * log1p_minus(shift / p) + q * log1p_minus(-(shift / q))
-    corrections = stirling_rest(p + q) - stirling_rest(p) - stirling_rest(q)
+    exponent = p * log1p_minus_series(shift / p) + q * log1p_minus_series(-(shift / q))
+    corrections = gamma_stirling_rest(p + q) - gamma_stirling_rest(p) - gamma_stirling_rest(q)
     far = exp(exponent + corrections) * sqrt(p / (p + q) * q * (0.5 / math.pi))
     logs = a * log(x) + b * log1p(-x)
     middle = exp(logs - log_beta_of_positive(low, maximum(high, 3)))

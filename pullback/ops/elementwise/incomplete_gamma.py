@@ -7,15 +7,11 @@ import math
 import numpy as np
 
 from pullback.ops.elementwise.functions import both, either, equal, greater, guarded, less, where
-from pullback.ops.elementwise.gamma_functions import Digamma, stirling_rest
+from pullback.ops.elementwise.gamma_functions import Digamma, gamma_stirling_rest
 from pullback.ops.elementwise.gamma_values import gamma_of_positive
-from pullback.ops.elementwise.special_base import (
-    SpecialFunction,
-    column,
-    half_line,
-    log1p_minus,
-    vector,
-)
+from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
+from pullback.ops.elementwise.series import log1p_minus_series
+from pullback.ops.elementwise.special_base import SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, broadcast_types, constant, op_functions
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
@@ -67,8 +63,8 @@ class GammaPdf(SpecialFunction):
 def gamma_tail(a: Node, x: Node) -> tuple[Node, Node]:
     """Return where x < a, and the smaller tail: below x there, above x elsewhere."""
     below = less(x, a)
-    nodes, weights = map(vector, half_line(STEP))
-    inner_a, inner_x = column(a), column(x)
+    nodes, weights = map(vector, half_line_quadrature(STEP))
+    inner_a, inner_x = quadrature_column(a), quadrature_column(x)
     # each side is computed where it is used, and at x = a elsewhere
     left, right = minimum(inner_x, inner_a), maximum(inner_x, inner_a)
     scale = reciprocal((inner_a - left) + minimum(left, sqrt(left)))
@@ -77,7 +73,7 @@ def gamma_tail(a: Node, x: Node) -> tuple[Node, Node]:
     scale = reciprocal((right - inner_a) / right + reciprocal(sqrt(right) + 1))
     v = scale * nodes
     upper = exp(inner_a * log1p(v / right) - v) / (right + v) * scale
-    terms = where(column(below), lower, upper) * weights
+    terms = where(quadrature_column(below), lower, upper) * weights
     total = TABLE["Sum"]((terms.type.rank - 1,), False)(terms)
     return below, gamma_factor(a, x) * total
 
@@ -85,7 +81,7 @@ def gamma_tail(a: Node, x: Node) -> tuple[Node, Node]:
 def gamma_factor(a: Node, x: Node) -> Node:
     """Return x**a exp(-x) / gamma(a)."""
     large = maximum(a, 3)
-    exponent = large * log1p_minus((x - large) / large) - stirling_rest(large)
+    exponent = large * log1p_minus_series((x - large) / large) - gamma_stirling_rest(large)
     far = exp(exponent) * sqrt(large * (0.5 / math.pi))
     small = minimum(a, 100)
     scale = gamma_of_positive(small)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, less, where
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Node, Text, op_functions
 
@@ -38,7 +38,7 @@ class LambertW(SpecialFunction):
         above = maximum(x + LEAST, -1) + LEAST_REST
         p = sqrt(maximum(above, 0) * (2 * math.e))
         side = minimum(p, NEAR)
-        near = horner_series(branch_series(), -side if self.branch else side)
+        near = horner_series(lambert_branch_series(), -side if self.branch else side)
         inside = maximum(x, -0.35)  # where the iteration is used, p is larger
         inside = minimum(inside, -1e-320) if self.branch else inside
         made = where(less(p, NEAR), near, self._iterated(inside))
@@ -76,7 +76,7 @@ class LambertW(SpecialFunction):
 
 
 @cache
-def branch_series() -> list[float]:
+def lambert_branch_series() -> list[float]:
     """Return the coefficients of w in powers of p, the root of 2 (e x + 1)."""
     made, sums = [-1.0, 1.0], [2.0, -1.0]
     for k in range(2, 32):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Unary, zero_partials
+from pullback.ops.elementwise.base import Binary, Unary, zero_elementwise_partials
 from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import booleans, real
 
@@ -18,7 +18,7 @@ class Comparison(Binary, abstract=True):
     predicate = True
     direction: ClassVar[str]
     imported = Imported(("compare",))
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     @classmethod
     def from_hlo(cls, i: Any) -> Any:
@@ -83,7 +83,7 @@ class Logical(Binary, abstract=True):
 
     kinds = "b"
     commutative = True
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     @classmethod
     def samples(cls) -> Any:
@@ -114,7 +114,7 @@ class LogicalNot(Unary):
 
     ufunc, stablehlo = np.logical_not, "not"
     kinds = "b"
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     @classmethod
     def samples(cls) -> Any:

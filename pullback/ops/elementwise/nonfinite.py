@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.graph.dtypes import bool_, dtype, int32
 from pullback.graph.types import Type
-from pullback.ops.instructions import looked_up
+from pullback.ops.instructions import looked_up_instruction
 
 if TYPE_CHECKING:
     from pullback.ops.elementwise.base import Unary
@@ -24,7 +24,7 @@ NAN, MINUS_INFINITY, MINUS_ZERO, ZERO, INFINITY, POSITIVE, NEGATIVE = 0, 1, 2, 3
 CLASSES = (np.nan, -np.inf, -0.0, 0.0, np.inf, 1.0, 2.0, 4.0, 5.0, -5.0, -4.0, -2.0, -1.0)
 
 
-def with_zero(b: Any, op: Unary, x: Any, value: Any) -> Any:
+def with_nonfinite_zero(b: Any, op: Unary, x: Any, value: Any) -> Any:
     """Return a complex `value` with the zeros of the part of `x` that `op.keeps`; XLA's lose their
     sign."""
     part = Type(x.shape, x.dtype.real)
@@ -47,7 +47,7 @@ def with_nonfinite(b: Any, op: Unary, x: Any, value: Any) -> Any:
     start = b.op("stablehlo.multiply", row, b.full(row.type, len(CLASSES)), out=row.type)
     index = b.op("stablehlo.add", start, column, out=row.type)
     listed = b.constant(nonfinite_table(op, x.dtype.numpy).reshape(-1), value.dtype)
-    return b.select(both, value, looked_up(b, listed, index))
+    return b.select(both, value, looked_up_instruction(b, listed, index))
 
 
 def nonfinite_table(op: Unary, kind: np.dtype) -> np.ndarray:
@@ -58,7 +58,7 @@ def nonfinite_table(op: Unary, kind: np.dtype) -> np.ndarray:
         return op.numpy(operands)
 
 
-def with_limit(value: np.ndarray, x: np.ndarray, part: str) -> np.ndarray:
+def with_nonfinite_limit(value: np.ndarray, x: np.ndarray, part: str) -> np.ndarray:
     """Return a `value` of tan or tanh whose limit, where the other part of `x` is infinite, has the
     sign of `part`: the array API standard says so, C99 has the sign of the sine of twice the part.
     """

@@ -12,12 +12,11 @@ from pullback.ops.elementwise.error_functions import (
     SCALED_DENOMINATOR,
     SCALED_NUMERATOR,
     SLOPE,
-    chebyshev,
-    horner_series,
     times_exp_minus_square,
 )
 from pullback.ops.elementwise.functions import both, equal, greater, guarded, less, where
-from pullback.ops.elementwise.special_base import Rational, SharedFormula, SpecialFunction
+from pullback.ops.elementwise.series import RationalSeries, chebyshev_series, horner_series
+from pullback.ops.elementwise.special_base import SharedFormula, SpecialFunction
 from pullback.ops.prelude import Node, constant, op_functions
 
 log, log1p, sqrt, absolute, erf = op_functions("Log", "Log1p", "Sqrt", "Abs", "Erf")
@@ -38,7 +37,7 @@ SCALED_SLOPE = (
 )  # fmt: skip
 # The quantile of the normal distribution: divided by q = p - 1/2, as a function of 0.425**2 - q**2;
 # and its size as a function of sqrt(-log(p)), less 1.6 up to 5, less 5 beyond
-QUANTILE_MIDDLE = Rational(
+QUANTILE_MIDDLE = RationalSeries(
     (
         3.387132872796367, 157.92380629190376, 2914.9736430919625, 27209.24730183361,
         136311.93513984725, 359640.4628522911, 457088.7016205484, 227183.66533818515,
@@ -49,7 +48,7 @@ QUANTILE_MIDDLE = Rational(
         175411.24484572822, 276361.7541978221, 191723.98408217108, 40633.49631611652,
     ),
 )  # fmt: skip
-QUANTILE_TAIL = Rational(
+QUANTILE_TAIL = RationalSeries(
     (
         1.4234371107496835, 4.658671152911319, 5.895441930593747, 3.867306448959962,
         1.4607583582995678, 0.3281996025557107, 0.04265573683356803, 0.0028477028904769918,
@@ -60,7 +59,7 @@ QUANTILE_TAIL = Rational(
         0.02720737081022722, 0.0019346295319642268, 4.964417089088834e-05, 3.604856526953905e-11,
     ),
 )  # fmt: skip
-QUANTILE_FAR = Rational(
+QUANTILE_FAR = RationalSeries(
     (
         6.657904643501103, 7.055199549827735, 3.175425914630596, 0.7926126329944521,
         0.1201510782431347, 0.011389628038811148, 0.0006708930922654513, 2.366453955214538e-05,
@@ -172,7 +171,7 @@ class Erfcx(SpecialFunction):
     def expand(self, x: Node) -> Node:
         size = absolute(x)
         made = scaled_erfc(size)
-        growth = exp_of_square(minimum(size, 30))
+        growth = normal_exp_of_square(minimum(size, 30))
         made = where(less(x, 0), growth * 2 - made, made)
         return where(less(size, 0.3), growth * (1 - erf(x)), made)
 
@@ -188,7 +187,7 @@ class ErfcxSlope(SpecialFunction):
     def expand(self, x: Node) -> Node:
         size = maximum(x, 0)
         scale = size * 2 + 1
-        right = chebyshev(SCALED_SLOPE, erfcx_variable(size)) / scale / scale
+        right = chebyshev_series(SCALED_SLOPE, erfcx_variable(size)) / scale / scale
         return where(less(x, 0), SLOPE - x * 2 * Erfcx()(x), right)
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -198,7 +197,7 @@ class ErfcxSlope(SpecialFunction):
 def scaled_erfc(x: Node) -> Node:
     """Return exp(x * x) erfc(x) for x >= 0, in f32 for x <= 10.2 only."""
     if x.type.dtype is float64:
-        return chebyshev(SCALED, erfcx_variable(x)) / (x * 2 + 1)
+        return chebyshev_series(SCALED, erfcx_variable(x)) / (x * 2 + 1)
     return horner_series(SCALED_NUMERATOR, x) / horner_series(SCALED_DENOMINATOR, x)
 
 
@@ -207,6 +206,6 @@ def erfcx_variable(x: Node) -> Node:
     return where(equal(x, np.inf), 1, (x - 3) / (x + 3))
 
 
-def exp_of_square(x: Node) -> Node:
+def normal_exp_of_square(x: Node) -> Node:
     """Return exp(x * x) in f64, with the digits that rounding the square loses."""
     return times_exp_minus_square(constant(1, x.type.dtype), x, -1)

@@ -13,16 +13,11 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float64
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, less, where
-from pullback.ops.elementwise.special_base import (
-    SpecialFunction,
-    column,
-    cosine_of_pi,
-    half_line,
-    sine_of_pi,
-    vector,
-)
+from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
+from pullback.ops.elementwise.series import horner_series
+from pullback.ops.elementwise.sine_of_pi import cosine_of_pi, sine_of_pi
+from pullback.ops.elementwise.special_base import SpecialFunction, vector
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, log, sin, cos = op_functions("Exp", "Log", "Sin", "Cos")
@@ -42,7 +37,7 @@ class SineIntegral(SpecialFunction):
         terms = [(-1) ** k / ((2 * k + 1) * math.factorial(2 * k + 1)) for k in range(14)]
         series = near * horner_series(terms, near * near)
         y = minimum(maximum(size, NEAR), 1e300)
-        f, g = _auxiliary(y)
+        f, g = _oscillating_auxiliary(y)
         far = math.pi / 2 - (f * cos(y) + g * sin(y))
         made = where(less(size, NEAR), series, where(equal(size, np.inf), math.pi / 2, far))
         return where(equal(x, x), where(less(x, 0), -made, made), np.nan)
@@ -63,7 +58,7 @@ class CosineIntegral(SpecialFunction):
         square = near * near
         series = log(near) + np.euler_gamma + square * horner_series(terms, square)
         y = minimum(maximum(size, NEAR), 1e300)
-        f, g = _auxiliary(y)
+        f, g = _oscillating_auxiliary(y)
         far = where(equal(size, np.inf), 0, f * sin(y) - g * cos(y))
         return where(less(size, NEAR), series, where(equal(x, x), far, np.nan))
 
@@ -87,7 +82,7 @@ class FresnelIntegral(SpecialFunction):
             series = series * square
         y = minimum(maximum(size, SHORT), 1e100)
         f, g = _fresnel_auxiliary(y)
-        c, s = _half_square_turns(y)
+        c, s = _fresnel_turns(y)
         far = f * s - g * c if self.cosine else -(f * c + g * s)
         far = where(equal(size, np.inf), 0, far) + 0.5
         made = where(less(size, SHORT), series, far)
@@ -95,7 +90,7 @@ class FresnelIntegral(SpecialFunction):
 
     def partials(self, out: Node, x: Node) -> tuple:
         def slope() -> Node:
-            made = _half_square_turns(where(less(absolute(x), np.inf), x, np.nan))
+            made = _fresnel_turns(where(less(absolute(x), np.inf), x, np.nan))
             return made[0] if self.cosine else made[1]
 
         return (slope,)
@@ -116,7 +111,7 @@ def _fresnel_series(cosine: bool) -> list[float]:
     ]  # fmt: skip
 
 
-def _half_square_turns(x: Node) -> tuple[Node, Node]:
+def _fresnel_turns(x: Node) -> tuple[Node, Node]:
     """Return the cosine and sine of pi x**2 / 2.
 
     Of the square of x = n + r, with a whole number n, only the remainder by 4 counts. That of
@@ -126,20 +121,24 @@ def _half_square_turns(x: Node) -> tuple[Node, Node]:
     r = absolute(x) - n
     parts = 2.0 ** (26 if x.type.dtype is float64 else 11)
     first = floor(r * parts) * (1 / parts)
-    low = _modulo_4(n)
-    turns = _modulo_4(n * (first * 2)) + (_modulo_4(low * low) + (n * ((r - first) * 2) + r * r))
+    low = _fresnel_modulo_4(n)
+    turns = _fresnel_modulo_4(n * (first * 2)) + (
+        _fresnel_modulo_4(low * low) + (n * ((r - first) * 2) + r * r)
+    )
     turns = turns * 0.5
     return cosine_of_pi(turns), sine_of_pi(turns)
 
 
-def _modulo_4(x: Node) -> Node:
+def _fresnel_modulo_4(x: Node) -> Node:
     return x - floor(x * 0.25) * 4
 
 
-def _integrals(x: Node, scale: Node, f: Callable[[Node], tuple[Node, Node]]) -> tuple[Node, Node]:
+def _oscillating_integrals(
+    x: Node, scale: Node, f: Callable[[Node], tuple[Node, Node]]
+) -> tuple[Node, Node]:
     """Return the integrals of two functions from 0 to infinity that decay on a scale."""
-    nodes, weights = map(vector, half_line(1 / 16))
-    size = column(scale)
+    nodes, weights = map(vector, half_line_quadrature(1 / 16))
+    size = quadrature_column(scale)
     made = []
     for terms in f(size * nodes):
         total = terms * (size * weights)
@@ -147,14 +146,14 @@ def _integrals(x: Node, scale: Node, f: Callable[[Node], tuple[Node, Node]]) -> 
     return made[0], made[1]
 
 
-def _auxiliary(x: Node) -> tuple[Node, Node]:
+def _oscillating_auxiliary(x: Node) -> tuple[Node, Node]:
     """Return the integrals of exp(-x t) / (1 + t**2), and of t times it."""
 
     def terms(t: Node) -> tuple[Node, Node]:
-        decay = exp(-(column(x) * t)) / (t * t + 1)
+        decay = exp(-(quadrature_column(x) * t)) / (t * t + 1)
         return decay, t * decay
 
-    return _integrals(x, 1 / x, terms)
+    return _oscillating_integrals(x, 1 / x, terms)
 
 
 def _fresnel_auxiliary(x: Node) -> tuple[Node, Node]:
@@ -163,9 +162,9 @@ def _fresnel_auxiliary(x: Node) -> tuple[Node, Node]:
 
     def terms(u: Node) -> tuple[Node, Node]:
         square = u * u
-        z = column(x)
+        z = quadrature_column(x)
         decay = exp(-(z * z * square) * (math.pi / 2)) / (square * square + 1)
         decay = decay * (math.sqrt(2) / math.pi)
         return decay, decay * square
 
-    return _integrals(x, 1 / x, terms)
+    return _oscillating_integrals(x, 1 / x, terms)

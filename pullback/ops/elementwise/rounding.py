@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph import dtypes
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import Unary, zero_partials
+from pullback.ops.elementwise.base import Unary, zero_elementwise_partials
 from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import real
 
@@ -20,7 +19,7 @@ class Rounding(Unary, abstract=True):
     """Rounds floats to integral values; integers are unchanged."""
 
     kinds = "iuf"
-    partials = zero_partials
+    partials = zero_elementwise_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x if x.dtype.kind in "iu" else np.asarray(type(self).ufunc(x))
@@ -70,7 +69,7 @@ class Classification(Unary, abstract=True):
 
     kinds = "biufc"
     predicate = True
-    partials = zero_partials
+    partials = zero_elementwise_partials
     of_integer: ClassVar[bool] = False
     of_parts: ClassVar[str] = "or"  # how the results for real and imaginary part are combined
 
@@ -124,25 +123,3 @@ class IsInf(Classification):
 
     def ask(self, b: Any, x: Any) -> Any:
         return b.compare("EQ", b.op("stablehlo.abs", x, out=x.type), b.full(x.type, np.inf))
-
-
-class SignBit(Unary):
-    """Whether the sign bit is set, also of -0.0 and NaN."""
-
-    kinds = "iuf"
-    predicate = True
-    partials = zero_partials
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(x < 0 if x.dtype.kind in "iu" else np.signbit(x))
-
-    def lower(self, b: Any, out: Type, x: Any) -> Any:
-        if x.dtype.is_float:
-            signed = dtypes.dtype(f"i{x.dtype.bits}")
-            x = b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, signed))
-        return b.compare("LT", x, b.full(x.type, 0))
-
-    @classmethod
-    def samples(cls) -> Any:
-        for x in (HARD, -HARD.astype(np.float32), np.array([-3, 0, 3])):
-            yield cls(), (x,)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.graph.dtypes import DType, dtype, float32, float64
 from pullback.graph.graph import Graph
 from pullback.ops.elementwise.base import Elementwise, check_elementwise_kind
-from pullback.ops.elementwise.error_functions import horner_series
-from pullback.ops.elementwise.functions import both, cast, equal, greater, less, where
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import (
     TABLE,
     Composite,
@@ -20,18 +18,8 @@ from pullback.ops.prelude import (
     Type,
     broadcast_types,
     interpret,
-    op_functions,
     same_dtype,
 )
-
-sin, cos, rounded, floor = op_functions("Sin", "Cos", "Round", "Floor")
-(log1p,) = op_functions("Log1p")
-# (atanh(r) / r - 1) / r**2 as a polynomial in r**2, for |r| <= 1/3
-ATANH_REST = (
-    0.3333333333333333, 0.1999999999999976, 0.1428571428580071, 0.11111111099035531,
-    0.09090909954214577, 0.07692271793624882, 0.06667593442767027, 0.05867083931047704,
-    0.054230401748138014, 0.037440533573059064, 0.0781911746712093,
-)  # fmt: skip
 
 
 class SharedFormula(Elementwise, abstract=True):
@@ -88,18 +76,7 @@ class SpecialComposite(Composite, abstract=True):
         yield cls(), tuple([np.array(p) for p in cls.points])
 
 
-class Rational(NamedTuple):
-    """A quotient of polynomials, constant coefficients first."""
-
-    above: Sequence[float]
-    below: Sequence[float]
-
-    def at(self, x: Node) -> Node:
-        """Return its value."""
-        return horner_series(self.above, x) / horner_series(self.below, x)
-
-
-def together(f: Callable[[Node], Node], *xs: Node) -> list[Node]:
+def special_together(f: Callable[[Node], Node], *xs: Node) -> list[Node]:
     """Apply a long formula to several operands by applying it once to all: it compiles faster."""
     shape = broadcast_types(*[x.type for x in xs])
     rows = [x if x.type.shape == shape else TABLE["Broadcast"](shape)(x) for x in xs]
@@ -113,54 +90,6 @@ def together(f: Callable[[Node], Node], *xs: Node) -> list[Node]:
     ]
 
 
-def column(x: Node) -> Node:
-    """Add a last dimension, along which the nodes of a quadrature broadcast."""
-    return TABLE["Reshape"]((*x.type.shape, 1))(x)
-
-
 def vector(values: np.ndarray) -> Node:
     """Return an array as a constant."""
     return TABLE["Const"](dtype(values.dtype), values.shape, values.tobytes())()
-
-
-def half_line(step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights of the doubly exponential quadrature on [0, inf), for functions that
-    decay on a scale of 1."""
-    t = np.arange(-3.5, 4.5, step)
-    nodes = np.exp(t - np.exp(-t))
-    return nodes, step * nodes * (1 + np.exp(-t))
-
-
-def from_integer(x: Node) -> Node:
-    """Return x minus the nearest integer: circular functions of pi x change at most their sign."""
-    return where(equal(x, 0), x, x - rounded(x))  # at -0.0 the pole has the other sign
-
-
-def is_odd(n: Node) -> Node:
-    """Return where an integer is odd."""
-    return equal(n - floor(n * 0.5) * 2, 1)
-
-
-def sine_of_pi(x: Node) -> Node:
-    """Return sin(pi x), exact at integers."""
-    size = sin(from_integer(x) * np.pi)
-    return where(is_odd(rounded(x)), 0 - size, size)  # 0.0 at odd integers
-
-
-def cosine_of_pi(x: Node) -> Node:
-    """Return cos(pi x)."""
-    size = cos(from_integer(x) * np.pi)
-    return where(is_odd(rounded(x)), -size, size)
-
-
-def log1p_minus(x: Node) -> Node:
-    """Return log(1 + x) - x, without cancellation near 0."""
-    ratio = x / (x + 2)  # log(1 + x) is 2 atanh(ratio), and 2 ratio - x is -ratio x
-    square = ratio * ratio
-    near = ratio * (square * 2 * horner_series(ATANH_REST, square) - x)
-    return where(both(greater(x, -0.5), less(x, 1)), near, log1p(x) - x)
-
-
-def exp_series(x: Node, factor: float = 1.0) -> Node:
-    """Return factor * exp(x) for |x| < 0.05, by its power series."""
-    return horner_series([factor / math.factorial(k) for k in range(9)], x)

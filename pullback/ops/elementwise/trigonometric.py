@@ -15,9 +15,9 @@ from pullback.graph.dtypes import float32, float64
 from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.circular import circular
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
-from pullback.ops.elementwise.error_functions import horner_series
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
-from pullback.ops.elementwise.nonfinite import with_limit
+from pullback.ops.elementwise.nonfinite import with_nonfinite_limit
+from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import Node, Type, constant, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
@@ -32,7 +32,7 @@ TANH_BELOW = (
 )  # fmt: skip
 
 
-class Circular(Analytic, abstract=True):
+class TrigonometricOp(Analytic, abstract=True):
     """The sine or the cosine. XLA's own lose the sign of a zero imaginary part, and of f32 are
     slow on CPUs."""
 
@@ -43,19 +43,19 @@ class Circular(Analytic, abstract=True):
         return self.lower_expansion(b, x) if own and not b.literal else super().lower(b, out, x)
 
 
-class Sin(Circular):
+class Sin(TrigonometricOp):
     """The sine."""
 
     ufunc, stablehlo = np.sin, "sine"
 
     def expand(self, x: Node) -> Node:
-        return over_i(Sinh(), x) if x.type.dtype.is_complex else circular(x, 0)
+        return trigonometric_over_i(Sinh(), x) if x.type.dtype.is_complex else circular(x, 0)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Cos()(x),)
 
 
-class Cos(Circular):
+class Cos(TrigonometricOp):
     """The cosine."""
 
     ufunc, stablehlo = np.cos, "cosine"
@@ -77,7 +77,7 @@ class Tan(Analytic):
     domain = (-1.2, 1.2)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return with_limit(super().numpy(x), x, "real")
+        return with_nonfinite_limit(super().numpy(x), x, "real")
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * out + 1,)
@@ -93,7 +93,7 @@ class Asin(Analytic):
     def expand(self, x: Node) -> Node:
         if not x.type.dtype.is_complex:
             return atan2(x, sqrt((1 - x) * (1 + x)))
-        left, right = sqrt(one_minus(x)), sqrt(one_plus(x))
+        left, right = sqrt(trigonometric_one_minus(x)), sqrt(trigonometric_one_plus(x))
         re, im = atan2(Real()(x), Real()(left * right)), Asinh()(Imag()(Conj()(left) * right))
         return Complex()(re, im)
 
@@ -111,7 +111,7 @@ class Acos(Analytic):
     def expand(self, x: Node) -> Node:
         if not x.type.dtype.is_complex:
             return atan2(sqrt(1 - x), sqrt(1 + x)) * 2
-        left, right = sqrt(one_minus(x)), sqrt(one_plus(x))
+        left, right = sqrt(trigonometric_one_minus(x)), sqrt(trigonometric_one_plus(x))
         re, im = atan2(Real()(left), Real()(right)) * 2, Asinh()(Imag()(Conj()(right) * left))
         return Complex()(re, im)
 
@@ -126,7 +126,7 @@ class Atan(Analytic):
     singular = True
 
     def expand(self, x: Node) -> Node:
-        return over_i(Atanh(), x) if x.type.dtype.is_complex else atan2(x, 1)
+        return trigonometric_over_i(Atanh(), x) if x.type.dtype.is_complex else atan2(x, 1)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x * x + 1),)
@@ -142,7 +142,10 @@ class Sinh(Analytic):
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
             re, im = Real()(x), Imag()(x)
-            return Complex()(scaled_by(Cos()(im), Sinh()(re)), scaled_by(Sin()(im), Cosh()(re)))
+            return Complex()(
+                trigonometric_scaled_by(Cos()(im), Sinh()(re)),
+                trigonometric_scaled_by(Sin()(im), Cosh()(re)),
+            )
         size = absolute(x)
         less_one, root = expm1(size), exp(size * 0.5)
         near = (less_one + less_one / (less_one + 1)) * 0.5
@@ -163,7 +166,10 @@ class Cosh(Analytic):
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
             re, im = Real()(x), Imag()(x)
-            return Complex()(scaled_by(Cos()(im), Cosh()(re)), scaled_by(Sin()(im), Sinh()(re)))
+            return Complex()(
+                trigonometric_scaled_by(Cos()(im), Cosh()(re)),
+                trigonometric_scaled_by(Sin()(im), Sinh()(re)),
+            )
         size = absolute(x)
         root = exp(size * 0.5)  # its square may overflow where the result does not
         return root * 0.5 * root + exp(-size) * 0.5
@@ -179,7 +185,7 @@ class Tanh(Analytic):
     keeps = "imag"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return with_limit(super().numpy(x), x, "imag")
+        return with_nonfinite_limit(super().numpy(x), x, "imag")
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         own = out.dtype is float64 and not b.literal  # more precise than XLA's
@@ -203,11 +209,11 @@ class Asinh(Analytic):
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
-            return over_i(Asin(), x)
+            return trigonometric_over_i(Asin(), x)
         size = absolute(x)
         square = size * size
         near = log1p(size + square / (1 + sqrt(square + 1)))
-        return with_sign(where(is_huge(size), log(size) + math.log(2), near), x)
+        return with_sign(where(is_trigonometric_huge(size), log(size) + math.log(2), near), x)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: rsqrt(x * x + 1),)
@@ -223,11 +229,11 @@ class Acosh(Analytic):
     def expand(self, x: Node) -> Node:
         left = sqrt(x - 1)
         if x.type.dtype.is_complex:
-            right = sqrt(one_plus(x))
+            right = sqrt(trigonometric_one_plus(x))
             re, im = Asinh()(Real()(Conj()(left) * right)), atan2(Imag()(left), Real()(right)) * 2
             return Complex()(re, im)
         near = log1p(x - 1 + left * sqrt(x + 1))
-        return where(is_huge(x), log(x) + math.log(2), near)
+        return where(is_trigonometric_huge(x), log(x) + math.log(2), near)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: guarded(rsqrt(x - 1), rsqrt(x + 1)),)
@@ -253,28 +259,28 @@ class Atanh(Analytic):
         return (lambda: reciprocal((1 - x) * (1 + x)),)
 
 
-def scaled_by(direction: Node, size: Node) -> Node:
+def trigonometric_scaled_by(direction: Node, size: Node) -> Node:
     """Return direction * size; where the direction is 0, a zero, even if the size overflowed."""
     one = constant(1, size.type.dtype)
     return direction * where(equal(direction, 0), with_sign(one, size), size)
 
 
-def one_minus(z: Node) -> Node:
+def trigonometric_one_minus(z: Node) -> Node:
     """Return 1 - z; a plain subtraction would lose the sign of a zero imaginary part."""
     return Complex()(1 - Real()(z), -Imag()(z))
 
 
-def one_plus(z: Node) -> Node:
+def trigonometric_one_plus(z: Node) -> Node:
     """Return 1 + z, with the sign of a zero imaginary part."""
     return Complex()(1 + Real()(z), Imag()(z))
 
 
-def over_i(op: Analytic, z: Node) -> Node:
+def trigonometric_over_i(op: Analytic, z: Node) -> Node:
     """Return op(i z) / i: a circular function from the hyperbolic one, or the reverse."""
     turned = op(Complex()(-Imag()(z), Real()(z)))
     return Complex()(Imag()(turned), -Real()(turned))
 
 
-def is_huge(x: Node) -> Node:
+def is_trigonometric_huge(x: Node) -> Node:
     """Return where x * x + 1 rounds to x * x."""
     return greater(x, float(np.finfo(x.type.dtype.numpy).eps) ** -0.5)

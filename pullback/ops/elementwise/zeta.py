@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.beta_functions import is_pole_of_gamma
 from pullback.ops.elementwise.functions import both, equal, guarded, less, not_equal, where
+from pullback.ops.elementwise.gamma_values import is_pole_of_gamma
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction
 from pullback.ops.prelude import Node, Text, constant, op_functions

@@ -18,7 +18,7 @@ from pullback.graph.dtypes import int64
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.complex_parts import COMPLEX_OF
 from pullback.ops.elementwise.functions import either, equal, where
-from pullback.ops.factor_rules import alike
+from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.prelude import Imported, Node, Op, Text, Type, batch_along
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.axes import check_axes
@@ -37,7 +37,7 @@ class Fourier(Op, abstract=True):
     batch = batch_along
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, tuple(sorted(self.axes)))
+        return alike_factor_rule(x.rank, tuple(sorted(self.axes)))
 
     def check_transformed(self, x: Type) -> None:
         """Raise unless all axes exist and have elements."""
@@ -60,8 +60,10 @@ class Fft(Fourier):
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
-        kind = _fft_type(i)
-        return cls(_transformed_last(i), kind == "IFFT") if kind in ("FFT", "IFFT") else None
+        kind = _fourier_type(i)
+        return (
+            cls(_fourier_transformed_last(i), kind == "IFFT") if kind in ("FFT", "IFFT") else None
+        )
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
@@ -73,7 +75,7 @@ class Fft(Fourier):
         return transform(x, axes=self.axes).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return lower_fft(b, "IFFT" if self.inverse else "FFT", x, self.axes)
+        return lower_fourier(b, "IFFT" if self.inverse else "FFT", x, self.axes)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         size = math.prod(g.type.shape[i] for i in self.axes)
@@ -104,7 +106,7 @@ class Rfft(Fourier):
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
-        return cls(_transformed_last(i)) if _fft_type(i) == "RFFT" else None
+        return cls(_fourier_transformed_last(i)) if _fourier_type(i) == "RFFT" else None
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         made = np.fft.rfftn(x, axes=self.axes)
@@ -113,8 +115,8 @@ class Rfft(Fourier):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         *others, _ = self.axes
         joint = len(self.axes) <= MOST_AXES
-        half = lower_fft(b, "RFFT", x, self.axes if joint else self.axes[-1:], out.dtype)
-        return half if joint else lower_fft(b, "FFT", half, others)
+        half = lower_fourier(b, "RFFT", x, self.axes if joint else self.axes[-1:], out.dtype)
+        return half if joint else lower_fourier(b, "FFT", half, others)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         # The inverse adds each coefficient and its conjugate, the adjoint only the coefficient;
@@ -122,7 +124,7 @@ class Rfft(Fourier):
         size = math.prod(xs[0].type.shape[i] for i in self.axes)
         last = self.axes[-1]
         length = xs[0].type.shape[last]
-        balanced = where(_self_conjugate(g.type, last, length), g + g, g)
+        balanced = where(_fourier_self_conjugate(g.type, last, length), g + g, g)
         return [Irfft(self.axes, length)(balanced) * (size / 2)]
 
     @classmethod
@@ -157,7 +159,11 @@ class Irfft(Fourier):
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
-        return cls(_transformed_last(i), i["fft_length"][-1]) if _fft_type(i) == "IRFFT" else None
+        return (
+            cls(_fourier_transformed_last(i), i["fft_length"][-1])
+            if _fourier_type(i) == "IRFFT"
+            else None
+        )
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         sizes = [*[x.shape[i] for i in self.axes[:-1]], self.length]
@@ -166,20 +172,20 @@ class Irfft(Fourier):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         if b.platform == "cpu" and len(self.axes) <= MOST_AXES:
-            return lower_fft(b, "IRFFT", x, self.axes, out.dtype, self.length)
+            return lower_fourier(b, "IRFFT", x, self.axes, out.dtype, self.length)
         *others, last = self.axes
         if others:
-            x = lower_fft(b, "IFFT", x, others)
+            x = lower_fourier(b, "IFFT", x, others)
         if b.platform != "cpu":
-            x = _without_imaginary(b, x, last, self.length)
-        return lower_fft(b, "IRFFT", x, (last,), out.dtype, self.length)
+            x = _fourier_without_imaginary(b, x, last, self.length)
+        return lower_fourier(b, "IRFFT", x, (last,), out.dtype, self.length)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         # Twice the coefficients that stand for themselves and their conjugates.
         last = self.axes[-1]
         size = math.prod(g.type.shape[i] for i in self.axes)
         half = Rfft(self.axes)(g * (1 / size))
-        return [where(_self_conjugate(half.type, last, self.length), half, half + half)]
+        return [where(_fourier_self_conjugate(half.type, last, self.length), half, half + half)]
 
     @classmethod
     def samples(cls) -> Any:
@@ -192,14 +198,14 @@ class Irfft(Fourier):
         yield cls((1,), 2), (complexes(2, 2),)
 
 
-def _self_conjugate(type: Type, axis: int, length: int) -> Node:
+def _fourier_self_conjugate(type: Type, axis: int, length: int) -> Node:
     """Whether a coefficient is its own conjugate: the first, and the last of an even length."""
     shape = tuple(n if i == axis else 1 for i, n in enumerate(type.shape))
     k = Iota(shape, axis, int64)()
     return either(equal(k, 0), equal(k + k, length))
 
 
-def _without_imaginary(b: Any, x: Any, axis: int, length: int) -> Any:
+def _fourier_without_imaginary(b: Any, x: Any, axis: int, length: int) -> Any:
     """Coefficients as cuFFT needs them: those that are their own conjugates are real."""
     k = b.iota(x.shape, int64, axis)
     own = {0, length // 2} if length % 2 == 0 else {0}
@@ -210,7 +216,7 @@ def _without_imaginary(b: Any, x: Any, axis: int, length: int) -> Any:
     return b.op("stablehlo.complex", re, b.select(end, b.full(part, 0), im), out=x.type)
 
 
-def lower_fft(
+def lower_fourier(
     b: Any, kind: str, x: Any, axes: Sequence[int], dtype: Any = None, length: int | None = None
 ) -> Any:
     """The instruction on any axes: they are moved to the end, up to three at a time."""
@@ -219,15 +225,19 @@ def lower_fft(
         rank = len(x.shape)
         perm = (*[i for i in range(rank) if i not in group], *group)
         back = tuple([perm.index(i) for i in range(rank)])
-        x = _moved(b, _fft_of_last(b, kind, _moved(b, x, perm), len(group), dtype, length), back)
+        x = _fourier_moved(
+            b,
+            _fourier_of_last(b, kind, _fourier_moved(b, x, perm), len(group), dtype, length),
+            back,
+        )
     return x
 
 
-def _moved(b: Any, x: Any, perm: tuple[int, ...]) -> Any:
+def _fourier_moved(b: Any, x: Any, perm: tuple[int, ...]) -> Any:
     return x if perm == tuple(range(len(perm))) else b.transpose(x, perm)
 
 
-def _fft_of_last(b: Any, kind: str, x: Any, count: int, dtype: Any, length: int | None) -> Any:
+def _fourier_of_last(b: Any, kind: str, x: Any, count: int, dtype: Any, length: int | None) -> Any:
     sizes = [*x.shape[-count:]]
     shape = [*x.shape]
     if kind == "RFFT":
@@ -243,10 +253,10 @@ def _fft_of_last(b: Any, kind: str, x: Any, count: int, dtype: Any, length: int 
     )  # fmt: skip
 
 
-def _fft_type(i: Any) -> str:
+def _fourier_type(i: Any) -> str:
     return i["fft_type"]
 
 
-def _transformed_last(i: Any) -> tuple[int, ...]:
+def _fourier_transformed_last(i: Any) -> tuple[int, ...]:
     rank = i.types[0].rank
     return tuple(range(rank - len(i["fft_length"]), rank))

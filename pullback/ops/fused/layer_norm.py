@@ -42,7 +42,7 @@ class RowNormOp(Composite, HasKernel, abstract=True):
         return tuple(range(rank - self.dims, rank))
 
 
-class LayerNorm(RowNormOp):
+class LayerNormalization(RowNormOp):
     """Rows normalised, and their means and the factors they were multiplied with.
 
     The factor is 1 / sqrt(sum((x - mean)**2) / count + epsilon). Operands are x, epsilon, count,
@@ -77,10 +77,10 @@ class LayerNorm(RowNormOp):
         yield cls(1, False), (real(2, 4), *numbers)
 
 
-class LayerNormGradient(RowNormOp):
-    """Cotangents of x, of the scale and of the shift in LayerNorm, from that of its first result.
+class LayerNormalizationGradient(RowNormOp):
+    """The cotangents of x, scale and shift in LayerNormalization, from that of its first result.
 
-    Operands are x, that cotangent, the other two results of LayerNorm, count, and the scale, if
+    Operands are x, that cotangent, the other two results of that op, count, and the scale, if
     there is one.
     """
 
@@ -106,7 +106,7 @@ class LayerNormGradient(RowNormOp):
 
     @classmethod
     def samples(cls) -> Any:
-        for op, (x, _, count, *affine) in LayerNorm.samples():
+        for op, (x, _, count, *affine) in LayerNormalization.samples():
             rows = x.shape[: x.ndim - op.dims]
             made = cls(op.dims, op.center, op.scaled, op.shifted)
             given = real(*x.shape, salt=3), real(*rows, salt=4), positive(*rows)

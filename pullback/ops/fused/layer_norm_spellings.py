@@ -16,7 +16,7 @@ from pullback.ops.elementwise.arithmetic import Add, Mul, Square, Sub
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.roots import Rsqrt, Sqrt
-from pullback.ops.fused.layer_norm import LayerNorm, LayerNormGradient
+from pullback.ops.fused.layer_norm import LayerNormalization, LayerNormalizationGradient
 from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
 from pullback.ops.prelude import Node, constant, results
 from pullback.ops.reduce.reductions import Mean, Sum
@@ -66,7 +66,7 @@ class Core(NamedTuple):
     def fused(self, x: Node, epsilon: Node, *others: Node) -> Node:
         size = math.prod(x.type.shape[x.type.rank - self.dims :])
         count = others[0] if self.counted else constant(size, x.type.dtype)
-        y = results(LayerNorm(self.dims, self.center)(x, epsilon, count))[0]
+        y = results(LayerNormalization(self.dims, self.center)(x, epsilon, count))[0]
         return y * others[-1] if self.scale_first else y
 
     def pull(self, g: Node, y: Node, x: Node, epsilon: Node, *others: Node) -> Sequence:
@@ -104,20 +104,20 @@ def found_core(node: Node) -> Core | None:
 
 
 def norm_gradients(norm: Node, g: Node) -> tuple[Node, ...]:
-    """Return the cotangents of x, the scale and the shift of a LayerNorm node."""
+    """Return the cotangents of x, the scale and the shift of a LayerNormalization node."""
     op = norm.op
-    assert isinstance(op, LayerNorm)
+    assert isinstance(op, LayerNormalization)
     x, _, count, *affine = norm.inputs
     _, mean, rstd = results(norm)
-    gradient = LayerNormGradient(op.dims, op.center, op.scaled, op.shifted)
+    gradient = LayerNormalizationGradient(op.dims, op.center, op.scaled, op.shifted)
     made = gradient(x, g, mean, rstd, count, *affine[: int(op.scaled)])
     return results(made) if isinstance(made.type, tuple) else (made,)
 
 
-class Affine(NamedTuple):
+class AffineNormalization(NamedTuple):
     """A norm that was recognised without scale and shift, and what comes after it."""
 
-    norm: LayerNorm
+    norm: LayerNormalization
     inverse: bool  # as in Core: the rule for a product with a quotient guards against 0 * inf
 
     def formula(self, x: Node, epsilon: Node, count: Node, *affine: Node) -> Node:
@@ -175,14 +175,14 @@ def _affine_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
         ops = (Add,) * shifted + (Mul,) * scaled
         norms = {x.inputs[0].op for x in _under(node, ops) if isinstance(x.op, Result)}
         for norm in norms:
-            if isinstance(norm, LayerNorm) and not norm.scaled and not norm.shifted:
-                made = LayerNorm(norm.dims, norm.center, scaled, shifted)
-                for affine in (Affine(made, True), Affine(made, False)):
+            if isinstance(norm, LayerNormalization) and not norm.scaled and not norm.shifted:
+                made = LayerNormalization(norm.dims, norm.center, scaled, shifted)
+                for affine in (AffineNormalization(made, True), AffineNormalization(made, False)):
                     yield _affine_spelling(affine), affine.operands(node)
 
 
 @lru_cache(maxsize=64)
-def _affine_spelling(affine: Affine) -> Spelling:
+def _affine_spelling(affine: AffineNormalization) -> Spelling:
     return Spelling(
         name="scale and shift of a norm",
         last=Add if affine.norm.shifted else Mul,

@@ -5,6 +5,7 @@ from pullback.ops.index import (  # noqa: F401
     checked_index,
     dynamic_slice,
     indexing,
+    last_write,
     scatter,
     scatter_extrema,
 )

@@ -14,10 +14,10 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule, named_factors
-from pullback.ops.index.bounds import in_range, require_in_range
-from pullback.ops.index.lowering import gather_dims, scatter_dims
+from pullback.ops.index.bounds import index_within_bounds, require_in_range
+from pullback.ops.index.lowering import lower_gather_dims, lower_scatter_dims
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along, jvp_in_first
-from pullback.ops.reduce.reductions import accumulator, widened_for_reduction
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Reshape
@@ -42,14 +42,14 @@ class TakeAlongAxis(Op):
         return x.with_shape(indices.shape)
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        (indices,) = in_range([indices], [self.axis], x.shape, self.examples)
+        (indices,) = index_within_bounds([indices], [self.axis], x.shape, self.examples)
         return np.take_along_axis(x, indices, self.axis)
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         if not self.trusted:
             require_in_range(b, [indices], [self.axis], x.shape, self.examples)
         others = [i for i in range(out.rank) if i != self.axis]
-        return gather_dims(b, out, x, [indices], [self.axis], others)
+        return lower_gather_dims(b, out, x, [indices], [self.axis], others)
 
     def factors(self, x: Type, indices: Type) -> str:
         words = named_factors(x.rank)
@@ -106,7 +106,7 @@ class PutAlongAxisAdd(Op):
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         shape = self.target(x.shape)
-        (indices,) = in_range([indices], [self.axis], shape, self.examples)
+        (indices,) = index_within_bounds([indices], [self.axis], shape, self.examples)
         wide = widened_for_reduction(x)
         out = np.zeros(shape, wide.dtype)
         positions: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
@@ -119,8 +119,11 @@ class PutAlongAxisAdd(Op):
             require_in_range(b, [indices], [self.axis], out.shape, self.examples)
         if not out.size or not x.type.size:
             return b.full(out, 0)
-        others, wide = [i for i in range(out.rank) if i != self.axis], accumulator(out.dtype)
-        total = scatter_dims(
+        others, wide = (
+            [i for i in range(out.rank) if i != self.axis],
+            reduction_accumulator(out.dtype),
+        )
+        total = lower_scatter_dims(
             b, b.full(out.with_dtype(wide), 0), b.convert(x, wide), [indices], [self.axis], "add",
             others, [], [self.axis],
         )  # fmt: skip

@@ -10,14 +10,14 @@ import numpy as np
 from pullback.errors import IndexOutOfRange
 
 
-def out_of_range(axis: int, extent: int, index: int | None = None) -> IndexOutOfRange:
+def index_out_of_bounds(axis: int, extent: int, index: int | None = None) -> IndexOutOfRange:
     what = "an index" if index is None else f"index {index}"
     must = f"it must be at least 0 and less than {extent}"
     message = f"{what} is out of range for axis {axis} of size {extent}: {must}"
     return IndexOutOfRange(message, axis=axis, extent=extent, index=index)
 
 
-def in_range(
+def index_within_bounds(
     indices: Sequence[np.ndarray], dims: Sequence[int], shape: tuple[int, ...], batched: int = 0
 ) -> tuple[np.ndarray, ...]:
     """The index arrays in NumPy's own integer type; raises if an index is out of range. The error
@@ -26,11 +26,11 @@ def in_range(
         index = np.asarray(index)
         wrong = (index < 0) | (index >= shape[axis])
         if wrong.any():
-            raise out_of_range(axis - batched, shape[axis], int(index[wrong][0]))
+            raise index_out_of_bounds(axis - batched, shape[axis], int(index[wrong][0]))
     return tuple(np.asarray(i).astype(np.intp) for i in indices)
 
 
-def require_below(b: Any, index: Any, limit: int, error: Any) -> None:
+def require_below_bound(b: Any, index: Any, limit: int, error: Any) -> None:
     """Check at run time that every element of `index` is at least 0 and less than `limit`."""
     tests = []
     if index.dtype.kind == "i":
@@ -52,4 +52,6 @@ def require_in_range(
     for index, axis in zip(indices, dims, strict=True):
         if index.type.size:
             extent = shape[axis]
-            require_below(b, index, extent, lambda a=axis - batched, n=extent: out_of_range(a, n))
+            require_below_bound(
+                b, index, extent, lambda a=axis - batched, n=extent: index_out_of_bounds(a, n)
+            )

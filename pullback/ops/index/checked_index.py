@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.errors import IndexOutOfRange
 from pullback.ops.elementwise.base import Unary
-from pullback.ops.index.bounds import require_below
+from pullback.ops.index.bounds import require_below_bound
 from pullback.ops.prelude import Type
 from pullback.ops.samples import integers
 
@@ -34,7 +34,7 @@ class CheckedIndex(Unary):
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.type.size:
-            require_below(b, x, self.limit, self._error)
+            require_below_bound(b, x, self.limit, self._error)
         return x
 
     def _error(self, index: int | None = None) -> IndexOutOfRange:

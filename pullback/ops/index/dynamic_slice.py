@@ -16,8 +16,13 @@ from pullback.graph.dtypes import int64
 from pullback.graph.types import show
 from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.helpers import jvp_in_first
-from pullback.ops.index.bounds import require_below
-from pullback.ops.index.lowering import gather, lower_same_integers, scatter, update_block
+from pullback.ops.index.bounds import require_below_bound
+from pullback.ops.index.lowering import (
+    gather,
+    lower_block_update,
+    lower_same_integers,
+    lower_scatter,
+)
 from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
 from pullback.ops.samples import integers, real
@@ -40,17 +45,19 @@ class DynamicSlice(Op):
     int_fields = ("sizes",)
 
     def infer(self, x: Type, *starts: Type) -> Type:
-        return x.with_shape((*check_blocks(x, self.sizes, starts, self.batched), *self.sizes))
+        return x.with_shape(
+            (*check_dynamic_blocks(x, self.sizes, starts, self.batched), *self.sizes)
+        )
 
     def numpy(self, x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         shape = starts[0].shape if starts else ()
         out = np.empty((*shape, *self.sizes), x.dtype)
-        for one, at in blocks_of(self, x.shape, self.sizes, starts):
+        for one, at in dynamic_blocks(self, x.shape, self.sizes, starts):
             out[one] = x[at]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
-        require_fit(b, self, x.shape, self.sizes, starts)
+        require_dynamic_fit(b, self, x.shape, self.sizes, starts)
         if x.shape == out.shape:  # the only position is the beginning
             return x
         if not starts[0].shape:
@@ -60,7 +67,7 @@ class DynamicSlice(Op):
         return gather(b, out, x, starts, dims, self.batched, 0, (*(1,) * self.batched, *self.sizes))
 
     def factors(self, x: Type, *starts: Type) -> str:
-        value, start, blocks = block_factors(x, self.sizes, starts, self.batched)
+        value, start, blocks = dynamic_block_factors(x, self.sizes, starts, self.batched)
         return factor_rule([value, *[start] * len(starts)], [blocks])
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
@@ -109,7 +116,7 @@ class BlockWrite(Op, abstract=True):
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         same_dtype(self.title, x, updates)
         sizes = self.sizes(updates.shape, starts)
-        shape = check_blocks(x, sizes, starts, self.batched)
+        shape = check_dynamic_blocks(x, sizes, starts, self.batched)
         if updates.shape[: len(shape)] != shape:
             raise ShapeError(f"needs one block for each start, got {updates}, {show(starts)}")
         return x.with_shape(x.shape)
@@ -120,17 +127,17 @@ class BlockWrite(Op, abstract=True):
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)
-        for one, at in blocks_of(self, x.shape, self.sizes(updates.shape, starts), starts):
+        for one, at in dynamic_blocks(self, x.shape, self.sizes(updates.shape, starts), starts):
             out[at] = updates[one] if self.stablehlo == "set" else out[at] + updates[one]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_fit(b, self, x.shape, self.sizes(updates.shape, starts), starts)
+        require_dynamic_fit(b, self, x.shape, self.sizes(updates.shape, starts), starts)
         return self.write(b, x, updates, starts) if updates.type.size else x
 
     def write(self, b: Any, x: Any, updates: Any, starts: Sequence[Any]) -> Any:
         dims = range(self.batched, len(x.shape))
-        return scatter(b, x, updates, starts, dims, self.stablehlo, self.batched, blocks=True)
+        return lower_scatter(b, x, updates, starts, dims, self.stablehlo, self.batched, blocks=True)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         _, updates, *starts = xs
@@ -143,7 +150,7 @@ class BlockWrite(Op, abstract=True):
 
     def factors(self, x: Type, updates: Type, *starts: Type) -> str:
         sizes = self.sizes(updates.shape, starts)
-        value, start, blocks = block_factors(x, sizes, starts, self.batched)
+        value, start, blocks = dynamic_block_factors(x, sizes, starts, self.batched)
         return factor_rule([value, blocks, *[start] * len(starts)], [value])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -169,7 +176,7 @@ class DynamicUpdateSlice(BlockWrite):
             return updates
         if self.batched:
             return super().write(b, x, updates, starts)
-        return update_block(b, x, updates, lower_same_integers(b, starts, x.shape))
+        return lower_block_update(b, x, updates, lower_same_integers(b, starts, x.shape))
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *starts = xs
@@ -206,7 +213,7 @@ class DynamicUpdateAdd(BlockWrite):
         yield cls(2), (real(2, 2, 4, 5), real(2, 2, 2, 3), rows, columns)
 
 
-def check_blocks(
+def check_dynamic_blocks(
     x: Type, sizes: tuple[int, ...], starts: Sequence[Type], batched: int
 ) -> tuple[int, ...]:
     """The starts' shape; raises if the blocks do not fit."""
@@ -227,7 +234,7 @@ def check_blocks(
     return shape
 
 
-def block_factors(
+def dynamic_block_factors(
     x: Type, sizes: tuple[int, ...], starts: Sequence[Type], batched: int
 ) -> tuple[list[str], list[str], list[str]]:
     """The factors of a tensor, of the starts and of the blocks; a dimension that a block covers
@@ -239,14 +246,16 @@ def block_factors(
     return value, start, [*start, *value[batched:]]
 
 
-def does_not_fit(axis: int, extent: int, size: int, start: int | None = None) -> IndexOutOfRange:
+def dynamic_block_does_not_fit(
+    axis: int, extent: int, size: int, start: int | None = None
+) -> IndexOutOfRange:
     what = "a start" if start is None else f"start {start}"
     where = f"out of range for a block of {size} in axis {axis} of size {extent}"
     message = f"{what} is {where}: it must be at least 0 and at most {extent - size}"
     return IndexOutOfRange(message, axis=axis, extent=extent, size=size, start=start)
 
 
-def blocks_of(
+def dynamic_blocks(
     op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[np.ndarray]
 ) -> Iterator[tuple[tuple[int, ...], tuple]]:
     """Each block's index among the blocks, and its slices of the tensor; raises if it does not
@@ -256,16 +265,21 @@ def blocks_of(
         for axis, (n, size) in enumerate(zip(shape[op.batched :], sizes, strict=True)):
             start = int(starts[axis][one])
             if not 0 <= start <= n - size:
-                raise does_not_fit(axis - op.examples, n, size, start)
+                raise dynamic_block_does_not_fit(axis - op.examples, n, size, start)
             at.append(slice(start, start + size))
         yield one, tuple(at)
 
 
-def require_fit(
+def require_dynamic_fit(
     b: Any, op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[Any]
 ) -> None:
     """Check the starts at run time: XLA would move a block until it fits."""
     sides = zip(shape[op.batched :], sizes, starts, strict=True)
     for axis, (n, size, start) in enumerate(sides, -op.examples):
         if start.type.size:
-            require_below(b, start, n - size + 1, lambda a=axis, n=n, s=size: does_not_fit(a, n, s))
+            require_below_bound(
+                b,
+                start,
+                n - size + 1,
+                lambda a=axis, n=n, s=size: dynamic_block_does_not_fit(a, n, s),
+            )

@@ -14,9 +14,9 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.types import show
 from pullback.ops.factor_rules import factor_rule, indexed_factors
 from pullback.ops.helpers import jvp_in_first
-from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
+from pullback.ops.index.bounds import index_out_of_bounds, index_within_bounds, require_in_range
 from pullback.ops.index.lowering import gather
-from pullback.ops.index.table_rows import take_rows
+from pullback.ops.index.table_rows import take_table_rows
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
 from pullback.ops.samples import integers, real
@@ -49,7 +49,7 @@ class Index(Movement, Positioned):
             raise ShapeError(what, code="E4006", indices=len(self.indices), rank=x.rank)
         for axis, (i, n) in enumerate(zip(self.indices, x.shape, strict=True)):
             if not 0 <= i < n:
-                raise out_of_range(axis, n, i)
+                raise index_out_of_bounds(axis, n, i)
         return x.with_shape(())
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -108,9 +108,9 @@ class ByIndexArrays(Op, abstract=True):
     def positions_in(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[Any, tuple]:
         """`x` with its indexed dimensions in front, and the index arrays for it."""
         dims, batched, _ = self.layout
-        found = in_range(indices, dims, x.shape, batched + self.examples)
+        found = index_within_bounds(indices, dims, x.shape, batched + self.examples)
         front = range(batched, batched + len(dims))
-        return np.moveaxis(x, dims, front), with_shared(found, batched)
+        return np.moveaxis(x, dims, front), index_with_shared(found, batched)
 
     def widened(self, shared: bool) -> ByIndexArrays:
         """The op for a mapped axis in front of `x`, and with `shared` of the index arrays too."""
@@ -144,7 +144,7 @@ class IndexArrays(ByIndexArrays, HasKernel):
         return gather(b, out, x, indices, *self.layout)
 
     def kernel(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
-        made = take_rows(b, out, x, *indices) if self.layout == WHOLE_ROWS else None
+        made = take_table_rows(b, out, x, *indices) if self.layout == WHOLE_ROWS else None
         if made is not None:
             require_in_range(b, indices, self.layout[0], x.shape, self.examples)
         return made
@@ -213,7 +213,7 @@ class Gather(Op, HasKernel):
     vjp, jvp = IndexArrays.vjp, IndexArrays.jvp
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        (positions,) = in_range((indices,), (self.axis,), x.shape, self.examples)
+        (positions,) = index_within_bounds((indices,), (self.axis,), x.shape, self.examples)
         return np.asarray(np.take(x, positions, self.axis))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -257,7 +257,7 @@ def index_shape(
     return shape
 
 
-def with_shared(indices: tuple[np.ndarray, ...], batched: int) -> tuple[np.ndarray, ...]:
+def index_with_shared(indices: tuple[np.ndarray, ...], batched: int) -> tuple[np.ndarray, ...]:
     """Index arrays for the shared dimensions too: every element has its own position there."""
     shape = indices[0].shape
     own = [np.arange(n).reshape(-1, *[1] * (len(shape) - i - 1)) for i, n in enumerate(shape)]

@@ -17,7 +17,7 @@ def lower_same_integers(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) 
     return [b.convert(i, dtype) for i in indices]
 
 
-def index_vectors(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
+def lower_index_vectors(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """The index arrays side by side along a new last dimension."""
     return stacked_instruction(b, lower_same_integers(b, indices, shape), len(indices[0].shape))
 
@@ -34,10 +34,10 @@ def gather(
 ) -> Any:  # fmt: skip
     """Read single elements along `dims`, or blocks of `sizes` if given; indices are unchecked."""
     window = _lower_window_dims(out.rank, len(indices[0].shape), batched, before)
-    return gather_dims(b, out, x, indices, dims, range(batched), window, sizes)
+    return lower_gather_dims(b, out, x, indices, dims, range(batched), window, sizes)
 
 
-def gather_dims(
+def lower_gather_dims(
     b: Any, out: Type, x: Any, indices: Sequence[Any], dims: Sequence[int], shared: Sequence[int],
     window: Sequence[int] = (), sizes: Sequence[int] = (),
 ) -> Any:  # fmt: skip
@@ -51,13 +51,13 @@ def gather_dims(
         f"start_index_map = {list(dims)}, index_vector_dim = {len(indices[0].shape)}"
     )
     return b.op(
-        "stablehlo.gather", x, index_vectors(b, indices, x.shape), out=out,
+        "stablehlo.gather", x, lower_index_vectors(b, indices, x.shape), out=out,
         dimension_numbers=f"#stablehlo.gather<{numbers}>", slice_sizes=tuple(sizes or single),
         indices_are_sorted=False,
     )  # fmt: skip
 
 
-def scatter(
+def lower_scatter(
     b: Any, x: Any, updates: Any, indices: Sequence[Any], dims: Sequence[int], mnemonic: str,
     batched: int = 0, before: int = 0, blocks: bool = False,
 ) -> Any:  # fmt: skip
@@ -66,10 +66,12 @@ def scatter(
     may be selected twice."""
     window = _lower_window_dims(len(updates.shape), len(indices[0].shape), batched, before)
     inserted = [] if blocks else dims
-    return scatter_dims(b, x, updates, indices, dims, mnemonic, range(batched), window, inserted)
+    return lower_scatter_dims(
+        b, x, updates, indices, dims, mnemonic, range(batched), window, inserted
+    )
 
 
-def scatter_dims(
+def lower_scatter_dims(
     b: Any, x: Any, updates: Any, indices: Sequence[Any], dims: Sequence[int], mnemonic: str,
     shared: Sequence[int], window: Sequence[int], inserted: Sequence[int],
 ) -> Any:  # fmt: skip
@@ -80,7 +82,7 @@ def scatter_dims(
         f"scatter_dims_to_operand_dims = {list(dims)}, index_vector_dim = {len(indices[0].shape)}"
     )
 
-    positions = index_vectors(b, indices, x.shape)
+    positions = lower_index_vectors(b, indices, x.shape)
 
     def write(x: Any, updates: Any, mnemonic: str = mnemonic) -> Any:
         def combine(old: Any, new: Any) -> list[Any]:
@@ -96,19 +98,19 @@ def scatter_dims(
 
     if indices[0].type.size > 1:  # XLA makes a loop of several writes, which reads before
         return write(x, updates)
-    return written_apart(b, x, updates, write, lambda x, new: write(x, new, "set"))
+    return lower_written_apart(b, x, updates, write, lambda x, new: write(x, new, "set"))
 
 
-def update_block(b: Any, x: Any, block: Any, starts: Sequence[Any]) -> Any:
+def lower_block_update(b: Any, x: Any, block: Any, starts: Sequence[Any]) -> Any:
     """`x` with a block written at `starts`, which XLA moves until the block fits."""
 
     def write(x: Any, block: Any) -> Any:
         return b.op("stablehlo.dynamic_update_slice", x, block, *starts, out=x.type)
 
-    return written_apart(b, x, block, write, write)
+    return lower_written_apart(b, x, block, write, write)
 
 
-def written_apart(
+def lower_written_apart(
     b: Any, x: Any, updates: Any, write: Callable[..., Any], replace: Callable[..., Any]
 ) -> Any:
     """`write(x, updates)`, where `replace` writes to the same positions without looking at `x`.
@@ -124,7 +126,9 @@ def written_apart(
     return b.select(written, write(copy, updates), x)
 
 
-def last_writes(b: Any, indices: Sequence[Any], sizes: tuple[int, ...], batched: int = 0) -> Any:
+def lower_last_writes(
+    b: Any, indices: Sequence[Any], sizes: tuple[int, ...], batched: int = 0
+) -> Any:
     """Whether each write is the last one to its position. The writes are numbered, and the highest
     number at each position is read back: a maximum does not depend on the order in which a device
     takes them."""
@@ -136,5 +140,5 @@ def last_writes(b: Any, indices: Sequence[Any], sizes: tuple[int, ...], batched:
     dims = range(batched, len(whole))
     numbers = b.reshape(b.iota((out.size,), out.dtype, 0), shape)
     none = b.full(Type(whole, out.dtype), -1)
-    highest = scatter(b, none, numbers, indices, dims, "maximum", batched)
+    highest = lower_scatter(b, none, numbers, indices, dims, "maximum", batched)
     return b.compare("EQ", numbers, gather(b, out, highest, indices, dims, batched))

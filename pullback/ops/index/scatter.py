@@ -15,23 +15,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import equal, where
-from pullback.ops.factor_rules import alike, factor_rule, indexed_factors
+from pullback.ops.factor_rules import factor_rule, indexed_factors
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
-from pullback.ops.index.bounds import in_range, require_in_range
+from pullback.ops.index.bounds import require_in_range
 from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
-from pullback.ops.index.indexing import (
-    WHOLE_ROWS,
-    ByIndexArrays,
-    IndexArrays,
-    index_shape,
-    with_shared,
-)
-from pullback.ops.index.lowering import last_writes, lower_same_integers, scatter
-from pullback.ops.index.table_rows import add_rows
-from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
+from pullback.ops.index.indexing import WHOLE_ROWS, ByIndexArrays, IndexArrays
+from pullback.ops.index.last_write import LastWrite
+from pullback.ops.index.lowering import lower_last_writes, lower_same_integers, lower_scatter
+from pullback.ops.index.table_rows import add_table_rows
+from pullback.ops.prelude import GRADIENT, Axis, Node, Parts, Type
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.traits import HasKernel
@@ -71,7 +65,9 @@ class Scatter(ByIndexArrays, abstract=True):
         if not updates.type.size or not x.type.size:
             return x
         indices = self.writes(b, x, indices)
-        return scatter(b, x, updates, indices, self.dims, self.stablehlo, self.batched, self.before)
+        return lower_scatter(
+            b, x, updates, indices, self.dims, self.stablehlo, self.batched, self.before
+        )
 
     def writes(self, b: Any, x: Any, indices: tuple) -> tuple:
         """The index arrays as the instruction needs them."""
@@ -138,7 +134,7 @@ class ScatterAdd(Scatter, HasKernel):
 
     def kernel(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
         whole = self.layout == WHOLE_ROWS
-        made = add_rows(b, out, x, updates, *indices) if whole else None
+        made = add_table_rows(b, out, x, updates, *indices) if whole else None
         if made is not None:
             require_in_range(b, indices, self.dims, x.shape, self.examples)
         return made
@@ -168,7 +164,7 @@ class ScatterSet(Scatter):
             return indices
         first, *others = lower_same_integers(b, indices, x.shape)
         sizes = tuple(x.shape[d] for d in self.dims)
-        last = last_writes(b, indices, sizes, self.batched)
+        last = lower_last_writes(b, indices, sizes, self.batched)
         return b.select(last, first, b.full(first.type, sizes[0])), *others
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
@@ -228,51 +224,3 @@ class ScatterMul(Scatter):
             return tangent
         change = ts[1] * self.others(x, updates, indices)
         return self.add(tangent or zeros(x.type), change, indices)
-
-
-class LastWrite(Op):
-    """Whether each position that index arrays select is not selected again later, in row-major
-    order.
-
-    `extents` are the sizes of the indexed dimensions. Positions of different parts along the
-    first `batched` dimensions are never the same.
-    """
-
-    extents: tuple[int, ...]
-    batched: int = 0
-    differentiable: ClassVar[bool] = False  # from integers to bools
-    fallible: ClassVar[bool] = True
-    parts = Parts(positions=0)
-
-    def infer(self, *indices: Type) -> Type:
-        shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)
-        return Type(shape, bool_)
-
-    def numpy(self, *indices: np.ndarray) -> np.ndarray:
-        found = in_range(indices, range(len(self.extents)), self.extents)
-        positions = np.broadcast_arrays(*with_shared(found, self.batched))
-        columns = [p.ravel().tolist() for p in positions]
-        last = {position: i for i, position in enumerate(zip(*columns, strict=True))}
-        out = np.zeros(positions[0].size, bool)
-        out[list(last.values())] = True
-        return out.reshape(positions[0].shape)
-
-    def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
-        require_in_range(b, indices, range(len(self.extents)), self.extents)
-        return last_writes(b, indices, self.extents, self.batched)
-
-    def factors(self, *indices: Type) -> str:
-        rank = indices[0].rank
-        return alike(rank, tuple(range(self.batched, rank)), len(indices))
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return LastWrite(self.extents, self.batched + 1)(*spread_all(axis, xs, mapped))
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((4,)), (np.array([2, 0, 2, 3, 2, 0], np.int64),)
-        rows, columns = np.array([[1, 1], [0, 1]], np.uint8), np.array([[9, 3], [9, 9]], np.int16)
-        yield cls((2, 300)), (rows, columns + np.int16(290))
-        yield cls((3,)), (np.int64(1),)
-        yield cls((3,)), (np.zeros((0, 2), np.int32),)
-        yield cls((4,), 1), (np.array([[1, 3, 1], [3, 3, 0]], np.int64),)

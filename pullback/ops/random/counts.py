@@ -16,22 +16,22 @@ from pullback.graph.dtypes import float64, int64
 from pullback.ops.prelude import Type
 from pullback.ops.random.bits import KEY, KEYS, join_random_bits
 from pullback.ops.random.counts_formulas import (
-    binomial_log_chance,
-    floor_formula,
-    poisson_log_chance,
+    binomial_count_formula,
+    count_floor_formula,
+    poisson_count_formula,
 )
 from pullback.ops.random.formulas import ends_formula, exp_formula, log_formula, minus_log_formula
 from pullback.ops.random.rejection import (
     Blocks,
     RejectionSampler,
     State,
-    energy_formula,
-    f64_parameter,
-    hlo_rounds,
-    numpy_rounds,
-    round_streams,
+    hlo_rejection_rounds,
+    numpy_rejection_rounds,
+    rejection_energy_formula,
+    rejection_parameter,
+    rejection_streams,
 )
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.samples import integers, real
 
 FEW = 10.0  # the mean below which the search is used
@@ -48,7 +48,7 @@ class CountSampler(RejectionSampler, abstract=True):
     differentiable: ClassVar[bool] = False
 
     def result(self, parameter: Type) -> Type:
-        return f64_parameter(parameter).with_dtype(int64)
+        return rejection_parameter(parameter).with_dtype(int64)
 
     @abstractmethod
     def safe(self, m: Any, *parameters: Any) -> tuple[Any, ...]:
@@ -79,29 +79,34 @@ class CountSampler(RejectionSampler, abstract=True):
     def numpy_draw(self, blocks: Blocks, *parameters: np.ndarray) -> np.ndarray:
         safe = self.safe(NUMPY, *parameters)
         search = self._search_start(NUMPY, *blocks(0), *safe)
-        state = numpy_rounds(lambda i, *s: self._search(NUMPY, *s, *safe), search, SEARCH)
+        state = numpy_rejection_rounds(lambda i, *s: self._search(NUMPY, *s, *safe), search, SEARCH)
         start, hat = self._rounds_start(NUMPY, state[0], *safe), self.hat(NUMPY, *safe)
 
         def step(i: int, *state: Any) -> State:
             words = (*blocks(2 * i + 1), *blocks(2 * i + 2))
             return self._round(NUMPY, *state, *words, *hat, *safe)
 
-        made = numpy_rounds(step, start, ROUNDS)[0]
+        made = numpy_rejection_rounds(step, start, ROUNDS)[0]
         return np.asarray(self.finished(NUMPY, made, *parameters))
 
     def hlo_draw(self, b: Any, out: Type, blocks: Blocks, *parameters: Any) -> Any:
-        safe = lifted(b, self.safe, *parameters)
-        search = lifted(b, self._search_start, *blocks(0), *safe)
-        state = hlo_rounds(b, lambda i, *s: lifted(b, self._search, *s, *safe), search, SEARCH)
-        start, hat = lifted(b, self._rounds_start, state[0], *safe), lifted(b, self.hat, *safe)
+        safe = lifted_stepwise(b, self.safe, *parameters)
+        search = lifted_stepwise(b, self._search_start, *blocks(0), *safe)
+        state = hlo_rejection_rounds(
+            b, lambda i, *s: lifted_stepwise(b, self._search, *s, *safe), search, SEARCH
+        )
+        start, hat = (
+            lifted_stepwise(b, self._rounds_start, state[0], *safe),
+            lifted_stepwise(b, self.hat, *safe),
+        )
 
         def step(i: Any, *state: Any) -> State:
-            first, second = round_streams(b, i)
+            first, second = rejection_streams(b, i)
             words = (*blocks(first), *blocks(second))
-            return lifted(b, self._round, *state, *words, *hat, *safe)
+            return lifted_stepwise(b, self._round, *state, *words, *hat, *safe)
 
-        made = hlo_rounds(b, step, start, ROUNDS)[0]
-        return lifted(b, self.finished, made, *parameters)
+        made = hlo_rejection_rounds(b, step, start, ROUNDS)[0]
+        return lifted_stepwise(b, self.finished, made, *parameters)
 
     def _search_start(self, m: Any, u0: Any, u1: Any, *safe: Any) -> State:
         """Return the count, its probability, and how much is left of a uniform number."""
@@ -121,7 +126,7 @@ class CountSampler(RejectionSampler, abstract=True):
     def _rounds_start(self, m: Any, count: Any, *safe: Any) -> State:
         """Return the counts that the search found; the others begin with the mean."""
         few = safe[-1] < FEW
-        return m.where(few, count, floor_formula(m, safe[-1])), few
+        return m.where(few, count, count_floor_formula(m, safe[-1])), few
 
     def _round(
         self, m: Any, made: Any, done: Any, z0: Any, z1: Any, u0: Any, u1: Any,
@@ -133,11 +138,11 @@ class CountSampler(RejectionSampler, abstract=True):
         inverse = 1.0 / m.where(t < 0.5, t, s)
         wanted = (a * 2.0 * inverse + b) * (t - 0.5) + c
         inside = (wanted >= 0.0) & (wanted < MOST)
-        count = floor_formula(m, m.where(inside, wanted, 0.0))
+        count = count_floor_formula(m, m.where(inside, wanted, 0.0))
         possible = self.limited(m, count, *safe)
         inside = inside & (count <= possible)
         slope = log_formula(m, a * inverse * inverse + b)
-        bound = (height - slope) - energy_formula(m, u0, u1)
+        bound = (height - slope) - rejection_energy_formula(m, u0, u1)
         accepted = inside & (bound <= self.log_chance(m, possible, *safe))
         return m.where(accepted & ~done, count, made), accepted | done
 
@@ -170,7 +175,7 @@ class RandomPoisson(CountSampler):
         return a, b, mean + 0.43, height
 
     def log_chance(self, m: Any, k: Any, *safe: Any) -> Any:
-        return poisson_log_chance(m, k, m.where(safe[0] < FEW, FEW, safe[0]))
+        return poisson_count_formula(m, k, m.where(safe[0] < FEW, FEW, safe[0]))
 
     def finished(self, m: Any, k: Any, *parameters: Any) -> Any:
         (mean,) = parameters
@@ -203,7 +208,7 @@ class RandomBinomial(CountSampler):
 
     def _valid(self, m: Any, n: Any, p: Any) -> Any:
         whole = m.where((n >= 0.0) & (n <= 2.0**53), n, 0.5)
-        return (floor_formula(m, whole) >= whole) & (p >= 0.0) & (p <= 1.0)
+        return (count_floor_formula(m, whole) >= whole) & (p >= 0.0) & (p <= 1.0)
 
     def first(self, m: Any, *safe: Any) -> Any:
         n, p, q, _ = safe
@@ -222,8 +227,8 @@ class RandomBinomial(CountSampler):
         b = spread * 2.53 + 1.15
         a = (b * 0.0248 + p * 0.01) - 0.0873
         height = log_formula(m, (1.0 / b * 5.1 + 2.83) * spread)
-        mode = floor_formula(m, (n + 1.0) * p)
-        return a, b, mean + 0.5, height + binomial_log_chance(m, mode, n, p, q)
+        mode = count_floor_formula(m, (n + 1.0) * p)
+        return a, b, mean + 0.5, height + binomial_count_formula(m, mode, n, p, q)
 
     def _many(self, m: Any, *safe: Any) -> tuple[Any, ...]:
         """Return parameters with a mean of at least 10."""
@@ -236,7 +241,7 @@ class RandomBinomial(CountSampler):
 
     def log_chance(self, m: Any, k: Any, *safe: Any) -> Any:
         n, p, q, _ = self._many(m, *safe)
-        return binomial_log_chance(m, m.where(k < n, k, n), n, p, q)
+        return binomial_count_formula(m, m.where(k < n, k, n), n, p, q)
 
     def finished(self, m: Any, k: Any, *parameters: Any) -> Any:
         n, p = parameters

@@ -21,25 +21,27 @@ STIRLING = (
 QUARTIC = [(-1) ** k / (k + 4) for k in range(14)]
 
 
-def floor_formula(m: Any, x: Any) -> Any:
+def count_floor_formula(m: Any, x: Any) -> Any:
     """Return the largest integer that is at most x, for |x| < 2**62."""
     near = m.convert(m.convert(x, int64), float64)
     return m.where(near > x, near - 1.0, near)
 
 
-def poisson_log_chance(m: Any, k: Any, mean: Any) -> Any:
+def poisson_count_formula(m: Any, k: Any, mean: Any) -> Any:
     """Return the logarithm of the probability of a count k, given a positive mean."""
-    return -(_deviance(m, k, mean) + _factorial_rest(m, k))
+    return -(_count_deviance_formula(m, k, mean) + _count_factorial_formula(m, k))
 
 
-def binomial_log_chance(m: Any, k: Any, n: Any, p: Any, q: Any) -> Any:
+def binomial_count_formula(m: Any, k: Any, n: Any, p: Any, q: Any) -> Any:
     """Return the logarithm of the probability of k successes of n, for p + q = 1, both positive, up
     to a constant that depends on n alone."""
-    rest = _factorial_rest(m, k) + _factorial_rest(m, n - k)
-    return -((_deviance(m, k, n * p) + _deviance(m, n - k, n * q)) + rest)
+    rest = _count_factorial_formula(m, k) + _count_factorial_formula(m, n - k)
+    return -(
+        (_count_deviance_formula(m, k, n * p) + _count_deviance_formula(m, n - k, n * q)) + rest
+    )
 
 
-def _deviance(m: Any, k: Any, mean: Any) -> Any:
+def _count_deviance_formula(m: Any, k: Any, mean: Any) -> Any:
     """Return k log(k / mean) + mean - k for k >= 0."""
     count = m.where(k > 0.0, k, 1.0)
     inverse = 1.0 / count
@@ -50,7 +52,7 @@ def _deviance(m: Any, k: Any, mean: Any) -> Any:
     return m.where(k > 0.0, count * m.where(square < 1 / 256, near, far), mean)
 
 
-def _factorial_rest(m: Any, k: Any) -> Any:
+def _count_factorial_formula(m: Any, k: Any) -> Any:
     """Return log(k!) - k log(k) + k for integers k >= 0."""
     count = m.where(k > 1.0, k, 1.0)
     inverse = 1.0 / count

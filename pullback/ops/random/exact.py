@@ -12,16 +12,16 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float64, int64
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.factor_rules import alike
+from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.prelude import Node, Op, Type, batch_along, op_functions
-from pullback.ops.random.discrete import Arrival
-from pullback.ops.random.formulas import exp_formula, log_formula, mills_formula, minus_log_formula
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.formulas import exp_formula, log_formula, minus_log_formula
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
+from pullback.ops.random.weighted_choice import Arrival
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import positive, real, unit
 from pullback.ops.shape.axes import check_axes
 
-reciprocal, sqrt = op_functions("Reciprocal", "Sqrt")
+(reciprocal,) = op_functions("Reciprocal")
 TOP = 709.782712893384  # the exponential of more is infinite
 
 
@@ -40,7 +40,7 @@ class ExactFunction(Elementwise, abstract=True):
         return np.asarray(self.formula(NUMPY, *np.broadcast_arrays(*xs)))
 
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
-        return lifted(b, self.formula, *xs, unbounded=True)
+        return lifted_stepwise(b, self.formula, *xs, unbounded=True)
 
 
 class ExactExp(ExactFunction):
@@ -103,55 +103,6 @@ class FailureEnergy(ExactFunction):
         yield cls(), (np.array([0.0, 1e-300, 1e-9, 0.5, 1 - 2.0**-53, 1.0, 1.5, -1.0, np.nan]),)
 
 
-class WaldSample(ExactFunction):
-    """A number of the inverse Gaussian distribution with the given mean and shape 1, from a normal
-    and a uniform one (Michael, Schucany and Haas, 1976).
-
-    The derivative with respect to the mean is that of a quantile: 2 x**1.5 / mean**2 times Mills'
-    ratio at (x / mean + 1) / sqrt(x).
-    """
-
-    def formula(self, m: Any, *xs: Any) -> Any:
-        z, u, mean = xs
-        valid = (mean > 0.0) & (mean < 1e100)
-        mean = m.where(valid, mean, 1.0)
-        y = mean * (z * z)
-        # the smaller root, over the mean
-        least = 1.0 / ((y * 0.5 + 1.0) + m.sqrt(y + y * y * 0.25))
-        x = m.where(u * (least + 1.0) <= 1.0, mean * least, mean * (1.0 / least))
-        return m.where(valid, x, math.nan)
-
-    def partials(self, out: Node, z: Node, u: Node, mean: Node) -> tuple:
-        def slope() -> Node:
-            root = sqrt(out)
-            ratio = MillsRatio()((out * reciprocal(mean) + 1) * reciprocal(root))
-            return ratio * out * root * reciprocal(mean * mean) * 2
-
-        return (None, None, slope)
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls(), (real(3, 4), (unit(3, 4) + 1) / 2, positive(4))
-
-
-class MillsRatio(ExactFunction):
-    """Mills' ratio of the normal distribution, the upper tail over the density, for x >= 0."""
-
-    def formula(self, m: Any, *xs: Any) -> Any:
-        (x,) = xs
-        inside = (x >= 0.0) & (x < 1e100)
-        y = mills_formula(m.where(inside, x, 1.0))
-        return m.where(inside, y, m.where(x >= 1e100, 1.0 / m.where(inside, 1.0, x), math.nan))
-
-    def partials(self, out: Node, x: Node) -> tuple:
-        return (x * out - 1,)
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls(), (positive(3, 4),)
-        yield cls(), (np.array(30.0),)
-
-
 class ExactSoftmax(Op):
     """exp(x) over its sum along `axis`, in f64; NaN where an element is NaN.
 
@@ -170,22 +121,24 @@ class ExactSoftmax(Op):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         top = np.broadcast_to(x.max(self.axis, keepdims=True, initial=-np.inf), x.shape)
-        weight, steps = _softmax_weight(NUMPY, x, top, self._scale(x.shape))
+        weight, steps = _exact_softmax_weight(NUMPY, x, top, self._scale(x.shape))
         total = np.broadcast_to(steps.sum(self.axis, keepdims=True), x.shape)
-        return np.asarray(_softmax_quotient(NUMPY, weight, total, top, self._scale(x.shape)))
+        return np.asarray(_exact_softmax_quotient(NUMPY, weight, total, top, self._scale(x.shape)))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         kept = [i for i in range(out.rank) if i != self.axis]
         top = b.reduce("maximum", x, -math.inf, (self.axis,))
         top = b.broadcast_in_dim(top, out.shape, kept)
         scale = self._scale(out.shape)
-        weight, steps = lifted(b, lambda m, x, top: _softmax_weight(m, x, top, scale), x, top)
+        weight, steps = lifted_stepwise(
+            b, lambda m, x, top: _exact_softmax_weight(m, x, top, scale), x, top
+        )
         total = b.broadcast_in_dim(b.reduce("add", steps, 0, (self.axis,)), out.shape, kept)
 
         def quotient(m: Any, weight: Any, total: Any, top: Any) -> Any:
-            return _softmax_quotient(m, weight, total, top, scale)
+            return _exact_softmax_quotient(m, weight, total, top, scale)
 
-        return lifted(b, quotient, weight, total, top)
+        return lifted_stepwise(b, quotient, weight, total, top)
 
     def _scale(self, shape: tuple[int, ...]) -> float:
         """Return the number of steps in 1, so that sums fit into 63 bits."""
@@ -199,7 +152,7 @@ class ExactSoftmax(Op):
         return None if t is None else out * (t - Sum((self.axis,), True)(t * out))
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, (self.axis,))
+        return alike_factor_rule(x.rank, (self.axis,))
 
     @classmethod
     def samples(cls) -> Any:
@@ -209,11 +162,11 @@ class ExactSoftmax(Op):
         yield cls(1), (real(3, 1),)
 
 
-def _softmax_weight(m: Any, x: Any, top: Any, scale: float) -> tuple[Any, Any]:
+def _exact_softmax_weight(m: Any, x: Any, top: Any, scale: float) -> tuple[Any, Any]:
     weight = exp_formula(m, m.where(x < top, x - top, 0.0))
     return weight, m.convert(weight * scale, int64)
 
 
-def _softmax_quotient(m: Any, weight: Any, total: Any, top: Any, scale: float) -> Any:
+def _exact_softmax_quotient(m: Any, weight: Any, total: Any, top: Any, scale: float) -> Any:
     sum = m.convert(m.where(total > 0, total, 1), float64) * (1 / scale)
     return m.where(top <= top, weight * (1.0 / sum), math.nan)

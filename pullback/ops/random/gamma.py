@@ -16,7 +16,7 @@ import numpy as np
 from pullback.graph.dtypes import bool_, dtype, float64, int64
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Node, Type
-from pullback.ops.random.affine import LEAST
+from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import KEY, KEYS, join_random_bits
 from pullback.ops.random.formulas import (
     exp_formula,
@@ -29,13 +29,13 @@ from pullback.ops.random.rejection import (
     Blocks,
     RejectionSampler,
     State,
-    energy_formula,
-    f64_parameter,
-    hlo_rounds,
-    numpy_rounds,
-    round_streams,
+    hlo_rejection_rounds,
+    numpy_rejection_rounds,
+    rejection_energy_formula,
+    rejection_parameter,
+    rejection_streams,
 )
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.samples import positive
 
 ROUNDS = 16  # all of them reject with a probability below 2**-64
@@ -63,22 +63,24 @@ class RandomGamma(RejectionSampler):
             words = (*blocks(2 * i + 1), *blocks(2 * i + 2))
             return _gamma_round(NUMPY, made, done, d, c, *words)
 
-        made = numpy_rounds(step, (d, np.zeros(a.shape, bool)), ROUNDS)[0]
+        made = numpy_rejection_rounds(step, (d, np.zeros(a.shape, bool)), ROUNDS)[0]
         made = self.finished(NUMPY, made, wide, *blocks(0), least=LEAST[dtype(a.dtype)])
         return Cast(dtype(a.dtype)).numpy(np.asarray(made))
 
     def hlo_draw(self, b: Any, out: Type, blocks: Blocks, *parameters: Any) -> Any:
         wide = b.convert(parameters[0], float64)
-        d, c = lifted(b, _gamma_constants, wide)
+        d, c = lifted_stepwise(b, _gamma_constants, wide)
 
         def step(i: Any, made: Any, done: Any) -> State:
-            first, second = round_streams(b, i)
-            return lifted(b, _gamma_round, made, done, d, c, *blocks(first), *blocks(second))
+            first, second = rejection_streams(b, i)
+            return lifted_stepwise(
+                b, _gamma_round, made, done, d, c, *blocks(first), *blocks(second)
+            )
 
         start = (d, b.full(out.with_dtype(bool_), False))
-        made = hlo_rounds(b, step, start, ROUNDS)[0]
+        made = hlo_rejection_rounds(b, step, start, ROUNDS)[0]
         finished = partial(self.finished, least=LEAST[out.dtype])
-        made = lifted(b, finished, made, wide, *blocks(0), unbounded=self.unbounded)
+        made = lifted_stepwise(b, finished, made, wide, *blocks(0), unbounded=self.unbounded)
         return b.convert(made, out.dtype)
 
     unbounded: ClassVar[bool] = False  # whether numbers may exceed the limit of `stepwise`
@@ -113,7 +115,7 @@ class RandomLogGamma(RandomGamma):
     unbounded: ClassVar[bool] = True
 
     def result(self, parameter: Type) -> Type:
-        return f64_parameter(parameter)
+        return rejection_parameter(parameter)
 
     def finished(self, m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
         large = log_formula(m, m.where(a < HUGE, made, m.where(a < math.inf, a, 1.0)))
@@ -152,11 +154,11 @@ def _gamma_round(
     far = (log_formula(m, root) - y) + (square * 0.5 - square * y * (1 / 3))
     near = -(square * square * polynomial_formula(QUARTIC, y))
     excess = m.where(square < 1 / 256, near, far) * 3.0 * d
-    accepted = inside & (energy_formula(m, u0, u1) + excess > 0.0)
+    accepted = inside & (rejection_energy_formula(m, u0, u1) + excess > 0.0)
     return m.where(accepted & ~done, root * root * root * d, made), accepted | done
 
 
 def _gamma_shrunk(m: Any, made: Any, a: Any, u0: Any, u1: Any) -> Any:
     """Return the logarithms of numbers for shapes below 1 from numbers for the increased ones."""
     small = m.where(a < 1.0, m.where(a > 0.0, a, 1.0), 1.0)
-    return log_formula(m, made) - energy_formula(m, u0, u1) * (1.0 / small)
+    return log_formula(m, made) - rejection_energy_formula(m, u0, u1) * (1.0 / small)

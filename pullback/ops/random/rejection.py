@@ -18,15 +18,16 @@ from pullback.graph.types import show
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
-from pullback.ops.random.bits import beginning_of_bits, bits_per_key_rule, join_random_bits
+from pullback.ops.random.bits import join_random_bits
 from pullback.ops.random.formulas import ends_formula, minus_log_formula
-from pullback.ops.random.stepwise import lifted
+from pullback.ops.random.per_key import beginning_per_key, per_key_rule
+from pullback.ops.random.stepwise import lifted_stepwise
 from pullback.ops.random.threefry import (
     check_threefry_key,
     check_threefry_part,
     check_threefry_size,
-    hlo_blocks,
-    numpy_blocks,
+    hlo_threefry_blocks,
+    numpy_threefry_blocks,
 )
 
 State = tuple[Any, ...]  # the last element tells which numbers are final
@@ -76,7 +77,7 @@ class RejectionSampler(Op, abstract=True):
         shape = given[0].shape[key.ndim - 1 :]
 
         def blocks(stream: int) -> tuple[Any, Any]:
-            return numpy_blocks(key, shape, stream, self.whole, *begin)
+            return numpy_threefry_blocks(key, shape, stream, self.whole, *begin)
 
         return self.numpy_draw(blocks, *given)
 
@@ -85,30 +86,30 @@ class RejectionSampler(Op, abstract=True):
         shape = out.shape[len(key.shape) - 1 :]
 
         def blocks(stream: Any) -> tuple[Any, Any]:
-            return hlo_blocks(b, key, shape, stream, self.whole, *begin)
+            return hlo_threefry_blocks(b, key, shape, stream, self.whole, *begin)
 
         return self.hlo_draw(b, out, blocks, *given)
 
     def factors(self, key: Type, *operands: Type) -> str:
         given, begin = self._split(operands)
         rank = given[0].rank - key.rank + 1
-        return bits_per_key_rule(key, begin, rank, like=len(given))
+        return per_key_rule(key, begin, rank, like=len(given))
 
     def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         shapes = [t.shape[xs[0].type.rank - 1 :] for t in (out, whole)]
         if shapes[0] == shapes[1]:
             return self(*xs)
-        return type(self)(shapes[1])(*xs, beginning_of_bits(xs[0], out, begin))
+        return type(self)(shapes[1])(*xs, beginning_per_key(xs[0], out, begin))
 
 
-def f64_parameter(parameter: Type) -> Type:
+def rejection_parameter(parameter: Type) -> Type:
     """Return the type of a parameter; raise unless it is f64."""
     if parameter.dtype is not float64:
         raise DTypeError(f"parameters must be f64, got {parameter}", code="E2005")
     return parameter
 
 
-def numpy_rounds(step: Callable[..., State], state: State, most: int) -> State:
+def numpy_rejection_rounds(step: Callable[..., State], state: State, most: int) -> State:
     """Return the state after rounds `step(i, *state)`, until all elements are final."""
     for i in range(most):
         if state[-1].all():
@@ -117,8 +118,8 @@ def numpy_rounds(step: Callable[..., State], state: State, most: int) -> State:
     return state
 
 
-def hlo_rounds(b: Any, step: Callable[..., State], state: State, most: int) -> State:
-    """Return `numpy_rounds` as StableHLO."""
+def hlo_rejection_rounds(b: Any, step: Callable[..., State], state: State, most: int) -> State:
+    """Return `numpy_rejection_rounds` as StableHLO."""
 
     def condition(i: Any, *state: Any) -> Any:
         done = state[-1]
@@ -128,17 +129,17 @@ def hlo_rounds(b: Any, step: Callable[..., State], state: State, most: int) -> S
         return b.op("stablehlo.and", rest, left, out=left.type)
 
     def body(i: Any, *state: Any) -> list:
-        return [lifted(b, lambda m, i: i + 1, i), *step(i, *state)]
+        return [lifted_stepwise(b, lambda m, i: i + 1, i), *step(i, *state)]
 
     return b.loop((b.constant(0, int32), *state), condition, body, stops=False)[1:]
 
 
-def round_streams(b: Any, i: Any) -> list[Any]:
+def rejection_streams(b: Any, i: Any) -> list[Any]:
     """Return the two streams of round i as values u32[], in StableHLO: 2 i + 1 and 2 i + 2."""
-    return [lifted(b, lambda m, i, k=k: m.convert(i + i + k, uint32), i) for k in (1, 2)]
+    return [lifted_stepwise(b, lambda m, i, k=k: m.convert(i + i + k, uint32), i) for k in (1, 2)]
 
 
-def energy_formula(m: Any, first: Any, second: Any) -> Any:
+def rejection_energy_formula(m: Any, first: Any, second: Any) -> Any:
     """Return an exponential number, -log of a uniform one."""
     k = m.bitcast(join_random_bits(m, first, second), int64) & ((1 << 63) - 1)
     return minus_log_formula(m, *ends_formula(m, k, float64))

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
 from pullback.ops.prelude import Type
-from pullback.ops.random.bits import KEY, KEYS, PerKey, join_random_bits
+from pullback.ops.random.bits import KEY, KEYS, join_random_bits
 from pullback.ops.random.formulas import (
     ends_formula,
     log_formula,
@@ -19,6 +19,7 @@ from pullback.ops.random.formulas import (
     normal_formula,
     polynomial_formula,
 )
+from pullback.ops.random.per_key import PerKey
 from pullback.ops.random.stepwise import stepwise_bits
 
 # The number of mantissa bits of an f32 that the 16-bit dtypes do not have.

@@ -19,7 +19,7 @@ from pullback.ops.elementwise.base import align_elementwise
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
-from pullback.ops.random.stepwise import lifted
+from pullback.ops.random.stepwise import lifted_stepwise
 from pullback.ops.samples import integers
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -75,7 +75,9 @@ class Threefry(Op):
 
     def hlo(self, b: Any, out: Any, key: Any, high: Any, low: Any) -> tuple:
         words = (threefry_word(b, key, 0), threefry_word(b, key, 1), high, low)
-        return lifted(b, lambda m, *xs: threefry_cipher(*xs), *b.broadcast_all(words, out[0].shape))
+        return lifted_stepwise(
+            b, lambda m, *xs: threefry_cipher(*xs), *b.broadcast_all(words, out[0].shape)
+        )
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned_threefry(xs, mapped))
@@ -89,7 +91,7 @@ class Threefry(Op):
         yield cls(), (key, np.zeros((), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3))
 
 
-def numpy_blocks(
+def numpy_threefry_blocks(
     key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:
     """Return the cipher of every row-major position of `shape` in a stream, for each key u32[...,
@@ -115,10 +117,10 @@ def _threefry_strides(shape: tuple[int, ...]) -> list[int]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
-def hlo_blocks(
+def hlo_threefry_blocks(
     b: Any, key: Any, shape: tuple[int, ...], stream: Any, whole: tuple[int, ...], *begin: Any
 ) -> tuple:
-    """Return `numpy_blocks` as StableHLO; the stream may be a value u32[]."""
+    """Return `numpy_threefry_blocks` as StableHLO; the stream may be a value u32[]."""
     out = (*key.shape[:-1], *shape)
     keys = [threefry_word(b, key, i) for i in (0, 1)]
     keys = [b.broadcast_in_dim(k, out, range(len(k.shape))) for k in keys]
@@ -130,7 +132,7 @@ def hlo_blocks(
     else:
         position = b.reshape(b.iota((size,), word_type, 0), shape)
     counters = _threefry_counters(b, position, b.broadcast(stream, position.shape))
-    return lifted(
+    return lifted_stepwise(
         b, lambda m, *xs: threefry_cipher(*xs), *keys, *[b.broadcast(c, out) for c in counters]
     )
 
@@ -144,20 +146,22 @@ def _threefry_positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -
             b.convert(threefry_word(b, begin, i), out.dtype), out.shape, outer
         )
         along = b.iota(out.shape, out.dtype, len(outer) + i)
-        position = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, position, start, along)
+        position = lifted_stepwise(
+            b, lambda m, p, x, y, s=step: p + (x + y) * s, position, start, along
+        )
     return position
 
 
 def _threefry_counters(b: Any, position: Any, stream: Any) -> tuple:
     """Return positions as two words; the first contains the stream."""
     if position.dtype is uint32:
-        return lifted(b, lambda m, stream: stream << STREAM_SHIFT, stream), position
+        return lifted_stepwise(b, lambda m, stream: stream << STREAM_SHIFT, stream), position
 
     def split(m: Any, stream: Any, position: Any) -> tuple:
         high = m.convert(position >> 32, uint32)
         return high | (stream << STREAM_SHIFT), m.convert(position, uint32)
 
-    return lifted(b, split, stream, position)
+    return lifted_stepwise(b, split, stream, position)
 
 
 def threefry_word(b: Any, key: Any, i: int) -> Any:

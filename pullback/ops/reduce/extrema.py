@@ -14,7 +14,12 @@ from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.prelude import Expandable, Node, Parts, Type, batch_along, constant, zeros
-from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened_for_reduction
+from pullback.ops.reduce.reductions import (
+    Reduction,
+    Sum,
+    reduction_accumulator,
+    widened_for_reduction,
+)
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.iota import Iota
@@ -75,14 +80,14 @@ class ExtremumReduction(Reduction, abstract=True):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0]
         chosen, ties = self.chosen(out, x)
-        wide = accumulator(x.type.dtype)
+        wide = reduction_accumulator(x.type.dtype)
         share = cast(cast(g, wide) / cast(ties, wide), x.type.dtype)
         return [where(chosen, self.spread(share, x.type), zeros(x.type))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         x = xs[0]
         chosen, ties = self.chosen(out, x)
-        wide = accumulator(x.type.dtype)
+        wide = reduction_accumulator(x.type.dtype)
         picked = where(chosen, cast(ts[0], wide), zeros(x.type.with_dtype(wide)))
         return cast(Sum(self.axes, self.keepdims)(picked) / cast(ties, wide), x.type.dtype)
 

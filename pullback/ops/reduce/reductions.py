@@ -77,7 +77,7 @@ class Reduction(Op, abstract=True):
         return np.asarray(out).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        wide = b.convert(x, accumulator(x.dtype))
+        wide = b.convert(x, reduction_accumulator(x.dtype))
         total = b.reduce(self.stablehlo, wide, self.identity, self.axes)
         return b.reshape(b.convert(total, x.dtype), out.shape)
 
@@ -142,7 +142,7 @@ class Mean(Reduction, Expandable):
         return factor_rule([old], [new])
 
     def expand(self, x: Node) -> Node:
-        total = Sum(self.axes, self.keepdims)(cast(x, accumulator(x.type.dtype)))
+        total = Sum(self.axes, self.keepdims)(cast(x, reduction_accumulator(x.type.dtype)))
         return cast(total / self.count(x.type.shape), x.type.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -151,7 +151,7 @@ class Mean(Reduction, Expandable):
         return np.divide(total, wide.dtype.type(self.count(x.shape))).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
+        total = b.reduce("add", b.convert(x, reduction_accumulator(x.dtype)), 0, self.axes)
         count = b.full(total.type, self.count(x.shape))
         mean = b.divide(total, count)
         return b.reshape(b.convert(mean, x.dtype), out.shape)
@@ -161,7 +161,7 @@ class Mean(Reduction, Expandable):
         check_axes(self.axes, x.rank)
         # 1/N in f32 at least: in f16 a count over 65504 would be infinite.
         share = 1.0 / max(self.count(x.shape), 1)
-        g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)
+        g = cast(cast(g, reduction_accumulator(x.dtype)) * share, x.dtype)
         return [self.spread(g, x)]
 
 
@@ -202,7 +202,7 @@ def _product_of_others(x: Node, axis: int) -> Node:
     return before * pad_previous(products(axis, True)(x), axis, True, 1)
 
 
-class Truth(Reduction, abstract=True):
+class TruthReduction(Reduction, abstract=True):
     """Combines bools over axes."""
 
     kinds = "b"
@@ -216,7 +216,7 @@ class Truth(Reduction, abstract=True):
         yield cls((), False), (booleans(),)
 
 
-class Any_(Truth):
+class Any_(TruthReduction):
     """Whether any element over axes is true."""
 
     name = "Any"
@@ -224,14 +224,14 @@ class Any_(Truth):
     ufunc, stablehlo, identity = np.logical_or, "or", False
 
 
-class All(Truth):
+class All(TruthReduction):
     """Whether all elements over axes are true."""
 
     parts = Parts(combine="min")
     ufunc, stablehlo, identity = np.logical_and, "and", True
 
 
-def accumulator(dtype: DType) -> DType:
+def reduction_accumulator(dtype: DType) -> DType:
     """The dtype in which many elements are combined: f32 for f16 and bf16."""
     return float32 if dtype in (float16, bfloat16) else dtype
 

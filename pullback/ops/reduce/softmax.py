@@ -19,7 +19,7 @@ from pullback.ops.traits import HasKernel
 from pullback.sharding.propagate import propagate_by_rule
 
 
-class Normalisation(Composite, abstract=True):
+class SoftmaxNormalisation(Composite, abstract=True):
     """A normalisation along `axes` (non-negative, ascending); it keeps the operand's type."""
 
     axes: tuple[int, ...]
@@ -56,7 +56,7 @@ class Normalisation(Composite, abstract=True):
         yield cls((1,)), (real(2, 0),)
 
 
-class Softmax(Normalisation, HasKernel):
+class Softmax(SoftmaxNormalisation, HasKernel):
     """exp(x) over its sum along axes."""
 
     def kernel(self, b: Any, out: Type, x: Any) -> Any:
@@ -74,7 +74,7 @@ class Softmax(Normalisation, HasKernel):
         return None if ts[0] is None else self.vjp(ts[0], out, xs, (True,))[0]  # it is symmetric
 
 
-class LogSoftmax(Normalisation, HasKernel):
+class LogSoftmax(SoftmaxNormalisation, HasKernel):
     """x minus the logarithm of the sum of exp(x) along axes."""
 
     def kernel(self, b: Any, out: Type, x: Any) -> Any:

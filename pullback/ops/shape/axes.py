@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import AxisError, ShapeError
-from pullback.ops.factor_rules import alike, factor_rule, named_factors
+from pullback.ops.factor_rules import alike_factor_rule, factor_rule, named_factors
 from pullback.ops.prelude import Imported, Node, Op, Text, Type, batch_along, counted
 from pullback.ops.shape.movement import Movement
 
@@ -116,7 +116,7 @@ class Flip(AlongAxes):
         return b.op("stablehlo.reverse", x, out=out, dimensions=self.axes)
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, self.axes)
+        return alike_factor_rule(x.rank, self.axes)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]

@@ -12,7 +12,7 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align_elementwise
 from pullback.ops.elementwise.functions import where
-from pullback.ops.factor_rules import alike, factor_rule, named_factors
+from pullback.ops.factor_rules import alike_factor_rule, factor_rule, named_factors
 from pullback.ops.helpers import batch_along, same_dtype, zeros
 from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
@@ -174,7 +174,7 @@ class Concat(Op):
         return b.op("stablehlo.concatenate", *xs, out=out, dimension=self.axis)
 
     def factors(self, *xs: Type) -> str:
-        return alike(xs[0].rank, (self.axis,), len(xs))
+        return alike_factor_rule(xs[0].rank, (self.axis,), len(xs))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         starts, stops = [0] * g.type.rank, list(g.type.shape)

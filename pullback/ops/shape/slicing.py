@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.factor_rules import alike
+from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
@@ -95,7 +95,7 @@ class Slice(Movement, Positioned):
 
     def factors(self, x: Type) -> str:
         cut = [i for i, r in enumerate(self.ranges(x.shape)) if r != range(x.shape[i])]
-        return alike(x.rank, tuple(cut))
+        return alike_factor_rule(x.rank, tuple(cut))
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         # A dimension that is taken whole ends where the device's part ends.

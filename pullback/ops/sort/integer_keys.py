@@ -12,12 +12,12 @@ import numpy as np
 
 from pullback.graph.dtypes import bool_, int8, int16, int32, int64
 from pullback.graph.types import Type
-from pullback.ops.index.lowering import gather_dims
+from pullback.ops.index.lowering import lower_gather_dims
 
 SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 
 
-def sorts_integers(b: Any, size: int) -> bool:
+def sorts_by_integer_keys(b: Any, size: int) -> bool:
     """Whether a program sorts by integers: it is for CPUs, and 32 bits hold an index."""
     return b.platform == "cpu" and not b.neutral and 1 < size < 2**31
 
@@ -40,13 +40,13 @@ def integer_keys(b: Any, x: Any, equal_zeros: bool) -> Any:
         return b.op("stablehlo.xor", bits, b.full(bits.type, least), out=bits.type)
     if equal_zeros:
         bits = b.select(b.compare("EQ", x, b.full(x.type, 0)), b.full(bits.type, 0), bits)
-    return b.select(b.compare("NE", x, x), b.full(bits.type, largest), _flipped(b, bits))
+    return b.select(b.compare("NE", x, x), b.full(bits.type, largest), _flipped_keys(b, bits))
 
 
-def _flipped(b: Any, bits: Any) -> Any:
+def _flipped_keys(b: Any, bits: Any) -> Any:
     """Write the bits of negative floats flipped, except the sign; twice, they are as before."""
-    sign = _shifted(b, bits, bits.dtype.bits - 1, "right_arithmetic")
-    mask = _shifted(b, sign, 1, "right_logical")
+    sign = _shifted_keys(b, bits, bits.dtype.bits - 1, "right_arithmetic")
+    mask = _shifted_keys(b, sign, 1, "right_logical")
     return b.op("stablehlo.xor", bits, mask, out=bits.type)
 
 
@@ -56,14 +56,14 @@ def elements_of_keys(b: Any, keys: Any, out: Type) -> Any:
         return b.convert(keys, out.dtype)
     keys = b.convert(keys, SIGNED[out.dtype.bits])
     if out.dtype.is_float:
-        bits = _flipped(b, keys)
+        bits = _flipped_keys(b, keys)
     else:
         least = b.full(keys.type, np.iinfo(keys.dtype.numpy).min)
         bits = b.op("stablehlo.xor", keys, least, out=keys.type)
     return b.op("stablehlo.bitcast_convert", bits, out=out)
 
 
-def sorted_integers(b: Any, keys: Any, axis: int, descending: bool = False) -> Any:
+def sorted_by_integer_keys(b: Any, keys: Any, axis: int, descending: bool = False) -> Any:
     """Write integers in order."""
 
     def precedes(p: Any, q: Any) -> list:
@@ -76,7 +76,7 @@ def sorted_integers(b: Any, keys: Any, axis: int, descending: bool = False) -> A
     )[0]  # fmt: skip
 
 
-def sorting_indices(b: Any, x: Any, axis: int, descending: bool) -> Any:
+def integer_key_indices(b: Any, x: Any, axis: int, descending: bool) -> Any:
     """Write the indices (i64) that put elements in order; equal ones keep theirs.
 
     A key of up to 32 bits and the index are the halves of one integer. Keys of 64 bits are sorted
@@ -89,31 +89,33 @@ def sorting_indices(b: Any, x: Any, axis: int, descending: bool) -> Any:
     wide = keys.dtype.bits == 64
     keys = b.convert(keys, int64)
     place = b.iota(keys.shape, int64, axis)
-    half = _shifted(b, keys, 32, "left")
+    half = _shifted_keys(b, keys, 32, "left")
     if wide:  # the sign of the lower half is a bit like the others
         half = b.op("stablehlo.xor", half, b.full(half.type, -(2**63)), out=half.type)
-    order = _second_half(b, sorted_integers(b, _joined(b, half, place), axis))
+    order = _second_half_of_keys(b, sorted_by_integer_keys(b, _joined_keys(b, half, place), axis))
     if not wide:
         return order
     upper = b.op("stablehlo.and", keys, b.full(keys.type, -(2**32)), out=keys.type)
-    upper = taken_in_order(b, upper, order, axis)
-    joined = _joined(b, upper, place)
-    return taken_in_order(b, order, _second_half(b, sorted_integers(b, joined, axis)), axis)
+    upper = taken_in_key_order(b, upper, order, axis)
+    joined = _joined_keys(b, upper, place)
+    return taken_in_key_order(
+        b, order, _second_half_of_keys(b, sorted_by_integer_keys(b, joined, axis)), axis
+    )
 
 
-def _joined(b: Any, upper: Any, lower: Any) -> Any:
+def _joined_keys(b: Any, upper: Any, lower: Any) -> Any:
     return b.op("stablehlo.or", upper, lower, out=upper.type)
 
 
-def _second_half(b: Any, x: Any) -> Any:
+def _second_half_of_keys(b: Any, x: Any) -> Any:
     return b.op("stablehlo.and", x, b.full(x.type, 2**32 - 1), out=x.type)
 
 
-def taken_in_order(b: Any, x: Any, indices: Any, axis: int) -> Any:
+def taken_in_key_order(b: Any, x: Any, indices: Any, axis: int) -> Any:
     """Write the elements in the order that indices state."""
     others = [i for i in range(len(x.shape)) if i != axis]
-    return gather_dims(b, x.type, x, [indices], [axis], others)
+    return lower_gather_dims(b, x.type, x, [indices], [axis], others)
 
 
-def _shifted(b: Any, x: Any, bits: int, kind: str) -> Any:
+def _shifted_keys(b: Any, x: Any, bits: int, kind: str) -> Any:
     return b.op(f"stablehlo.shift_{kind}", x, b.full(x.type, bits), out=x.type)

@@ -10,19 +10,19 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.ops.elementwise.base import check_elementwise_kind
-from pullback.ops.factor_rules import alike
+from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.sort.integer_keys import kernel_sorts
-from pullback.ops.sort.selection import ranked_elements, ranked_indices, selection_pays
+from pullback.ops.sort.selection import selection_of_elements, selection_of_indices, selection_pays
 from pullback.ops.sort.sort import sort_order, sorted_elements, sorted_with_indices
 from pullback.ops.traits import HasKernel
 
 
-class Ranked(Op, HasKernel, abstract=True):
+class RankedStatistics(Op, HasKernel, abstract=True):
     """What sorting along `axis` would put at the positions `ranks`, which count from 0 and ascend.
     Equal elements keep their order, and NaN is the largest."""
 
@@ -50,7 +50,7 @@ class Ranked(Op, HasKernel, abstract=True):
         )
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, (self.axis,))
+        return alike_factor_rule(x.rank, (self.axis,))
 
     def order(self, x: np.ndarray) -> np.ndarray:
         """The indices of the elements."""
@@ -63,7 +63,7 @@ class Ranked(Op, HasKernel, abstract=True):
         yield cls(1, ()), (real(2, 0),)
 
 
-class OrderStatistics(Ranked):
+class OrderStatistics(RankedStatistics):
     """The elements at the positions `ranks` of the sorted order along `axis`, which ascend."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -71,8 +71,8 @@ class OrderStatistics(Ranked):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         if selection_pays(b, x.type, self.axis, self.ranks):
-            return ranked_elements(b, out, x, self.axis, self.ranks)
-        return _at_ranks(b, out, sorted_elements(b, x, self.axis), self)
+            return selection_of_elements(b, out, x, self.axis, self.ranks)
+        return _order_statistics_at_ranks(b, out, sorted_elements(b, x, self.axis), self)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         indices = RankIndices(self.axis, self.ranks)(xs[0])
@@ -83,7 +83,7 @@ class OrderStatistics(Ranked):
         return TakeAlongAxis(self.axis, True)(ts[0], indices)
 
 
-class RankIndices(Ranked):
+class RankIndices(RankedStatistics):
     """The indices (i64) of the elements that `OrderStatistics` gives."""
 
     differentiable: ClassVar[bool] = False
@@ -96,11 +96,11 @@ class RankIndices(Ranked):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         if selection_pays(b, x.type, self.axis, self.ranks):
-            return ranked_indices(b, out, x, self.axis, self.ranks)
-        return _at_ranks(b, out, sorted_with_indices(b, x, self.axis)[1], self)
+            return selection_of_indices(b, out, x, self.axis, self.ranks)
+        return _order_statistics_at_ranks(b, out, sorted_with_indices(b, x, self.axis)[1], self)
 
 
-def _at_ranks(b: Any, out: Type, x: Any, op: Ranked) -> Any:
+def _order_statistics_at_ranks(b: Any, out: Type, x: Any, op: RankedStatistics) -> Any:
     """Write the elements of sorted ones."""
     parts = []
     for r in op.ranks:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.graph.dtypes import bool_, int32, int64
 from pullback.graph.types import Type
-from pullback.ops.sort.integer_keys import elements_of_keys, integer_keys, sorts_integers
+from pullback.ops.sort.integer_keys import elements_of_keys, integer_keys, sorts_by_integer_keys
 
 COLUMNS = 256  # counts that are taken side by side
 FIELD = 10  # bits of a count; three of them are in one integer
@@ -24,10 +24,15 @@ LEAST = 2**15  # elements for which passes take so much less time than a sort th
 def selection_pays(b: Any, x: Type, axis: int, ranks: Sequence[int]) -> bool:
     """Whether to search for single elements instead of sorting all."""
     n = x.shape[axis]
-    return bool(x.size) and n >= LEAST and len(_first_ranks(ranks)) <= 4 and sorts_integers(b, n)
+    return (
+        bool(x.size)
+        and n >= LEAST
+        and len(_first_selection_ranks(ranks)) <= 4
+        and sorts_by_integer_keys(b, n)
+    )
 
 
-def _first_ranks(ranks: Sequence[int]) -> list[int]:
+def _first_selection_ranks(ranks: Sequence[int]) -> list[int]:
     """Return the ranks that do not follow another one."""
     return [r for i, r in enumerate(ranks) if not i or r != ranks[i - 1] + 1]
 
@@ -70,7 +75,7 @@ class SelectionBlocks(NamedTuple):
         return b.reduce("minimum", b.reduce("minimum", found, largest, (2,)), largest, (1, 2))
 
 
-def _blocks(b: Any, keys: Any) -> SelectionBlocks:
+def _selection_blocks(b: Any, keys: Any) -> SelectionBlocks:
     """Write keys [slices, n] in blocks; what is missing in the last is larger than all."""
     slices, n = keys.shape
     rows = -(-n // COLUMNS)
@@ -86,7 +91,7 @@ def _blocks(b: Any, keys: Any) -> SelectionBlocks:
     return SelectionBlocks(b.reshape(keys, (slices, count, rows, COLUMNS)))
 
 
-def nth_key(b: Any, blocks: SelectionBlocks, rank: Any) -> Any:
+def selection_of_nth_key(b: Any, blocks: SelectionBlocks, rank: Any) -> Any:
     """Write the key of each slice that has `rank` (i32[slices]) others before it."""
     dtype = blocks.keys.dtype
     first = b.full(
@@ -117,7 +122,7 @@ def nth_key(b: Any, blocks: SelectionBlocks, rank: Any) -> Any:
     return blocks.least(b, "GE", found)
 
 
-def _found_keys(b: Any, blocks: SelectionBlocks, ranks: Sequence[int]) -> list[Any]:
+def _selection_keys(b: Any, blocks: SelectionBlocks, ranks: Sequence[int]) -> list[Any]:
     """Write the keys at ranks, which ascend."""
     made: list[Any] = []
     slices = blocks.keys.shape[0]
@@ -127,18 +132,18 @@ def _found_keys(b: Any, blocks: SelectionBlocks, ranks: Sequence[int]) -> list[A
             again = b.compare("GT", up_to, b.full(up_to.type, r))
             made.append(b.select(again, made[-1], blocks.least(b, "GT", made[-1])))
         else:
-            made.append(nth_key(b, blocks, b.full(Type((slices,), int32), r)))
+            made.append(selection_of_nth_key(b, blocks, b.full(Type((slices,), int32), r)))
     return made
 
 
-def _slices(b: Any, x: Any, axis: int) -> Any:
+def _selection_slices(b: Any, x: Any, axis: int) -> Any:
     """Write the slices along an axis as rows of a matrix."""
     others = [i for i in range(len(x.shape)) if i != axis]
     moved = b.transpose(x, (*others, axis)) if axis != len(x.shape) - 1 else x
     return b.reshape(moved, (x.type.size // x.shape[axis], x.shape[axis]))
 
 
-def _columns(b: Any, found: Sequence[Any], out: Type, axis: int) -> Any:
+def _selection_columns(b: Any, found: Sequence[Any], out: Type, axis: int) -> Any:
     """Write values of slices as a result, along an axis."""
     columns = [b.reshape(k, (k.shape[0], 1)) for k in found]
     type = Type((found[0].shape[0], len(found)), found[0].dtype)
@@ -149,28 +154,28 @@ def _columns(b: Any, found: Sequence[Any], out: Type, axis: int) -> Any:
     return b.transpose(made, (*range(axis), rank - 1, *range(axis, rank - 1)))
 
 
-def _wide_keys(b: Any, x: Any, equal_zeros: bool) -> Any:
+def _wide_selection_keys(b: Any, x: Any, equal_zeros: bool) -> Any:
     keys = integer_keys(b, x, equal_zeros)
     return b.convert(keys, int32) if keys.dtype.bits < 32 else keys
 
 
-def ranked_elements(b: Any, out: Type, x: Any, axis: int, ranks: Sequence[int]) -> Any:
+def selection_of_elements(b: Any, out: Type, x: Any, axis: int, ranks: Sequence[int]) -> Any:
     """Write the elements at ranks of the sorted order along an axis."""
-    keys = _slices(b, _wide_keys(b, x, equal_zeros=False), axis)
-    found = _columns(b, _found_keys(b, _blocks(b, keys), ranks), out, axis)
+    keys = _selection_slices(b, _wide_selection_keys(b, x, equal_zeros=False), axis)
+    found = _selection_columns(b, _selection_keys(b, _selection_blocks(b, keys), ranks), out, axis)
     return elements_of_keys(b, found, out)
 
 
-def ranked_indices(b: Any, out: Type, x: Any, axis: int, ranks: Sequence[int]) -> Any:
+def selection_of_indices(b: Any, out: Type, x: Any, axis: int, ranks: Sequence[int]) -> Any:
     """Write the indices of the elements at ranks of the sorted order along an axis."""
-    rows = _slices(b, _wide_keys(b, x, equal_zeros=True), axis)
-    blocks = _blocks(b, rows)
+    rows = _selection_slices(b, _wide_selection_keys(b, x, equal_zeros=True), axis)
+    blocks = _selection_blocks(b, rows)
     place = b.iota(rows.shape, int32, 1)
     made = []
-    for r, key in zip(ranks, _found_keys(b, blocks, ranks), strict=True):
+    for r, key in zip(ranks, _selection_keys(b, blocks, ranks), strict=True):
         (below,) = blocks.counts(b, "LT", [key])
         equal = b.compare("EQ", rows, b.broadcast_in_dim(key, rows.shape, (0,)))
         places = b.select(equal, place, b.full(place.type, 2**31 - 1))
         rest = b.op("stablehlo.subtract", b.full(below.type, r), below, out=below.type)
-        made.append(b.convert(nth_key(b, _blocks(b, places), rest), int64))
-    return _columns(b, made, out, axis)
+        made.append(b.convert(selection_of_nth_key(b, _selection_blocks(b, places), rest), int64))
+    return _selection_columns(b, made, out, axis)

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
 from pullback.ops.elementwise.base import check_elementwise_kind
-from pullback.ops.factor_rules import alike
+from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.prelude import Composite, Node, Op, Type, batch_along, results
 from pullback.ops.reduce.reductions import widened_for_reduction
@@ -19,12 +19,12 @@ from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.slicing import Slice
 from pullback.ops.sort.integer_keys import (
     elements_of_keys,
+    integer_key_indices,
     integer_keys,
     kernel_sorts,
-    sorted_integers,
-    sorting_indices,
-    sorts_integers,
-    taken_in_order,
+    sorted_by_integer_keys,
+    sorts_by_integer_keys,
+    taken_in_key_order,
 )  # fmt: skip
 from pullback.ops.traits import HasKernel
 
@@ -62,7 +62,7 @@ class Sorting(Op, HasKernel, abstract=True):
         return b.kernel("sort", x, out=out, axis=self.axis, **options)
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, (self.axis,), results=len(range(2)[self.gives]))
+        return alike_factor_rule(x.rank, (self.axis,), results=len(range(2)[self.gives]))
 
     @classmethod
     def samples(cls) -> Any:
@@ -164,19 +164,19 @@ def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 
 def sorted_elements(b: Any, x: Any, axis: int, descending: bool = False) -> Any:
     """Sort elements along an axis."""
-    if not x.dtype.is_float or not sorts_integers(b, x.shape[axis]):
+    if not x.dtype.is_float or not sorts_by_integer_keys(b, x.shape[axis]):
         return sort_together(b, [x], axis, descending)[0]
     keys = integer_keys(b, x, equal_zeros=False)
-    return elements_of_keys(b, sorted_integers(b, keys, axis, descending), x.type)
+    return elements_of_keys(b, sorted_by_integer_keys(b, keys, axis, descending), x.type)
 
 
 def sorted_with_indices(b: Any, x: Any, axis: int, descending: bool = False) -> tuple[Any, Any]:
     """Sort elements along an axis, and their indices with them."""
-    if not sorts_integers(b, x.shape[axis]):
+    if not sorts_by_integer_keys(b, x.shape[axis]):
         elements, indices = sort_together(b, [x, b.iota(x.shape, int64, axis)], axis, descending)
         return elements, indices
-    order = sorting_indices(b, x, axis, descending)
-    return taken_in_order(b, x, order, axis), order
+    order = integer_key_indices(b, x, axis, descending)
+    return taken_in_key_order(b, x, order, axis), order
 
 
 def sort_together(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:

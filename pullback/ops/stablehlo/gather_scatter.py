@@ -13,21 +13,21 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.factor_rules import factor_rule
-from pullback.ops.index.lowering import written_apart
+from pullback.ops.index.lowering import lower_written_apart
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import (
-    Combining,
+    CombiningReduce,
     check_reduce_body,
-    elementwise,
     reduce_by_adding,
+    reduce_elementwise,
     reduce_region,
 )
 
 Dims = tuple[int, ...]
 
 
-class Blocks(Combining, abstract=True):
+class GatherScatterBlocks(CombiningReduce, abstract=True):
     """Blocks of `x`, one for each index vector.
 
     An index vector is a line along dimension `vectors` of the indices; it holds positions along
@@ -122,7 +122,7 @@ class Blocks(Combining, abstract=True):
             yield tuple(at), start
 
 
-class GatherBlocks(Blocks):
+class GatherBlocks(GatherScatterBlocks):
     """Blocks of shape `sizes`, each moved so that it fits into `x`."""
 
     sizes: tuple[int, ...]
@@ -183,7 +183,7 @@ class GatherBlocks(Blocks):
         yield cls((), (1,), (0,), (0,), (1,), 2, (1, 1), False), (real(2, 3), each)
 
 
-class ScatterBlocks(Blocks):
+class ScatterBlocks(GatherScatterBlocks):
     """`x` with blocks combined into it by `body`, which takes the old and the new element.
 
     Elements outside of `x` are ignored.
@@ -234,7 +234,7 @@ class ScatterBlocks(Blocks):
             old = out[tuple(here)]
             if old.size:
                 new = block[tuple(part)].reshape(old.shape)
-                out[tuple(here)] = elementwise(self.body, [old, new])[0]
+                out[tuple(here)] = reduce_elementwise(self.body, [old, new])[0]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any, updates: Any) -> Any:
@@ -251,7 +251,7 @@ class ScatterBlocks(Blocks):
         def combine(x: Any, updates: Any) -> Any:
             return write(x, updates, reduce_region(b, self.body))
 
-        return written_apart(b, x, updates, combine, replace)
+        return lower_written_apart(b, x, updates, combine, replace)
 
     def factors(self, x: Type, indices: Type, updates: Type) -> str:
         """A mapped dimension must be whole: blocks that begin in another part would be ignored."""

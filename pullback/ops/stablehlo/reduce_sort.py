@@ -22,7 +22,7 @@ from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
 
 
-class Combining(Op, abstract=True):
+class CombiningReduce(Op, abstract=True):
     """Holds a program over scalars; it has no derivative (reductions with one are other ops)."""
 
     differentiable = False
@@ -30,7 +30,7 @@ class Combining(Op, abstract=True):
     batch = masked_one_by_one
 
 
-class Reduce(Combining):
+class Reduce(CombiningReduce):
     """Combines the elements over `axes` with `body`.
 
     Operands are n tensors of the same shape, then n initial values; `body` takes n scalars
@@ -61,7 +61,7 @@ class Reduce(Combining):
         rows = [x.transpose(*self.axes, *kept).reshape(count, *shape) for x in tensors]
         total = [np.broadcast_to(i, shape).astype(i.dtype) for i in inits]
         for n in range(count):
-            total = elementwise(self.body, [*total, *[r[n] for r in rows]])
+            total = reduce_elementwise(self.body, [*total, *[r[n] for r in rows]])
         return tuple(total)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
@@ -85,7 +85,7 @@ class Reduce(Combining):
         yield cls((0,), body), (real(0, 3), np.zeros((0, 3), np.int64), np.float64(1), np.int64(0))
 
 
-class SortBy(Combining):
+class SortBy(CombiningReduce):
     """The operands sorted together along `axis`; `precedes` compares pairs of their elements.
 
     It takes two elements of the first operand, two of the second, and so on. Elements that are
@@ -114,7 +114,7 @@ class SortBy(Combining):
         lanes = [np.moveaxis(x, self.axis, -1) for x in xs]
         pairs = [y for x in lanes for y in (x[..., :, None], x[..., None, :])]
         shape = (*lanes[0].shape, lanes[0].shape[-1])
-        before = np.broadcast_to(elementwise(self.precedes, pairs)[0], shape)
+        before = np.broadcast_to(reduce_elementwise(self.precedes, pairs)[0], shape)
         # An element's rank is the number of smaller elements and of earlier equal ones.
         equals = ~before & ~np.swapaxes(before, -1, -2)
         earlier = np.tri(before.shape[-1], k=-1, dtype=bool).T
@@ -173,7 +173,7 @@ def reduce_region(b: Any, body: Graph) -> str:
     return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
 
 
-def elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def reduce_elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run a program over scalars on arrays that broadcast, element by element."""
     inner = body.nodes[len(body.inputs) :]
     if not all(isinstance(n.op, Elementwise) or n.op.name in _PLAIN for n in inner):

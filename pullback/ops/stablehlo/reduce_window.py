@@ -16,15 +16,15 @@ from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.stablehlo.reduce_sort import (
-    Combining,
+    CombiningReduce,
     check_reduce_operands,
-    elementwise,
     reduce_by_adding,
+    reduce_elementwise,
     reduce_region,
 )
 
 
-class ReduceWindow(Combining):
+class ReduceWindow(CombiningReduce):
     """Combines the elements of each window with `body`; initial values are also the padding."""
 
     window: tuple[int, ...]
@@ -73,7 +73,7 @@ class ReduceWindow(Combining):
         total = [np.broadcast_to(i, counts).astype(i.dtype) for i in xs[k:]]
         for tap in itertools.product(*map(range, self.window)):
             place = window_tap_slices(tap, counts, self.strides, self.window_dilation)
-            total = elementwise(self.body, [*total, *[x[place] for x in padded]])
+            total = reduce_elementwise(self.body, [*total, *[x[place] for x in padded]])
         return tuple(total)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:

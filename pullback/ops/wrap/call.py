@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import PullbackError, ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.node import vary_over
+from pullback.graph.node import node_varying_over
 from pullback.graph.types import show
 from pullback.ops.prelude import Composite, Node, Op, Type, interpret
 from pullback.ops.samples import real
@@ -50,7 +50,7 @@ class Call(Composite, HasNamedAxes):
 
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)
-        return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])
+        return self.graph(*[node_varying_over(x, i.type.varying) for x, i in inputs])
 
     def expansion(self, types: Sequence[Type]) -> Graph:
         return self.graph

@@ -6,20 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from pullback.graph.ambient import on_placeholders, thread
+from pullback.graph.ambient import ambient_on_placeholders, thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
-from pullback.graph.node import emit_node, next_number, results, vary_over
+from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts
+from pullback.graph.node import emit_node, next_number, node_varying_over, results
 from pullback.ops.control.holder import held_captured_values
-from pullback.ops.elementwise.base import is_singular_elementwise
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Axis, Node
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
+from pullback.ops.wrap.barriers import Barrier
 from pullback.ops.wrap.call import Call
-from pullback.ops.wrap.identity import Alias, Barrier, IdentityOp
+from pullback.ops.wrap.identity import Alias, IdentityOp
+from pullback.ops.wrap.kept import Kept
 
 
 class Named(IdentityOp, RunsAs):
@@ -31,68 +30,6 @@ class Named(IdentityOp, RunsAs):
     @classmethod
     def samples(cls) -> Any:
         yield cls("a"), (real(3, 4),)
-
-
-class Kept(Op, Transparent, HigherOrder, abstract=True):
-    """A saved value: its first operand, which equals `op` applied to the others. Programs use the
-    operand; derivatives use the rules of `op`."""
-
-    op: Op
-
-    @property
-    def title(self) -> str:  # type: ignore[override]
-        return self.op.title
-
-    @property
-    def differentiable(self) -> bool:  # type: ignore[override]
-        return self.op.differentiable
-
-    @property
-    def singular(self) -> bool:
-        return is_singular_elementwise(self.op)
-
-    def infer(self, x: Type, *xs: Type) -> Type:
-        return x
-
-    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
-        return self, xs
-
-    def _derive_type(self, types: tuple[Type, ...]) -> Type:
-        return types[0]
-
-    def numpy(self, x: np.ndarray, *xs: np.ndarray) -> np.ndarray:
-        return x
-
-    def hlo(self, b: Any, out: Type, x: Any, *xs: Any) -> Any:
-        return x
-
-    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
-        return xs[0]
-
-    def vjp(
-        self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
-    ) -> Sequence:
-        if self.op.vjp is not None:
-            transform = (gradients,) if isinstance(self.op, HigherOrder) else ()
-            return [None, *self.op.vjp(g, out, xs[1:], need[1:], *transform)]
-        inputs = [Alias()(x) for x in xs[1:]]
-        needed = [x for x, n in zip(inputs, need[1:], strict=True) if n]
-        found = iter(gradients([self.op(*inputs)], [g], needed))
-        return [None, *[next(found) if n else None for n in need[1:]]]
-
-    def jvp(
-        self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None], tangents: Callable
-    ) -> Node | None:
-        if self.op.jvp is not None:
-            transform = (tangents,) if isinstance(self.op, HigherOrder) else ()
-            return self.op.jvp(out, xs[1:], ts[1:], *transform)
-        inputs = [Alias()(x) for x in xs[1:]]
-        return tangents([self.op(*inputs)], inputs, ts[1:])[0]
-
-    def batch(
-        self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
-    ) -> Node:
-        return xs[0]  # computed from the same values, so its derivative is the same
 
 
 class Checkpoint(Call, HigherOrder):
@@ -144,7 +81,7 @@ class Checkpoint(Call, HigherOrder):
         """Return the outputs, recomputed from the inputs and the saved values."""
         graph = self.graph
         pairs = zip(graph.inputs, inputs, strict=True)
-        new = {i: vary_over(x, i.type.varying) for i, x in pairs}
+        new = {i: node_varying_over(x, i.type.varying) for i, x in pairs}
         where = thread.where
         for node in graph.nodes[len(graph.inputs) :]:
             thread.where = node.where
@@ -164,7 +101,7 @@ class Checkpoint(Call, HigherOrder):
         """The tangents are a checkpoint too, so that their reverse mode does not save more."""
         inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(xs)]
         given = [t if t is None else placeholder(f"t{i}", t.type) for i, t in enumerate(ts)]
-        with on_placeholders(next_number(), frozen=False):
+        with ambient_on_placeholders(next_number(), frozen=False):
             pushed = tangents(self.graph(*inputs), inputs, given)
         known, found = [*inputs, *filter(None, given)], list(filter(None, pushed))
         if not found:

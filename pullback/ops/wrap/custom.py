@@ -12,11 +12,11 @@ import numpy as np
 from pullback.errors import UnsupportedOp
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import ForwardsOperands, RunsAs
-from pullback.ops.collective.reduce import collective_total, without_reduced
+from pullback.ops.collective.reduce import reduce_total, without_reduced_axes
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
 
-class DerivativeRule(ABC):
+class CustomDerivativeRule(ABC):
     """A derivative given by the user.
 
     Values are lists of nodes: arguments `xs`, results `outs`, cotangents `gs`, tangents `ts`. Rules
@@ -34,7 +34,7 @@ class DerivativeRule(ABC):
         """Return the tangents of the results, `None` for zero."""
 
     @abstractmethod
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> CustomDerivativeRule:
         """Return the rule for a batch: all results have the axis, and `mapped` arguments."""
 
 
@@ -43,7 +43,7 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
     to the other operands, the function's arguments, is given by the rule. The results are
     constants: no derivative passes through their computation."""
 
-    rule: DerivativeRule | None
+    rule: CustomDerivativeRule | None
     count: int
     pure: ClassVar[bool] = False  # the user's functions may depend on anything
 
@@ -82,7 +82,7 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         pulled = [
             None
             if c is None
-            else collective_total(c, without_reduced(c.type.varying, *own, *x.type.varying))
+            else reduce_total(c, without_reduced_axes(c.type.varying, *own, *x.type.varying))
             for x, c in zip(args, rule.pull(args, out, g), strict=True)
         ]
         return [*[None] * self.count, *pulled]
@@ -99,15 +99,15 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         rule = None if self.rule is None else self.rule.batched(axis, flags)
         return Custom(rule, self.count)(*outs, *args)
 
-    def _checked_rule(self, need: Sequence[bool]) -> DerivativeRule:
+    def _checked_rule(self, need: Sequence[bool]) -> CustomDerivativeRule:
         """Return the rule; raise if a tensor that the function closes over is differentiated."""
         assert self.rule is not None, "only the executed op has no rule"
         if any(need[: self.count]):
-            raise closure_error(self.title, thread.where)
+            raise custom_closure_error(self.title, thread.where)
         return self.rule
 
 
-def closure_error(name: str, where: Any) -> UnsupportedOp:
+def custom_closure_error(name: str, where: Any) -> UnsupportedOp:
     return UnsupportedOp(
         "the function closes over a tensor that is being differentiated, which its rule cannot "
         "account for",

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.errors import DTypeError, VerificationError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 
@@ -69,7 +69,7 @@ class DebugPrint(Op):
 
     def write(self, *values: np.ndarray) -> None:
         """Print the values, of each example in turn."""
-        lines = [written(self.template, example) for example in self._examples(values)]
+        lines = [written_debug_print(self.template, example) for example in self._examples(values)]
         sys.stdout.write("".join([f"{line}\n" for line in lines]))
         sys.stdout.flush()
 
@@ -102,7 +102,7 @@ class DebugPrint(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         flags = tuple(mapped[1:])
         levels = (flags, *self.levels) if any(flags) else self.levels
-        return DebugPrint(self.template, levels)(_one(xs[0], mapped[0]), *xs[1:])
+        return DebugPrint(self.template, levels)(_one_debug_print(xs[0], mapped[0]), *xs[1:])
 
     @classmethod
     def samples(cls) -> Any:
@@ -110,52 +110,12 @@ class DebugPrint(Op):
         yield cls("{0}", ((True,),)), (np.int32(0), real(2))
 
 
-class Tied(Op):
-    """Returns its first operand; the second, an i32, is computed as well."""
-
-    def infer(self, x: Type, prints: Type) -> Type:
-        if prints != BEGIN:
-            raise DTypeError(f"the second operand must be {BEGIN}, got {prints}")
-        return x
-
-    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
-        return self, xs
-
-    def _derive_type(self, types: tuple[Type, ...]) -> Type:
-        self.infer(types[0], types[1].plain)
-        return types[0]  # with named axes and sharding
-
-    def numpy(self, x: np.ndarray, prints: np.ndarray) -> np.ndarray:
-        return x
-
-    def hlo(self, b: Any, out: Type, x: Any, prints: Any) -> Any:
-        return x  # calls of Python functions are never removed
-
-    def factors(self, x: Type, prints: Type) -> str:
-        dims = named_factors(x.rank)
-        return factor_rule([dims, []], [dims])
-
-    # Derivatives print too: they may be all that is computed
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [self(g, xs[1]), None]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], xs[1])
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        return self(xs[0], _one(xs[1], mapped[1]))
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls(), (real(3, 4), np.int32(0))
-
-
-def _one(before: Node, mapped: bool) -> Node:
+def _one_debug_print(before: Node, mapped: bool) -> Node:
     """The number that prints pass on, which is the same for all examples: it is 0."""
     return TABLE["Sum"]((0,), False)(before) if mapped else before
 
 
-def written(template: str, values: Sequence[Any]) -> str:
+def written_debug_print(template: str, values: Sequence[Any]) -> str:
     """The template with its fields filled in."""
     return template.format(*[_Printed(np.asarray(v)) for v in values])
 

@@ -27,7 +27,7 @@ from pullback.sharding.partition.prices import (
     priced_rule,
 )
 from pullback.sharding.propagate import PropagationPlan, plan_propagation
-from pullback.sharding.spec import Dims, layout, on_mesh
+from pullback.sharding.spec import Dims, layout, spec_on_mesh
 
 
 class Claim(NamedTuple):
@@ -224,7 +224,7 @@ class Groups:
         types = [x.type.plain for x in node.inputs]
         key = node.op, tuple(types), heavy, have
         if key not in self._plans:
-            types[heavy] = types[heavy].sharded(on_mesh(self.mesh, have))
+            types[heavy] = types[heavy].sharded(spec_on_mesh(self.mesh, have))
             if hasattr(node.op, "partition"):
                 self._plans[key] = self._plan_by_type(node, types, have)
             else:

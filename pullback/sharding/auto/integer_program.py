@@ -201,7 +201,9 @@ class IntegerProgram:
             return self._sorted([self._descend(known[0]), *known])
         least, reduced = self._relaxed()
         if not known or self._total(known[0]) > least * (1 + GAP):
-            known = self._sorted([*self._milp(lambda group, c: axes_together(c, axes)), *known])
+            known = self._sorted(
+                [*self._milp(lambda group, c: program_axes_together(c, axes)), *known]
+            )
         if not known:
             return self._milp(lambda group, c: True)
         if self._total(known[0]) <= least * (1 + GAP):
@@ -322,7 +324,7 @@ class IntegerProgram:
         return values
 
 
-def axes_together(choice: LayoutChoice, axes: Sequence[str]) -> bool:
+def program_axes_together(choice: LayoutChoice, axes: Sequence[str]) -> bool:
     """Return whether every dimension is split along all axes or none."""
     return all(not by or len(by) == len(axes) for dims in choice.key for by in dims)
 

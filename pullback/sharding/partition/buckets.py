@@ -11,7 +11,7 @@ BYTES = 64 * 2**20  # the largest bucket
 
 def sums_in_buckets(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
     """Return the per-device program with its sums in buckets, and each node's replacement."""
-    buckets = _buckets(graph)
+    buckets = _sum_buckets(graph)
     if not buckets:
         return graph, {n: n for n in graph.nodes}
     new: dict[Node, Node] = {x: x for x in graph.inputs}
@@ -37,7 +37,7 @@ def sums_in_buckets(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new
 
 
-def _buckets(graph: Graph) -> dict[Node, list[Node]]:
+def _sum_buckets(graph: Graph) -> dict[Node, list[Node]]:
     """Return the members of each sum's bucket: independent sums along the same axes.
 
     The level of a node is the largest number of sums on a path to it, so sums of one level do not

@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.graph.dtypes import DType, int64
-from pullback.graph.node import Node, vary_over
-from pullback.ops.collective.move import AllGather, AllToAll, PSlice, ReduceScatter
-from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
+from pullback.graph.node import Node, node_varying_over
+from pullback.ops.collective.axis_index import AxisIndex
+from pullback.ops.collective.gather_scatter_permute import (
+    AllGather,
+    AllToAll,
+    PSlice,
+    ReduceScatter,
+)
+from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.prelude import Op, Type, constant, full
 from pullback.ops.shape.concat_pad import Pad
@@ -22,14 +28,14 @@ from pullback.ops.shape.slicing import Slice
 from pullback.sharding.factors import FactorForm
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.cells import cell_move
-from pullback.sharding.spec import Dims, on_mesh
+from pullback.sharding.spec import Dims, spec_on_mesh
 
 _REDUCTIONS: dict[Any, type[PSum] | type[PMax] | type[PMin]] = {
     "sum": PSum, "max": PMax, "min": PMin
 }  # fmt: skip
 
 
-class Origin(NamedTuple):
+class LocalValueOrigin(NamedTuple):
     """The source of a value whose `op`, with factors `form`, only moves elements."""
 
     source: LocalValue
@@ -42,7 +48,7 @@ class Origin(NamedTuple):
         return tuple([axes.get(fs[0], ()) if fs else () for fs in self.form.operands[0]])
 
 
-class Remake(NamedTuple):
+class LocalValueRemake(NamedTuple):
     """A function that recomputes a value as shards, and the depth of its chain of such values."""
 
     make: Callable[[Dims], Node | None]
@@ -64,13 +70,13 @@ class LocalValue:
     partial: tuple[str, ...] = ()
     combine: str | type[Op] = "sum"
     priority: tuple[int, ...] = ()
-    remake: Remake | None = None
+    remake: LocalValueRemake | None = None
     number: int = -1  # of the application that computed it, in the order of the walk
-    origin: Origin | None = None  # the value from which its elements were moved
+    origin: LocalValueOrigin | None = None  # the value from which its elements were moved
 
     def type(self, mesh: DeviceMesh) -> Type:
         """Return the type of the whole value, with its sharding."""
-        return self.whole.sharded(on_mesh(mesh, self.dims, self.priority))
+        return self.whole.sharded(spec_on_mesh(mesh, self.dims, self.priority))
 
     @property
     def axes(self) -> set[str]:
@@ -141,9 +147,9 @@ class LocalValueSteps:
         found = cell_move(self.mesh, p.dims, dims)
         assert found is not None, "the route has no such step"
         rows = _local_value_as_rows(p.node, found.before)
-        x = self.note(found.op(rows), p, f"the layout {on_mesh(self.mesh, dims).spec}")
+        x = self.note(found.op(rows), p, f"the layout {spec_on_mesh(self.mesh, dims).spec}")
         local = self.local(p.whole, dims)
-        x = vary_over(_local_value_from_rows(x, found.after, local.shape), local.varying)
+        x = node_varying_over(_local_value_from_rows(x, found.after, local.shape), local.varying)
         return replace(p, node=x, dims=dims, remake=None, origin=None)
 
     def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pullback.graph.node import Node, vary_over
+from pullback.graph.node import Node, node_varying_over
 from pullback.ops.parts import local_part
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
@@ -37,7 +37,7 @@ class LayoutMover(LocalValueSteps):
             node = p.remake.make(dims)
             if node is not None:
                 # equal shards, such as those of zeros, count as different too
-                node = vary_over(node, self.local(p.whole, dims).varying)
+                node = node_varying_over(node, self.local(p.whole, dims).varying)
                 return replace(p, node=node, dims=dims, remake=None)
         moved = self._from_origin(p, dims)
         if moved is not None:

@@ -15,15 +15,20 @@ from pullback.errors import EngineError
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import SumOfProducts
-from pullback.graph.node import Node, emit_node, results, vary_over
+from pullback.graph.node import Node, emit_node, node_varying_over, results
 from pullback.ops.composite import Expandable
 from pullback.ops.parts import local_op
 from pullback.ops.prelude import Op, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.local_value import LocalValue, Origin, Remake, neutral_local_value
+from pullback.sharding.partition.local_value import (
+    LocalValue,
+    LocalValueOrigin,
+    LocalValueRemake,
+    neutral_local_value,
+)
 from pullback.sharding.partition.prices import priced_result_types
-from pullback.sharding.partition.reasons import Explained, Reason, wired_with_reasons
+from pullback.sharding.partition.reasons import ChooserWithReasons, Reason, wired_with_reasons
 from pullback.sharding.propagate import PropagationPlan, plan_propagation, propagate_along
 from pullback.sharding.spec import Dims, layout
 from pullback.transforms.call_rules import deriving_rules
@@ -55,7 +60,7 @@ def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     return Partitioned(local, second.made_for, second.reasons, second.within)
 
 
-class Partitioner(Explained):
+class Partitioner(ChooserWithReasons):
     """One walk through a graph; ops that hold graphs partition these with it."""
 
     def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
@@ -116,7 +121,7 @@ class Partitioner(Explained):
         if rest:  # computed from different shards
             op = p.node.op.title
             raise EngineError(f"a result must be whole along {', '.join(rest)}, but varies", op=op)
-        return vary_over(p.node, tuple(sorted(p.axes)))
+        return node_varying_over(p.node, tuple(sorted(p.axes)))
 
     def local_values(
         self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims],
@@ -164,7 +169,7 @@ class Partitioner(Explained):
         whole, remake = node.type.plain, self._remake(node, xs)
         return (LocalValue(local, whole, ((),) * whole.rank, remake=remake),)
 
-    def _remake(self, node: Node, xs: list[LocalValue]) -> Remake | None:
+    def _remake(self, node: Node, xs: list[LocalValue]) -> LocalValueRemake | None:
         """Return how to recompute shards of a value that is made from little data.
 
         These are random numbers, iotas, and values computed from them and from smaller values.
@@ -187,7 +192,7 @@ class Partitioner(Explained):
             shards = [self.move(x, split).node for x, split in zip(xs, operands, strict=True)]
             return self.apply_local(op, shards, out, dims)
 
-        return Remake(remake, depth) if depth <= _DEEPEST else None
+        return LocalValueRemake(remake, depth) if depth <= _DEEPEST else None
 
     def _expanded(self, op: Expandable, xs: list[LocalValue]) -> LocalValues:
         """Apply the ops of a composite's expansion."""
@@ -237,12 +242,14 @@ class Partitioner(Explained):
             found.append(moved.node)
         return tuple(found)
 
-    def _origin(self, op: Op, xs: list[LocalValue], split: PropagationPlan) -> Origin | None:
+    def _origin(
+        self, op: Op, xs: list[LocalValue], split: PropagationPlan
+    ) -> LocalValueOrigin | None:
         """Return the origin of a result's elements, if the op only moves those of one operand."""
         single = all(len(fs) == 1 for side in (split.form.operands, split.form.results)
                      for dims in side for fs in dims)  # fmt: skip
         moves = len(xs) == 1 and op.linear and op.cheap and single
-        return Origin(xs[0], op, split.form) if moves and not xs[0].partial else None
+        return LocalValueOrigin(xs[0], op, split.form) if moves and not xs[0].partial else None
 
     def _deferred(
         self, node: Node, xs: list[LocalValue], split: PropagationPlan

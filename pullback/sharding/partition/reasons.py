@@ -26,7 +26,7 @@ class Reason(NamedTuple):
     value: str
 
 
-class Explained(Chooser):
+class ChooserWithReasons(Chooser):
     """A chooser that records the reason for each collective."""
 
     def __init__(self, mesh: DeviceMesh) -> None:

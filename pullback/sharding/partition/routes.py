@@ -33,7 +33,9 @@ def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[RouteS
     """Return the steps that change the layout of a complete value."""
     best = stepwise_route(mesh, whole, have, want)
     if best.collectives and _route_divides(mesh, whole, have, want):
-        if best.seconds <= MACHINE.seconds(least_traffic(mesh, whole, have, want)) * (1 + CLOSE):
+        if best.seconds <= MACHINE.seconds(least_route_traffic(mesh, whole, have, want)) * (
+            1 + CLOSE
+        ):
             return tuple(best.steps)
         for via in (want, *_route_between(mesh, whole, have, want)):
             other = Route(mesh, whole, have)
@@ -111,9 +113,9 @@ def stepwise_route(
 ) -> Route:
     """Return the route along one axis at a time: slices, exchanges, gathers, and slices."""
     r = begun or Route(mesh, whole, have)
-    _gather_uneven(r, want)
+    _route_uneven(r, want)
     _route_slice_free(r, want)
-    _exchange_pairs(r, want)
+    _route_exchange_pairs(r, want)
     for dim, wanted in enumerate(want):
         while r.dims[dim] != wanted[: len(r.dims[dim])]:
             r.gather(dim)
@@ -121,7 +123,7 @@ def stepwise_route(
     return r
 
 
-def _gather_uneven(r: Route, want: Dims) -> None:
+def _route_uneven(r: Route, want: Dims) -> None:
     """Gather dimensions that do not divide evenly before they are split in another way.
 
     Their shards along fewer axes are not unions of shards.
@@ -161,7 +163,7 @@ def _route_slice_free(r: Route, want: Dims) -> None:
             r.slice(dim, axis)
 
 
-def _exchange_pairs(r: Route, want: Dims) -> None:
+def _route_exchange_pairs(r: Route, want: Dims) -> None:
     while pairs := _route_pairs(r, want):
         source, target = pairs[0]
         single = r.dims[source] == want[target]  # the only axis of both
@@ -171,7 +173,7 @@ def _exchange_pairs(r: Route, want: Dims) -> None:
         r.exchange(source, target)
 
 
-def least_traffic(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> float:
+def least_route_traffic(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> float:
     """Return the bytes that a device lacks on average, less than which no route can send."""
     lacks, shared = np.ones(mesh.size), np.ones(mesh.size)
     for n, before, after in zip(whole.shape, have, want, strict=True):

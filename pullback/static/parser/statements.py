@@ -9,7 +9,7 @@ from pullback.errors import PullbackError, TextPosition, VerificationError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.text import Word
-from pullback.static.instructions import BINARY, CONSTANTS, Instruction, constant_name
+from pullback.static.instructions import BINARY, CONSTANTS, Instruction, constant_instruction_name
 from pullback.static.parameters import bind_parameters
 from pullback.static.parser.constants import array_of_constant
 
@@ -87,4 +87,4 @@ def _constant_statement(
         array = array_of_constant(arguments[0], type)
     except PullbackError as error:
         return made._replace(problem=error.with_traceback(None))
-    return made._replace(op=constant_name(type), literal=array)
+    return made._replace(op=constant_instruction_name(type), literal=array)

@@ -26,7 +26,7 @@ def test_kernels_compute_what_is_lowered_without_them(name):
     program.check(program.run(kernels=True), program.reference())
 
 
-@pytest.mark.parametrize("name", ["LayerNorm", "LogSumExp", "SoftmaxGradient"])
+@pytest.mark.parametrize("name", ["LayerNormalization", "LogSumExp", "SoftmaxGradient"])
 def test_the_reference_is_what_xla_computes_without_kernels(name):
     program = KernelProgram([c for c in cases(name) if "special" in c[0]])
     program.check(program.run(kernels=False), program.reference())

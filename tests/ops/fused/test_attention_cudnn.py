@@ -18,7 +18,7 @@ from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.prelude import TABLE, results
 from pullback.ops.reduce.softmax import Softmax
 from pullback.transforms.recognition import recognised
-from pullback.transforms.reverse import derive, reach
+from pullback.transforms.reverse import derive_in_reverse, reverse_reach
 
 
 def operands(shape=(2, 4, 16, 32), kv=None, dtype=bfloat16) -> list[Node]:
@@ -41,7 +41,7 @@ def calls(graph: Graph) -> list[str]:
 def with_gradient(op: Attention, xs: list[Node]) -> Graph:
     y = results(op(*xs))[0]
     g = TABLE["Input"]("g", y.type.shape, y.type.dtype)()
-    pulled, _ = derive(reach([y], xs[:3]), [y], [g], xs[:3])
+    pulled, _ = derive_in_reverse(reverse_reach([y], xs[:3]), [y], [g], xs[:3])
     return Graph([*xs, g], [y, *pulled])
 
 

@@ -7,7 +7,7 @@ from spelled import finds, fused_ops, in_dtypes, leaves, pulled, rows, same_with
 import pullback as pb
 
 X, SCALE, SHIFT = rows(4, 6), rows(6, salt=1), rows(6, salt=2)
-OPS = "LayerNorm", "LayerNormGradient"
+OPS = "LayerNormalization", "LayerNormalizationGradient"
 EPS = 1e-5
 
 
@@ -79,7 +79,7 @@ def test_scale_before_the_root():
         d = x - x.mean(-1, keepdims=True)
         return a * d / pb.sqrt((d**2).mean(-1, keepdims=True) + EPS) + b
 
-    finds(f, [X, SCALE, SHIFT], "LayerNorm", argnums=(0, 1, 2))
+    finds(f, [X, SCALE, SHIFT], "LayerNormalization", argnums=(0, 1, 2))
 
 
 def test_numbers_that_are_inputs():
@@ -164,7 +164,7 @@ def test_scales_of_another_shape_are_not_part_of_the_norm():
     for shape in ((4, 6), (4, 1), (1, 6), (1,)):
         f = lambda x, a: normalised(x) * a  # noqa: E731
         found = fused_ops(f, X.astype(np.float32), rows(*shape).astype(np.float32))
-        assert found["LayerNorm"] == 1 and found["Mul"] == 1
+        assert found["LayerNormalization"] == 1 and found["Mul"] == 1
         fused_ops(pulled(f, 0, 1), X, rows(*shape))
 
 
@@ -181,7 +181,7 @@ def test_gradients_that_the_fused_op_does_not_have():
         return x / pb.sqrt((x**2).mean(-1, keepdims=True) + e)
 
     leaves(pulled(f, 0, 1), [X, np.asarray(0.1)], *OPS)
-    leaves(pulled(f, 1), [X, np.asarray(0.1)], "LayerNormGradient")
+    leaves(pulled(f, 1), [X, np.asarray(0.1)], "LayerNormalizationGradient")
 
 
 def test_second_derivatives_and_tangents():
