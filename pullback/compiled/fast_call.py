@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.compiled.guards.checks import ABSENT
+from pullback.compiled.guards.guard_checks import ABSENT
 from pullback.engines import fork
 from pullback.graph.ambient import thread
 from pullback.graph.native import native

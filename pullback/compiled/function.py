@@ -17,7 +17,7 @@ from pullback.compiled import causes
 from pullback.compiled import trace as tracing
 from pullback.compiled.arguments import STATIC, Options, classify_arguments
 from pullback.compiled.fast_call import MISSED, FastCall, never, write_fast_call
-from pullback.compiled.guards.walk import Snapshot, walk
+from pullback.compiled.guards.guard_walk import Snapshot, walk_guards
 from pullback.compiled.lower import Lowered
 from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization, mode_key
@@ -169,7 +169,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
         for specialization in specializations:
             if specialization.expects(call.static, call.leaves) and specialization.snapshot.same():
                 return specialization
-        call.snapshot = Snapshot(walk(self._f, call.roots, self._own))
+        call.snapshot = Snapshot(walk_guards(self._f, call.roots, self._own))
         for specialization in specializations:
             if specialization.snapshot.key == call.snapshot.key:
                 specialization.trust(call.snapshot)

@@ -29,7 +29,7 @@ from pullback.compiled.arguments import (
     split_static_arguments,
 )
 from pullback.compiled.executor import Executor
-from pullback.compiled.guards.values import same_plain
+from pullback.compiled.guards.value_traits import same_plain_values
 from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
 from pullback.engines.base import DeviceBuffer
 from pullback.engines.registry import engine_for, mesh_of
@@ -243,7 +243,7 @@ class Loaded(Executor):
         fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
         fixed += zip([value for _, value in static], self._static, strict=True)
         for value, saved in fixed:
-            if not same_plain(value, saved):
+            if not same_plain_values(value, saved):
                 what = f"must be {saved!r}, as when the program was saved, got {value!r}"
                 raise ArgumentError(f"{self.name}: a static argument {what}")
         return self.call(leaves)

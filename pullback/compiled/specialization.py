@@ -11,9 +11,9 @@ from pullback.compiled.donation import donated_seen_by_others
 from pullback.compiled.executor import Executor
 from pullback.compiled.fast_call import MISSED
 from pullback.compiled.flatten_fast import make_fast_reader
-from pullback.compiled.guards.checks import Ref
-from pullback.compiled.guards.values import same_plain
-from pullback.compiled.guards.walk import Snapshot
+from pullback.compiled.guards.guard_checks import Ref
+from pullback.compiled.guards.guard_walk import Snapshot
+from pullback.compiled.guards.value_traits import same_plain_values
 from pullback.compiled.program import CompiledProgram
 from pullback.compiled.trace import CompileTrace
 from pullback.errors import ArgumentError
@@ -157,7 +157,7 @@ class ExpectedStatic:
 
     def __init__(self, value: Any) -> None:
         self.ref, self.value = None, value
-        if not same_plain(value, value):
+        if not same_plain_values(value, value):
             self.ref, self.value = Ref(value), None
 
     @property
@@ -172,7 +172,7 @@ class ExpectedStatic:
     def __call__(self, x: Any) -> bool:
         if self.ref is not None:
             return self.ref() is x
-        return x is self.value or same_plain(x, self.value)
+        return x is self.value or same_plain_values(x, self.value)
 
 
 def mode_key(mode: Settings) -> tuple:

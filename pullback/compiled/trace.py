@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
 from pullback.compiled.arguments import STATIC, ArgumentNumber, argument_types
-from pullback.compiled.guards.values import same_plain
-from pullback.compiled.guards.walk import GuardWalk, Snapshot, walk
+from pullback.compiled.guards.guard_walk import GuardWalk, Snapshot, walk_guards
+from pullback.compiled.guards.value_traits import same_plain_values
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
@@ -57,7 +57,7 @@ def trace(call: Invocation, before: Snapshot) -> CompileTrace:
     _separate_traced_inputs(before.tensors)
     while True:
         first = next_number()
-        held = walk(call.f, call.roots, call.own)
+        held = walk_guards(call.f, call.roots, call.own)
         staged, states = _staged_for_trace(call)
         _exclude_changed_from_trace(call, held, first)
         handles = _CapturedHandles(before, states, first)
@@ -169,7 +169,7 @@ def _exclude_changed_from_trace(call: Invocation, before: GuardWalk, first: int)
     Raise if it stored a tensor of the trace outside, which would have no value there. Modules that
     the function imported count as they are now.
     """
-    seen = walk(call.f, call.roots, call.own)
+    seen = walk_guards(call.f, call.roots, call.own)
     for t, path in zip(seen.tensors, seen.tensor_paths, strict=True):
         if t._node.number >= first and any(isinstance(n.op, Input) for n in ancestors([t._node])):
             raise _stored_in_trace(call, path)
@@ -180,7 +180,7 @@ def _exclude_changed_from_trace(call: Invocation, before: GuardWalk, first: int)
                 call.own[id(mapping), name] = mapping
     for place, (holder, value) in before.places.items():
         _, now = seen.places.get(place, (None, None))
-        same = now is value or same_plain(now, value)
+        same = now is value or same_plain_values(now, value)
         if isinstance(now, tuple) and isinstance(value, tuple):
             same = same or (len(now) == len(value) and all(map(is_, now, value)))
         if not same and not isinstance(now, ModuleType):
@@ -188,7 +188,7 @@ def _exclude_changed_from_trace(call: Invocation, before: GuardWalk, first: int)
                 raise _stored_in_trace(call, str(place[1] or "a closure variable"))
             call.own[place] = holder
     if len(call.own) > left_out:
-        seen = walk(call.f, call.roots, call.own)
+        seen = walk_guards(call.f, call.roots, call.own)
     call.snapshot = Snapshot(seen)
 
 

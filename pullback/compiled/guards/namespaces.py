@@ -7,11 +7,11 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.guards.checks import ABSENT, GuardChecks, Ref, own_attributes
-from pullback.compiled.guards.values import is_read_unseen, is_trusted
+from pullback.compiled.guards.guard_checks import ABSENT, GuardChecks, Ref, own_checked_attributes
+from pullback.compiled.guards.value_traits import is_read_unseen, is_trusted_value
 
 if TYPE_CHECKING:
-    from pullback.compiled.guards.walk import GuardWalk
+    from pullback.compiled.guards.guard_walk import GuardWalk
 
 
 class Namespace:
@@ -55,7 +55,7 @@ class Namespace:
             if value is not self._value(name) or not walk.place(self.owner, name, value):
                 continue
             self._read[name] = None
-            known = self.trusted and callable(value) and is_trusted(value)
+            known = self.trusted and callable(value) and is_trusted_value(value)
             if known and not isinstance(value, ABCMeta):
                 walk.note(f"{self.prefix}{name}", line, Ref(value), name)
             elif value is not ABSENT:
@@ -75,11 +75,11 @@ class Namespace:
             checks.equal(len, self.mapping)
 
 
-def attributes(prefix: str, x: Any) -> Namespace:
+def namespace_of_object(prefix: str, x: Any) -> Namespace:
     """Return the namespace of an object."""
     kinds = [vars(base).items() for base in type(x).__mro__]
     member = types.MemberDescriptorType
     slots = {name: None for kind in kinds for name, d in kind if isinstance(d, member)}
-    space = Namespace(prefix, own_attributes(x) or {}, x, slots=slots)
+    space = Namespace(prefix, own_checked_attributes(x) or {}, x, slots=slots)
     space.whole = is_read_unseen(type(x))
     return space

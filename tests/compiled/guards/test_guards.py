@@ -16,7 +16,7 @@ from counters import counting
 from stale import environment, honest
 
 import pullback as pb
-from pullback.compiled.guards.walk import walk
+from pullback.compiled.guards.guard_walk import walk_guards
 
 ATTRIBUTES = "class C: pass\nc = C()\nc.a, c.b = 1.0, 2.0\n"
 RECORD = "@dataclasses.dataclass\nclass C:\n    k: float\nc = C(2.0)\n"
@@ -406,4 +406,4 @@ def test_a_function_that_leads_to_a_whole_package():
         scale = 3.0
 
     honest(f, change)
-    assert walk(f, [], {}).brief
+    assert walk_guards(f, [], {}).brief

@@ -48,23 +48,23 @@ _METHODS = (types.FunctionType, classmethod, staticmethod, property)
 _CONSTRUCTION = frozenset(("__init__", "__new__", "__post_init__"))
 
 
-def is_plain(value: Any) -> bool:
+def is_plain_value(value: Any) -> bool:
     """Whether a value never changes and is compared by bits; a user's subclass may change."""
     if type(value) in _SIMPLE:
         return True
     if type(value) is tuple:
-        return all(map(is_plain, value))
+        return all(map(is_plain_value, value))
     if isinstance(value, slice):
-        return all(map(is_plain, (value.start, value.stop, value.step)))
-    return isinstance(value, PLAIN) and is_trusted(type(value))
+        return all(map(is_plain_value, (value.start, value.stop, value.step)))
+    return isinstance(value, PLAIN) and is_trusted_value(type(value))
 
 
-def same_plain(x: Any, y: Any) -> bool:
+def same_plain_values(x: Any, y: Any) -> bool:
     """Whether two values are plain and the same."""
-    return type(x) is type(y) and is_plain(x) and exact_key(x) == exact_key(y)
+    return type(x) is type(y) and is_plain_value(x) and exact_key(x) == exact_key(y)
 
 
-def contents(x: Any, most: float = math.inf) -> tuple | None:
+def value_contents(x: Any, most: float = math.inf) -> tuple | None:
     """Return the type and bytes of an array, `ctypes` value or other buffer; otherwise None.
 
     The bytes are left out if there are more than `most` elements.
@@ -79,7 +79,7 @@ def contents(x: Any, most: float = math.inf) -> tuple | None:
     return (view.format, view.shape, view.tobytes() if count <= most else b"")
 
 
-def is_installed(x: Any) -> bool:
+def is_installed_value(x: Any) -> bool:
     """Whether a function, class or module belongs to an installed package."""
     if isinstance(x, types.FunctionType):
         return _is_installed_file(x.__code__.co_filename)
@@ -92,7 +92,7 @@ def _is_installed_file(name: str) -> bool:
     return not _INSTALLED.isdisjoint(name.replace(os.sep, "/").split("/"))
 
 
-def is_trusted(x: Any) -> bool:
+def is_trusted_value(x: Any) -> bool:
     """Whether a function, class or module is Python's, NumPy's, pullback's and the like."""
     if isinstance(x, types.FunctionType):
         if is_internal_file(x.__code__.co_filename):
@@ -122,7 +122,7 @@ def is_read_unseen(cls: type) -> bool:
     if is_node(cls) or is_called(cls):
         return True
     kept = [b for b in cls.__mro__ if issubclass(b, Collection) and not inspect.isabstract(b)]
-    return any(is_trusted(b) and not issubclass(b, _BUILTIN) for b in kept)
+    return any(is_trusted_value(b) and not issubclass(b, _BUILTIN) for b in kept)
 
 
 def is_called(cls: type) -> bool:

@@ -18,12 +18,15 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from pullback.compiled.guards import values
-from pullback.compiled.guards.checks import GuardChecks
-from pullback.compiled.guards.kinds import KINDS
-from pullback.compiled.guards.names import texts
+from pullback.compiled.guards.code_names import name_texts
+from pullback.compiled.guards.guard_checks import GuardChecks
+from pullback.compiled.guards.guard_kinds import KINDS
 from pullback.compiled.guards.namespaces import Namespace
-from pullback.compiled.guards.values import is_plain
+from pullback.compiled.guards.value_traits import (
+    is_installed_value,
+    is_plain_value,
+    is_trusted_value,
+)
 from pullback.graph.interned import exact_key
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
@@ -93,7 +96,7 @@ class GuardWalk:
 
     def trusts(self, x: Any) -> bool:
         """Whether a function, class or module is not examined."""
-        return values.is_trusted(x) or (self.brief and values.is_installed(x))
+        return is_trusted_value(x) or (self.brief and is_installed_value(x))
 
     def first(self, cls: type, aspect: Any) -> bool:
         """Whether an aspect of a class is looked at for the first time."""
@@ -125,9 +128,9 @@ class GuardWalk:
         return True
 
     def _look(self, path: str, where: Line, value: Any) -> None:
-        if is_plain(value):
+        if is_plain_value(value):
             self.note(path, where, exact_key(value), repr(value))
-            self.texts.update(dict.fromkeys(texts(value)))
+            self.texts.update(dict.fromkeys(name_texts(value)))
             return
         known = self._seen.get(id(value))
         if known is not None:
@@ -144,8 +147,8 @@ class GuardWalk:
         if self.names.keys().isdisjoint(_HANDLE_NAMES):
             return False
         for t, path in zip(self.tensors[start:], self.tensor_paths[start:]):
-            self.note(path, None, _handle_state(t), f"requires_grad={t.requires_grad}")
-            self.checks.equal(_handle_state, t)
+            self.note(path, None, _walked_handle_state(t), f"requires_grad={t.requires_grad}")
+            self.checks.equal(_walked_handle_state, t)
             self.read(attrgetter("_grad"), t, f"{path}.grad", None, "grad")
         return len(self.tensors) > start
 
@@ -166,11 +169,11 @@ class GuardWalk:
             self.checks.equal(len, space.mapping)
 
 
-def _handle_state(t: Tensor) -> tuple[bool, bool]:
+def _walked_handle_state(t: Tensor) -> tuple[bool, bool]:
     return t.requires_grad, t.is_leaf
 
 
-def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> GuardWalk:
+def walk_guards(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> GuardWalk:
     """Walk over everything that `f`, and static values among its arguments, lead to."""
     code = f
     while isinstance(code, functools.partial):
@@ -180,7 +183,7 @@ def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> 
         found = GuardWalk(own, frozenset(id(x) for _, x in arguments), code in _large)
         for path, value in [(getattr(f, "__name__", None) or type(f).__name__, f), *arguments]:
             found.visit(path, None, value)
-        found.namespaces.append(_tensor_methods())
+        found.namespaces.append(_walked_tensor_methods())
         try:
             found.finish()
             return found
@@ -188,7 +191,7 @@ def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> 
             _large.add(code)
 
 
-def _tensor_methods() -> Namespace:
+def _walked_tensor_methods() -> Namespace:
     space = Namespace("Tensor.", vars(Tensor), trusted=True)
     space.get = functools.partial(getattr, Tensor)  # also those of its base classes
     return space

@@ -23,17 +23,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.compiled.guards import values
-from pullback.compiled.guards.checks import ABSENT, Ref, content, entries, own_attributes, weak
-from pullback.compiled.guards.names import absolute, code_key, names_of, texts
-from pullback.compiled.guards.namespaces import Namespace, attributes
-from pullback.compiled.guards.values import contents, is_plain
+from pullback.compiled.guards import value_traits
+from pullback.compiled.guards.code_names import absolute_module_name, code_key, name_texts, names_of
+from pullback.compiled.guards.guard_checks import (
+    ABSENT,
+    Ref,
+    checked_cell,
+    checked_entries,
+    own_checked_attributes,
+    weakly_checked,
+)
+from pullback.compiled.guards.namespaces import Namespace, namespace_of_object
+from pullback.compiled.guards.value_traits import is_plain_value, value_contents
 from pullback.graph.interned import exact_key
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
-    from pullback.compiled.guards.walk import GuardWalk, Line
+    from pullback.compiled.guards.guard_walk import GuardWalk, Line
 
 # A container with more entries is compared by identity and length: its contents are frozen.
 MOST_ENTRIES = 1000
@@ -44,13 +51,13 @@ _OF_FUNCTIONS = [attrgetter(name) for name in ("__code__", "__defaults__", "__kw
 Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
 
 
-def _tensor(walk: GuardWalk, path: str, where: Line, value: Tensor) -> None:
+def _guard_tensor(walk: GuardWalk, path: str, where: Line, value: Tensor) -> None:
     walk.note(path, where, ("tensor", value._node.type), str(value._node.type))
     walk.tensors.append(value)
     walk.tensor_paths.append(path)
 
 
-def _function(walk: GuardWalk, path: str, where: Line, f: types.FunctionType) -> None:
+def _guard_function(walk: GuardWalk, path: str, where: Line, f: types.FunctionType) -> None:
     shown = f"{f.__qualname__} ({SourceLine(f.__code__, 0)})"
     trusted = walk.trusts(f)
     if trusted and not f.__closure__:
@@ -58,7 +65,7 @@ def _function(walk: GuardWalk, path: str, where: Line, f: types.FunctionType) ->
         return
     walk.note(path, where, ("function", code_key(f.__code__)), shown)
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-        walk.read(content if content(cell) is ABSENT else _CONTENT, cell, name, where)
+        walk.read(checked_cell if checked_cell(cell) is ABSENT else _CONTENT, cell, name, where)
     if trusted:  # only its closure counts
         return
     for fetch in _OF_FUNCTIONS:
@@ -69,13 +76,13 @@ def _function(walk: GuardWalk, path: str, where: Line, f: types.FunctionType) ->
     if f.__kwdefaults__:
         walk.visit(f"keyword defaults of {f.__name__}", where, f.__kwdefaults__)
     walk.growing(Namespace(f"{path}.", f.__dict__))
-    _names(walk, f)
+    _guard_names(walk, f)
 
 
-def _names(walk: GuardWalk, f: types.FunctionType) -> None:
+def _guard_names(walk: GuardWalk, f: types.FunctionType) -> None:
     found = names_of(f.__code__)
     walk.ask(found.attributes)
-    if not values.is_installed(f):
+    if not value_traits.is_installed_value(f):
         walk.computes = walk.computes or found.computes
         walk.reflects = walk.reflects or found.reflects
     space = walk.globals("", f.__globals__)
@@ -86,26 +93,26 @@ def _names(walk: GuardWalk, f: types.FunctionType) -> None:
             walk.globals("builtins.", vars(builtins)).asked.setdefault(name, line)
         space.asked.setdefault(name, line)
     for name, line in found.imports.items():
-        for whole in accumulate(absolute(name, f).split("."), "{}.{}".format):
+        for whole in accumulate(absolute_module_name(name, f).split("."), "{}.{}".format):
             walk.globals("", sys.modules).asked.setdefault(whole, line)
 
 
-def _builtin(walk: GuardWalk, path: str, where: Line, value: Any) -> None:
+def _guard_builtin(walk: GuardWalk, path: str, where: Line, value: Any) -> None:
     """A container; or a number or string of a class that was derived from Python's."""
-    if isinstance(value, values.PLAIN):
+    if isinstance(value, value_traits.PLAIN):
         walk.note(path, where, exact_key(value), repr(value))
     else:
-        _entries(walk, path, where, value)
+        _guard_entries(walk, path, where, value)
     if not walk.trusts(type(value)):
-        _attributes(walk, path, value)
+        _guard_attributes(walk, path, value)
 
 
-def _entries(walk: GuardWalk, path: str, where: Line, items: Any) -> None:
+def _guard_entries(walk: GuardWalk, path: str, where: Line, items: Any) -> None:
     kind, fixed = type(items), isinstance(items, (tuple, frozenset))
     if isinstance(items, defaultdict):
         factory = attrgetter("default_factory")
         walk.read(factory, items, f"{path}.default_factory", where, "default_factory")
-    if not fixed and not walk.place(items, None, entries(items)):
+    if not fixed and not walk.place(items, None, checked_entries(items)):
         walk.note(path, where, ("own", kind), kind.__name__)
         return
     walk.note(path, where, ("entries", kind, len(items)), f"{kind.__name__} of {len(items)}")
@@ -113,12 +120,12 @@ def _entries(walk: GuardWalk, path: str, where: Line, items: Any) -> None:
         walk.checks.equal(len, items)
         return
     if not fixed:
-        walk.checks.each(entries, items)
+        walk.checks.each(checked_entries, items)
     keys: Any = items if isinstance(items, dict) else ()
     if isinstance(items, (set, frozenset)):  # in no order
-        keys, plain = [x for x in items if not is_plain(x)], filter(is_plain, items)
+        keys, plain = [x for x in items if not is_plain_value(x)], filter(is_plain_value, items)
         walk.note(path, where, frozenset([*map(exact_key, plain), *map(Ref, keys)]), repr(items))
-        walk.texts.update(dict.fromkeys(texts(frozenset(items))))
+        walk.texts.update(dict.fromkeys(name_texts(frozenset(items))))
     for i, key in enumerate(keys):
         walk.visit(f"list({path})[{i}]", where, key)
     if not isinstance(items, (set, frozenset)):
@@ -126,12 +133,12 @@ def _entries(walk: GuardWalk, path: str, where: Line, items: Any) -> None:
             walk.visit(f"{path}[{key!r}]", where, x)
 
 
-def _context(walk: GuardWalk, path: str, where: Line, variable: ContextVar) -> None:
+def _guard_context(walk: GuardWalk, path: str, where: Line, variable: ContextVar) -> None:
     walk.note(path, where, Ref(variable), variable.name)
     walk.read(lambda v: v.get(ABSENT), variable, f"{path}.get()", where)
 
 
-def _module(walk: GuardWalk, path: str, where: Line, module: types.ModuleType) -> None:
+def _guard_module(walk: GuardWalk, path: str, where: Line, module: types.ModuleType) -> None:
     walk.note(path, where, Ref(module), module.__name__)
     space = Namespace(f"{path}.", vars(module), trusted=walk.trusts(module))
     if space.trusted:
@@ -142,17 +149,17 @@ def _module(walk: GuardWalk, path: str, where: Line, module: types.ModuleType) -
         space.asked["__getattr__"] = None
 
 
-def _named_class(walk: GuardWalk, path: str, where: Line, cls: type) -> None:
+def _guard_named_class(walk: GuardWalk, path: str, where: Line, cls: type) -> None:
     walk.note(path, where, Ref(cls), cls.__name__)
-    _class(walk, path, cls, named=True)
-    _class(walk, f"type({path})", type(cls), named=False)
+    _guard_class(walk, path, cls, named=True)
+    _guard_class(walk, f"type({path})", type(cls), named=False)
     if isinstance(cls, abc.ABCMeta):  # any class may be registered with it
         count = abc.get_cache_token()  # how often that was done, for whatever class
         walk.note(path, where, count, f"{cls.__name__} after {count} registrations")
         walk.checks.equal(lambda _: abc.get_cache_token(), None)
 
 
-def _class(walk: GuardWalk, path: str, cls: type, named: bool) -> None:
+def _guard_class(walk: GuardWalk, path: str, cls: type, named: bool) -> None:
     """The methods that code reads, and those that operators and calls reach."""
     if not walk.trusts(cls) and walk.first(cls, "bases"):
         walk.note(path, None, tuple(map(Ref, cls.__mro__)), f"{cls.__name__} and its bases")
@@ -160,36 +167,36 @@ def _class(walk: GuardWalk, path: str, cls: type, named: bool) -> None:
     for base in cls.__mro__:
         if not walk.trusts(base) and walk.first(base, named):
             space = Namespace(f"{path if base is cls else base.__name__}.", vars(base), base)
-            run = [name for name in vars(base) if values.executes(base, name, named)]
+            run = [name for name in vars(base) if value_traits.executes(base, name, named)]
             space.asked.update(dict.fromkeys(run))
             walk.namespaces.append(space)
 
 
-def _getter(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
+def _guard_getter(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
     walk.note(path, where, Ref(x), type(x).__name__)
     named = [part for text in x.__reduce__()[1] for part in str(text).split(".")]
     walk.ask(dict.fromkeys(named, where))
 
 
-def _object(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
+def _guard_object(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
     walk.note(path, where, Ref(x), type(x).__name__)
     most = math.inf if id(x) in walk.static else MOST_ENTRIES
-    data = contents(x, most)
+    data = value_contents(x, most)
     if data is not None and walk.place(x, None, data):
         walk.note(path, where, data, f"{type(x).__name__} {data[:2]}")
-        walk.checks.equal(lambda get: contents(get(), most), weak(x))
+        walk.checks.equal(lambda get: value_contents(get(), most), weakly_checked(x))
         if isinstance(x, np.ndarray) and x.dtype.hasobject:
             walk.visit(f"tuple({path}.flat)", where, tuple(x.flat))
-    if not walk.trusts(type(x)) or own_attributes(x) is not None:
-        _attributes(walk, path, x)
+    if not walk.trusts(type(x)) or own_checked_attributes(x) is not None:
+        _guard_attributes(walk, path, x)
 
 
-def _attributes(walk: GuardWalk, path: str, x: Any) -> None:
-    walk.namespaces.append(attributes(f"{path}.", x))
-    _class(walk, f"type({path})", type(x), named=False)
+def _guard_attributes(walk: GuardWalk, path: str, x: Any) -> None:
+    walk.namespaces.append(namespace_of_object(f"{path}.", x))
+    _guard_class(walk, f"type({path})", type(x), named=False)
 
 
-def _made_of(parts: Callable[[Any], Parts | None], fixed: bool = True) -> Look:
+def _guard_parts(parts: Callable[[Any], Parts | None], fixed: bool = True) -> Look:
     """Return how to look at what is made of other values: these are `fixed`, or are checked."""
 
     def current(x: Any) -> tuple:
@@ -198,26 +205,26 @@ def _made_of(parts: Callable[[Any], Parts | None], fixed: bool = True) -> Look:
     def look(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
         found = parts(x)
         if found is None:
-            _object(walk, path, where, x)
+            _guard_object(walk, path, where, x)
             return
         walk.note(path, where, ("of", type(x)), type(x).__name__)
         for name, part in found:
             walk.visit(f"{path}{name}", where, part)
         if not fixed:
             walk.checks.each(current, x)
-        if not values.is_called(type(x)) and own_attributes(x) is not None:
-            walk.namespaces.append(attributes(f"{path}.", x))
+        if not value_traits.is_called(type(x)) and own_checked_attributes(x) is not None:
+            walk.namespaces.append(namespace_of_object(f"{path}.", x))
 
     return look
 
 
-def _bound(x: Any) -> Parts | None:
+def _guarded_bound_parts(x: Any) -> Parts | None:
     """Return the parts of a builtin method: None for a function of a module."""
     free = x.__self__ is None or isinstance(x.__self__, types.ModuleType)
     return None if free else [(".__name__", x.__name__), (".self", x.__self__)]
 
 
-def _own_parts(x: Any) -> Parts | None:
+def _guarded_own_parts(x: Any) -> Parts | None:
     """Return the parts of what pullback makes of functions."""
     return x.guarded_parts() if hasattr(type(x), "guarded_parts") else None
 
@@ -226,25 +233,25 @@ Look = Callable[["GuardWalk", str, "Line", Any], None]
 
 # The first kind that fits decides.
 KINDS: tuple[tuple[Any, Look], ...] = (
-    (Tensor, _tensor),
-    (types.FunctionType, _function),
-    ((*values.PLAIN, list, tuple, deque, set, frozenset, dict), _builtin),
-    (ContextVar, _context),
-    (types.ModuleType, _module),
-    (type, _named_class),
-    ((attrgetter, methodcaller), _getter),
-    (types.MethodType, _made_of(lambda x: [("", x.__func__), (".self", x.__self__)])),
-    ((functools.partial, functools.partialmethod), _made_of(
+    (Tensor, _guard_tensor),
+    (types.FunctionType, _guard_function),
+    ((*value_traits.PLAIN, list, tuple, deque, set, frozenset, dict), _guard_builtin),
+    (ContextVar, _guard_context),
+    (types.ModuleType, _guard_module),
+    (type, _guard_named_class),
+    ((attrgetter, methodcaller), _guard_getter),
+    (types.MethodType, _guard_parts(lambda x: [("", x.__func__), (".self", x.__self__)])),
+    ((functools.partial, functools.partialmethod), _guard_parts(
         lambda x: [(".func", x.func), (".args", x.args), (".keywords", x.keywords)], fixed=False)),
-    ((staticmethod, classmethod), _made_of(lambda x: [("", x.__func__)])),
-    (property, _made_of(lambda x: [("", x.fget)])),
-    (functools.cached_property, _made_of(lambda x: [("", x.func)])),
-    (type(functools.lru_cache(len)), _made_of(lambda x: [("", x.__wrapped__)])),
-    (functools.singledispatchmethod, _made_of(
+    ((staticmethod, classmethod), _guard_parts(lambda x: [("", x.__func__)])),
+    (property, _guard_parts(lambda x: [("", x.fget)])),
+    (functools.cached_property, _guard_parts(lambda x: [("", x.func)])),
+    (type(functools.lru_cache(len)), _guard_parts(lambda x: [("", x.__wrapped__)])),
+    (functools.singledispatchmethod, _guard_parts(
         lambda x: [("", x.func), (".dispatcher", x.dispatcher)])),
-    ((types.BuiltinMethodType, types.MethodWrapperType), _made_of(_bound)),
-    (types.MappingProxyType, _made_of(lambda x: [("", part) for part in gc.get_referents(x)])),
-    (weakref.ref, _made_of(lambda x: [("()", x())])),
-    (weakref.ProxyTypes, _made_of(lambda x: [("", x.__init__.__self__)])),
-    (object, _made_of(_own_parts, fixed=False)),
+    ((types.BuiltinMethodType, types.MethodWrapperType), _guard_parts(_guarded_bound_parts)),
+    (types.MappingProxyType, _guard_parts(lambda x: [("", part) for part in gc.get_referents(x)])),
+    (weakref.ref, _guard_parts(lambda x: [("()", x())])),
+    (weakref.ProxyTypes, _guard_parts(lambda x: [("", x.__init__.__self__)])),
+    (object, _guard_parts(_guarded_own_parts, fixed=False)),
 )  # fmt: skip

@@ -49,7 +49,7 @@ def names_of(code: CodeType) -> Names:
             elif step.opname == "MATCH_CLASS":
                 found.attributes.setdefault("__match_args__", where)
             elif step.opname.startswith("LOAD_CONST"):
-                for text in texts(name):
+                for text in name_texts(name):
                     found.attributes.setdefault(text, where)
             level = [level[1], name]
     every = {*found.globals, *found.attributes}
@@ -57,10 +57,10 @@ def names_of(code: CodeType) -> Names:
     return found
 
 
-def texts(x: Any) -> list[str]:
+def name_texts(x: Any) -> list[str]:
     """Return the strings in a plain value that could be names of attributes."""
     if isinstance(x, (tuple, frozenset)):
-        return sorted(text for part in x for text in texts(part))
+        return sorted(text for part in x for text in name_texts(part))
     return [x] if isinstance(x, str) and x.isidentifier() and len(x) < _LONGEST else []
 
 
@@ -71,17 +71,17 @@ def code_key(code: CodeType) -> tuple:
     return (
         code.co_code, code.co_names, code.co_varnames[:count], code.co_flags, code.co_argcount,
         code.co_posonlyargcount, code.co_kwonlyargcount, len(code.co_freevars),
-        tuple([_constant(c) for c in code.co_consts]), getattr(code, "co_exceptiontable", b""),
+        tuple([_code_constant(c) for c in code.co_consts]), getattr(code, "co_exceptiontable", b""),
     )  # fmt: skip
 
 
-def _constant(value: Any) -> Any:
+def _code_constant(value: Any) -> Any:
     if isinstance(value, frozenset):
         return (frozenset, frozenset(map(exact_key, value)))
     return code_key(value) if isinstance(value, CodeType) else exact_key(value)
 
 
-def absolute(name: str, f: FunctionType) -> str:
+def absolute_module_name(name: str, f: FunctionType) -> str:
     """Return the full name of a module that a function imports."""
     if not name.startswith("."):
         return name

@@ -1,7 +1,7 @@
 """Checks: the cheapest tests of whether everything that a function refers to is still the same.
 
 A check fetches an object from one place. While every place holds the identical object, nothing has
-changed. Otherwise the objects may still be equal: then a new walk compares them (see `walk`).
+changed. Otherwise the objects may still be equal: then `walk_guards` compares them in a new walk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GuardChecks:
                 if fetch(x) != value:
                     return False
             for fetch, x, expected in self._each:
-                if not _all_same(fetch, x, expected):
+                if not _check_all_same(fetch, x, expected):
                     return False
         except (AttributeError, LookupError, ValueError):
             return False  # a name is gone, a cell is empty, an object is dead
@@ -55,7 +55,7 @@ class GuardChecks:
         yield from [(get, (name, ABSENT), "is", value) for get, name, value in self._names]
         yield from [(fetch, (x,), "is", value) for fetch, x, value in self._same]
         yield from [(fetch, (x,), "==", value) for fetch, x, value in self._equal]
-        yield from [(_all_same, check, "is", True) for check in self._each]
+        yield from [(_check_all_same, check, "is", True) for check in self._each]
 
     def names(self, get: Callable[[str, Any], Any], names: Iterable[str]) -> None:
         """Check names in a mapping; one that is absent must stay absent."""
@@ -75,24 +75,26 @@ class GuardChecks:
 
     def attributes(self, x: Any, read: Iterable[str], slots: Iterable[str], whole: bool) -> None:
         """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""
-        own, slots = own_attributes(x), tuple([name for name in slots if name in read])
+        own, slots = own_checked_attributes(x), tuple([name for name in slots if name in read])
         if own is None:
-            self.same(lambda get: type(get()), weak(x))
+            self.same(lambda get: type(get()), weakly_checked(x))
         else:
             names = [name for name in read if name in own]
             absent = frozenset(read).difference(names, slots)
             get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
-            self.each(_attributes, (weak(x), get, absent, len(own) if whole else -1))
+            self.each(
+                _checked_attributes, (weakly_checked(x), get, absent, len(own) if whole else -1)
+            )
         if slots:
-            self.each(_slots, (weak(x), slots))
+            self.each(_checked_slots, (weakly_checked(x), slots))
 
 
-def _all_same(fetch: Callable[[Any], tuple], x: Any, expected: tuple) -> bool:
+def _check_all_same(fetch: Callable[[Any], tuple], x: Any, expected: tuple) -> bool:
     now = fetch(x)
     return len(now) == len(expected) and all(map(is_, now, expected))
 
 
-def content(cell: Any) -> Any:
+def checked_cell(cell: Any) -> Any:
     """The value of a closure variable."""
     try:
         return cell.cell_contents
@@ -100,12 +102,12 @@ def content(cell: Any) -> Any:
         return ABSENT
 
 
-def entries(items: Any) -> tuple:
+def checked_entries(items: Any) -> tuple:
     """The contents of a container."""
     return (*items, *items.values()) if isinstance(items, dict) else tuple(items)
 
 
-def own_attributes(x: Any) -> Any:
+def own_checked_attributes(x: Any) -> Any:
     """The `__dict__` of an object, whatever its class makes of `x.__dict__`; or None."""
     try:
         return object.__getattribute__(x, "__dict__")
@@ -113,21 +115,21 @@ def own_attributes(x: Any) -> Any:
         return x.__dict__ if isinstance(x, threading.local) else None
 
 
-def _attributes(place: Any) -> tuple:
+def _checked_attributes(place: Any) -> tuple:
     ref, get, absent, count = place
     x = ref()
-    own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_attributes(x)
+    own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_checked_attributes(x)
     complete = count < 0 or len(own) == count
     return (type(x), complete and own.keys().isdisjoint(absent), *get(own))
 
 
-def _slots(place: Any) -> tuple:
+def _checked_slots(place: Any) -> tuple:
     ref, names = place
     x = ref()
     return tuple([getattr(x, name, ABSENT) for name in names])
 
 
-def weak(x: Any) -> Callable[[], Any]:
+def weakly_checked(x: Any) -> Callable[[], Any]:
     """A function that returns the object, or None once it is gone."""
     try:
         return weakref.ref(x)
@@ -141,7 +143,7 @@ class Ref:
     __slots__ = ("_get", "_hash")
 
     def __init__(self, x: Any) -> None:
-        self._get, self._hash = weak(x), id(x)
+        self._get, self._hash = weakly_checked(x), id(x)
 
     def __hash__(self) -> int:
         return self._hash
