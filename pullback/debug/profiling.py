@@ -118,7 +118,7 @@ class _Profiling:
 
     def _recorded(self) -> _ProfilingCall:
         """Call the function under the profiler."""
-        from pullback.engines.xla.profiled import op_times  # heavy: loads jaxlib
+        from pullback.engines.xla.profiled import profiled_op_times  # heavy: loads jaxlib
         from pullback.engines.xla.profiler import ProfilerRecording
 
         before = self._compile_seconds()
@@ -129,7 +129,7 @@ class _Profiling:
         finally:
             events = recording.stop()
         compiling = self._compile_seconds() - before
-        times, busy = op_times(self.engines, events)
+        times, busy = profiled_op_times(self.engines, events)
         return _ProfilingCall(max(measured, busy + compiling), compiling, busy, times)
 
     def _compile_seconds(self) -> float:

@@ -20,7 +20,7 @@ from pullback.distributed.synchronize import synchronize_words
 from pullback.engines.environment import environment_variable
 from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
-from pullback.engines.xla.replicas import SharedProgram, differing_inputs
+from pullback.engines.xla.replicas import SharedProgram, differing_replicas
 from pullback.errors import EngineError, ProcessMismatch, PullbackError, WorkerLost
 from pullback.graph.graph import Graph
 from pullback.graph.where import user_line
@@ -139,7 +139,7 @@ class Connection(ProcessGroup):
 
 def _compare_inputs_on_connection(found: dict[int, list[dict[str, int]]]) -> None:
     """Raise if processes have different values of an input, according to their checksums."""
-    differing = differing_inputs(found)
+    differing = differing_replicas(found)
     for i, groups in differing.items():
         more = f", and of {len(differing) - 1} more inputs" if len(differing) > 1 else ""
         raise ProcessMismatch(

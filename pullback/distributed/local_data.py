@@ -19,7 +19,7 @@ from pullback.sharding.spec import P, Sharding
 from pullback.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.mesh import XlaMesh
+    from pullback.engines.xla.xla_mesh import XlaMesh
 
 _OP = "shard_local"
 

@@ -87,7 +87,7 @@ def _mesh_engine(settings: Settings, mesh: DeviceMesh) -> MeshEngine:
 def _engine_on_mesh(mesh: DeviceMesh, single: Engine) -> MeshEngine:
     if isinstance(single, ReferenceEngine):
         return SimulatedMesh(mesh, single)
-    from pullback.engines.xla.mesh import XlaMesh  # heavy: loads jaxlib
+    from pullback.engines.xla.xla_mesh import XlaMesh  # heavy: loads jaxlib
 
     try:
         return XlaMesh(mesh, cast("XlaEngine", single))

@@ -38,9 +38,9 @@ def dlpack_device(x: Tensor) -> tuple[int, int]:
     platform, _, index = x.device.partition(":")
     if platform == "cpu":
         return _CPU, 0
-    from pullback.engines.xla.dlpack import hardware_index  # loads jaxlib
+    from pullback.engines.xla.dlpack_capsules import capsule_device_number  # loads jaxlib
 
-    return _CUDA, hardware_index(engine("xla", platform).client, int(index))
+    return _CUDA, capsule_device_number(engine("xla", platform).client, int(index))
 
 
 def to_dlpack(
@@ -89,7 +89,7 @@ class WritableDLPackView:
 
 def _dlpack_from_buffer(x: Tensor, platform: str, stream: int | None, copy: bool | None) -> Any:
     """Export through jaxlib; its capsules have no flag, so memory of the CPU is copied."""
-    from pullback.engines.xla.dlpack import export_buffer  # loads jaxlib
+    from pullback.engines.xla.dlpack_capsules import buffer_to_capsule  # loads jaxlib
 
     there, value = engine("xla", platform), readable(x)
     if platform == "cpu":
@@ -101,7 +101,7 @@ def _dlpack_from_buffer(x: Tensor, platform: str, stream: int | None, copy: bool
         value = next(iter(value.buffers().values()))
     elif copy:
         value = there.copy(value)
-    return export_buffer(value, stream)
+    return buffer_to_capsule(value, stream)
 
 
 def imported_dlpack(x: Any, device: str | None, copy: bool | None) -> Tensor:
@@ -139,9 +139,9 @@ def _imported_dlpack_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
     mode = current()
     there = engine(mode.engine, mode.device)
     if there.platform == "cuda":
-        from pullback.engines.xla.dlpack import local_index
+        from pullback.engines.xla.dlpack_capsules import capsule_device_index
 
-        index = local_index(there.client, number)  # type: ignore[attr-defined]
+        index = capsule_device_index(there.client, number)  # type: ignore[attr-defined]
         if index is not None:
             return _imported_dlpack_buffer(x, there, index, copy)
     if copy is False:
@@ -153,10 +153,13 @@ def _imported_dlpack_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
 
 def _imported_dlpack_buffer(x: Any, there: Any, index: int, copy: bool | None) -> Tensor:
     """Import memory of a device through jaxlib."""
-    from pullback.engines.xla.dlpack import external_stream, import_capsule  # loads jaxlib
+    from pullback.engines.xla.dlpack_capsules import (  # loads jaxlib
+        buffer_from_capsule,
+        capsule_stream,
+    )
 
-    stream = external_stream(there.client, index)
-    buffer, type = import_capsule(there.client, x.__dlpack__(stream=stream), index, stream)
+    stream = capsule_stream(there.client, index)
+    buffer, type = buffer_from_capsule(there.client, x.__dlpack__(stream=stream), index, stream)
     mode = current()
     if index == 0 and there is engine(mode.engine, mode.device):
         value = buffer if copy is False else there.copy(buffer)

@@ -18,7 +18,7 @@ from pullback.ops.sources import leaf_source
 from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.mesh import XlaMesh
+    from pullback.engines.xla.xla_mesh import XlaMesh
 
 
 def read_placed_value(saved: SavedTensor) -> Any:

@@ -17,7 +17,7 @@ def blind(monkeypatch):
     def refuse(*_):
         raise RuntimeError("FAILED_PRECONDITION: No visible GPU devices.\nand more")
 
-    monkeypatch.setattr(client, "_cuda_plugin", lambda: pathlib.Path("plugin.so"))
+    monkeypatch.setattr(client, "_cuda_client_plugin", lambda: pathlib.Path("plugin.so"))
     monkeypatch.setattr(client, "_make_cuda_client", refuse)
     monkeypatch.delenv("PULLBACK_PLATFORM", raising=False)
 
@@ -40,6 +40,6 @@ def test_a_requested_cpu_needs_no_plugin(blind, monkeypatch):
 
 
 def test_a_platform_without_a_plugin_raises(monkeypatch):
-    monkeypatch.setattr(client, "_cuda_plugin", lambda: None)
+    monkeypatch.setattr(client, "_cuda_client_plugin", lambda: None)
     with pytest.raises(EngineError, match="plugin is not installed"):
         client.Client("cuda")

@@ -29,17 +29,25 @@ from jaxlib import _jax, version, xla_client  # noqa: E402
 _cuda_plugin: Any = None  # once it is loaded
 
 __all__ = [
-    "THREADS", "_jax", "cuda_kernels", "cuda_kernels_go_to", "lapack_kernels", "profiler",
-    "register_cpu_kernel", "trace_reader", "version", "xla_client",
+    "THREADS",
+    "_jax",
+    "bind_cpu_kernel",
+    "bind_cuda_kernels_to",
+    "cuda_bindings",
+    "lapack_bindings",
+    "profiler_bindings",
+    "trace_reader_binding",
+    "version",
+    "xla_client",
 ]  # fmt: skip
 
 
-def lapack_kernels() -> Any:
+def lapack_bindings() -> Any:
     """Return jaxlib's module of LAPACK kernels; initialising it imports SciPy."""
     return importlib.import_module("jaxlib.cpu._lapack")
 
 
-def register_cpu_kernel(name: str, symbol: Any) -> None:
+def bind_cpu_kernel(name: str, symbol: Any) -> None:
     """Let programs on the CPU call a function of a loaded library, by a name."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = (
@@ -50,24 +58,24 @@ def register_cpu_kernel(name: str, symbol: Any) -> None:
     xla_client.register_custom_call_target(name, capsule, "cpu", 1)
 
 
-def cuda_kernels() -> dict[str, Any]:
+def cuda_bindings() -> dict[str, Any]:
     """Return the linear algebra kernels of the CUDA plugin by name, if it is installed."""
-    solver = _cuda_module("_solver")
+    solver = _cuda_binding("_solver")
     return solver.registrations() if solver else {}
 
 
-def cuda_kernels_go_to(plugin: Any) -> None:
+def bind_cuda_kernels_to(plugin: Any) -> None:
     """Let kernels for CUDA be registered with the loaded plugin, not with jaxlib itself."""
     global _cuda_plugin
     _cuda_plugin = plugin
-    extension = _cuda_module("cuda_plugin_extension")
+    extension = _cuda_binding("cuda_plugin_extension")
     if extension is not None:
         register = functools.partial(extension.register_custom_call_target, plugin)
         xla_client.register_custom_call_handler("CUDA", register)
 
 
 @functools.cache
-def profiler() -> Any:
+def profiler_bindings() -> Any:
     """Return jaxlib's module of the profiler; a CUDA plugin that is loaded takes part in it."""
     found = importlib.import_module("jaxlib._profiler")
     if _cuda_plugin is not None:
@@ -75,12 +83,12 @@ def profiler() -> Any:
     return found
 
 
-def trace_reader() -> Any:
+def trace_reader_binding() -> Any:
     """Return jaxlib's class that reads what the profiler wrote."""
     return importlib.import_module("jaxlib._profile_data").ProfileData
 
 
-def _cuda_module(name: str) -> Any:
+def _cuda_binding(name: str) -> Any:
     for package in ("jax_cuda13_plugin", "jax_cuda12_plugin"):
         try:
             return importlib.import_module(f"{package}.{name}")

@@ -16,7 +16,7 @@ from pullback.engines.xla.instructions import (
     HloInstruction,
     HloValue,
     captured_instructions,
-    is_view,
+    is_view_instruction,
 )
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.kernel_calls import KernelCalls
@@ -217,13 +217,13 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         """
         made = {y: i for i in self.instructions for y in i.results}
         root = x
-        while root in made and is_view(made[root]):
+        while root in made and is_view_instruction(made[root]):
             root = made[root].operands[0]
         plain = root is x and (root not in made or made[root].name == "dynamic_update_slice")
         views = {root}
         dependent: set[HloValue] = set() if plain else {root}
         for i in self.instructions:
-            if is_view(i) and i.operands[0] in views:
+            if is_view_instruction(i) and i.operands[0] in views:
                 views.update(i.results)
                 dependent.update(i.results)
             elif not dependent.isdisjoint((*i.operands, *captured_instructions(i))):
@@ -299,7 +299,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         return (op.kernel if self.platform == "cpu" else op.on_cuda)(self, out, *xs)
 
 
-def lower(graph: Graph, b: Builder, donated: Sequence[int] = ()) -> Block:
+def lower_with_builder(graph: Graph, b: Builder, donated: Sequence[int] = ()) -> Block:
     """A graph's program; checks add one result that says which of them held."""
     arguments = tuple([b.value(_plain_builder(x.type)) for x in graph.inputs])
     b.donated = frozenset([arguments[i] for i in donated])
@@ -315,7 +315,7 @@ def lower(graph: Graph, b: Builder, donated: Sequence[int] = ()) -> Block:
 def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
     """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
-    main = lower(graph, b, donated)
+    main = lower_with_builder(graph, b, donated)
     if b.kernels:
         main = with_joined_pads(main)
         main = main if b.platform == "cpu" else with_row_kernels(main, b)

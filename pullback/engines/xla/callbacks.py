@@ -50,7 +50,7 @@ class Callbacks(OpBuilder):
             )
         given = xs if self.mesh is None else (self.by_position(range(self.mesh.size)), *xs)
         number = len(self.functions)
-        self.functions.append(_answering(f))
+        self.functions.append(_callback_with_ticket(f))
         self.calls.last = self.op(
             "stablehlo.custom_call", self.ticket(), *given, out=TICKET, has_side_effect=True,
             call_target_name=f'"{TARGET}"',
@@ -65,7 +65,7 @@ class Callbacks(OpBuilder):
         return self.calls.last
 
 
-def _answering(f: Callable[..., None]) -> Callable[..., tuple[np.ndarray]]:
+def _callback_with_ticket(f: Callable[..., None]) -> Callable[..., tuple[np.ndarray]]:
     """A function for XLA: it takes and returns a ticket."""
 
     def call(ticket: Any, *arrays: Any) -> tuple[np.ndarray]:

@@ -18,11 +18,11 @@ import numpy as np
 from pullback.engines import fork, processes
 from pullback.engines.environment import environment_variable
 from pullback.engines.virtual_devices import cpu_device_count
-from pullback.engines.xla import machine, options, pinning
-from pullback.engines.xla.bindings import THREADS, _jax, cuda_kernels_go_to, version, xla_client
+from pullback.engines.xla import compiler_options, machine, pinning
+from pullback.engines.xla.bindings import THREADS, _jax, bind_cuda_kernels_to, version, xla_client
 from pullback.engines.xla.cluster import Cluster
-from pullback.engines.xla.executable import Executable, engine_error
-from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
+from pullback.engines.xla.executable import Executable, executable_error
+from pullback.engines.xla.jax_arrays import OnDevice, jax_aval_of, jax_device_list
 from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.sharded import DeviceGroup, ShardedQueue, Shards, Spmd
 from pullback.errors import EngineError
@@ -36,16 +36,16 @@ STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
-OptionsWith = Callable[[options.Flags], Any]  # makes compile options
+OptionsWith = Callable[[compiler_options.Flags], Any]  # makes compile options
 
 
-def _collect_xla_garbage(phase: str, info: dict) -> None:
+def _collect_client_garbage(phase: str, info: dict) -> None:
     """Free host arrays that XLA released on its own threads."""
     if phase == "stop":
         _jax.collect_garbage()
 
 
-gc.callbacks.append(_collect_xla_garbage)
+gc.callbacks.append(_collect_client_garbage)
 
 
 class Client:
@@ -62,8 +62,8 @@ class Client:
             [i for i, d in enumerate(self.devices) if d.process_index == mine]
         )
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
-        self._devices = device_list([self.device])
-        self._options = options.compile_options(self.platform)
+        self._devices = jax_device_list([self.device])
+        self._options = compiler_options.compile_options(self.platform)
         self.place = OnDevice(self.device)
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
@@ -79,8 +79,8 @@ class Client:
         """Refuse XLA in a forked process, and never free it: that would wait for its threads."""
         fork.lose_xla()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
-        if _collect_xla_garbage in gc.callbacks:
-            gc.callbacks.remove(_collect_xla_garbage)
+        if _collect_client_garbage in gc.callbacks:
+            gc.callbacks.remove(_collect_client_garbage)
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
@@ -99,18 +99,18 @@ class Client:
         try:
             if jax_config is None or type.dtype.bits < 64:
                 return xla_client.batched_device_put(
-                    aval_of(type), sharding, arrays, devices, committed=False
+                    jax_aval_of(type), sharding, arrays, devices, committed=False
                 )
             # The package jax is imported too, and has replaced our flag by its own.
             before = jax_config.enable_x64.swap_local(True)
             try:
                 return xla_client.batched_device_put(
-                    aval_of(type), sharding, arrays, devices, committed=False
+                    jax_aval_of(type), sharding, arrays, devices, committed=False
                 )
             finally:
                 jax_config.enable_x64.set_local(before)
         except (RuntimeError, MemoryError) as error:  # XLA's errors are RuntimeErrors
-            raise engine_error(error, "store the inputs of") from None
+            raise executable_error(error, "store the inputs of") from None
 
     def get(self, buffer: Any) -> np.ndarray:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
@@ -127,7 +127,7 @@ class Client:
             array = buffer._single_device_array_to_np_array_did_copy()[0]
             return ViewOfBuffer(array, buffer).array() if self.platform == "cpu" else array
         except Exception as error:
-            raise engine_error(error, "run") from None
+            raise executable_error(error, "run") from None
 
     def wait(self, buffer: Any, group: DeviceGroup | None = None) -> None:
         """Return when a buffer on a group of devices, or on one device, has been computed."""
@@ -138,7 +138,7 @@ class Client:
         try:
             buffer.block_until_ready()
         except Exception as error:
-            raise engine_error(error, "run") from None
+            raise executable_error(error, "run") from None
 
     def owns(self, value: Any) -> bool:
         """Whether a value is a buffer on this client's device."""
@@ -174,58 +174,65 @@ class Client:
         try:
             return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
         except Exception as error:
-            raise engine_error(error, "copy the inputs of") from None
+            raise executable_error(error, "copy the inputs of") from None
 
     def compile(
         self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = (),
-        flags: options.Flags = (),
+        flags: compiler_options.Flags = (),
     ) -> Executable:  # fmt: skip
-        """Compile a program with flags of XLA, those of `options.program_flags`."""
+        """Compile a program with flags of XLA, those of `compiler_options.compiler_flags`."""
         loaded = self.compiled(text, self._devices, self._options_with, functions, flags)
         return self._executable(loaded, outs)
 
-    def load(self, code: bytes, outs: list[Type], flags: options.Flags = ()) -> Executable | None:
+    def load(
+        self, code: bytes, outs: list[Type], flags: compiler_options.Flags = ()
+    ) -> Executable | None:
         """Load the result of `Executable.serialise`; return None if XLA rejects it."""
         loaded = self.loaded(code, self._devices, self._options_with, flags)
         return None if loaded is None else self._executable(loaded, outs)
 
-    def _options_with(self, flags: options.Flags) -> Any:
-        return options.compile_options(self.platform, flags) if flags else self._options
+    def _options_with(self, flags: compiler_options.Flags) -> Any:
+        return compiler_options.compile_options(self.platform, flags) if flags else self._options
 
     def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
         return Executable(loaded, outs, self.place, self.platform == "cpu")
 
     def compiled(
         self, text: str | bytes, devices: Any, options_with: OptionsWith,
-        functions: Sequence[Any] = (), flags: options.Flags = (),
+        functions: Sequence[Any] = (), flags: compiler_options.Flags = (),
     ) -> Any:  # fmt: skip
         """Compile a program, which calls Python functions by their numbers."""
         if fork.lost_xla:
             fork.refuse_after_fork("compiling a program")
-        flags = options.known_flags(flags)
+        flags = compiler_options.known_compiler_flags(flags)
         try:
             chosen = options_with(flags)
             if functions:
                 from pullback.engines.xla import mlir  # heavy
 
-                program = mlir.parsed(text)  # jaxlib takes functions only with a parsed program
+                # jaxlib takes functions only with a parsed program
+                program = mlir.parsed_mlir(text)
                 return self._client.compile_and_load(program, devices, chosen, list(functions))
             return self._client.compile_and_load(text, devices, chosen)
         except Exception as error:
-            if options.flag_refused(error, flags):
+            if compiler_options.compiler_refused_flag(error, flags):
                 return self.compiled(text, devices, options_with, functions, flags)
-            raise engine_error(error, "compile") from None
+            raise executable_error(error, "compile") from None
 
     def loaded(
-        self, code: bytes, devices: Any, options_with: OptionsWith, flags: options.Flags = ()
+        self,
+        code: bytes,
+        devices: Any,
+        options_with: OptionsWith,
+        flags: compiler_options.Flags = (),
     ) -> Any:
         if fork.lost_xla:
             fork.refuse_after_fork("loading a program")
-        flags = options.known_flags(flags)
+        flags = compiler_options.known_compiler_flags(flags)
         try:
             return self._client.deserialize_executable(code, devices, options_with(flags))
         except Exception as error:
-            if options.flag_refused(error, flags):
+            if compiler_options.compiler_refused_flag(error, flags):
                 return self.loaded(code, devices, options_with, flags)
             return None
 
@@ -258,7 +265,7 @@ class Client:
         if library is not None:
             parts.append(machine.machine_library(library.path))
         if self.platform == "cuda":
-            parts += machine.machine_driver(), machine.machine_library(_cuda_plugin() or "")
+            parts += machine.machine_driver(), machine.machine_library(_cuda_client_plugin() or "")
         return parts
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
@@ -268,7 +275,7 @@ class Client:
         if found is None:
             if not all(0 <= i < len(self.devices) for i in key):
                 count = 1 if self._cluster is None else self._cluster.count
-                raise _too_few_devices(self.platform, max(key) + 1, len(self.devices), count)
+                raise _too_few_client_devices(self.platform, max(key) + 1, len(self.devices), count)
             found = self._groups.setdefault(key, DeviceGroup(self, key))
         return found
 
@@ -278,9 +285,9 @@ class Client:
             return self._cluster.start(program, args)
         return program.start(args)
 
-    def options_for(self, devices: Sequence[Any], flags: options.Flags = ()) -> Any:
+    def options_for(self, devices: Sequence[Any], flags: compiler_options.Flags = ()) -> Any:
         """Return compile options for one replica of a program on each device."""
-        result, count = options.compile_options(self.platform, flags), len(devices)
+        result, count = compiler_options.compile_options(self.platform, flags), len(devices)
         ids = np.array([d.id for d in devices]).reshape(count, 1)
         assignment = xla_client.DeviceAssignment.create(ids)
         for part in (result, result.executable_build_options):
@@ -308,14 +315,14 @@ def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:
     """Make the client, and pin the threads of its pool to cores if the environment says so."""
     if not environment_variable("PULLBACK_PIN_THREADS", False):
         return _make_client(platform, joined)
-    before = pinning.pool_threads()  # of the package jax
+    before = pinning.threads_to_pin()  # of the package jax
     made = _make_client(platform, joined)
-    pinning.pin_threads([t for t in pinning.pool_threads() if t not in before])
+    pinning.pin_threads([t for t in pinning.threads_to_pin() if t not in before])
     return made
 
 
 def _make_client(platform: str | None, joined: Cluster | None) -> Any:
-    plugin = _cuda_plugin() if platform in (None, "cuda") else None
+    plugin = _cuda_client_plugin() if platform in (None, "cuda") else None
     if plugin is not None:
         try:
             return _make_cuda_client(plugin, joined)
@@ -337,7 +344,7 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
 
 def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     if not xla_client.pjrt_plugin_loaded("cuda"):
-        cuda_kernels_go_to(xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin)))
+        bind_cuda_kernels_to(xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin)))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
     options = xla_client.generate_pjrt_gpu_plugin_options()
@@ -346,14 +353,14 @@ def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     return xla_client.make_c_api_client("cuda", options)
 
 
-def _too_few_devices(platform: str, wanted: int, there: int, processes: int) -> EngineError:
+def _too_few_client_devices(platform: str, wanted: int, there: int, processes: int) -> EngineError:
     each = -(-wanted // processes)
     what = f"there is no device {platform}:{wanted - 1}, only {there}"
     hint = f"Set the environment variable PULLBACK_CPU_DEVICES={each} before Python starts."
     return EngineError(what, code="E6002", hint=hint if platform == "cpu" else None)
 
 
-def _cuda_plugin() -> pathlib.Path | None:
+def _cuda_client_plugin() -> pathlib.Path | None:
     for name in _CUDA_PLUGINS:
         try:
             spec = importlib.util.find_spec(f"jax_plugins.{name}")

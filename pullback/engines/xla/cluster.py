@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
-from pullback.engines.xla.executable import engine_error
+from pullback.engines.xla.executable import executable_error
 from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
 from pullback.errors import EngineError, OutOfMemory
 
@@ -59,7 +59,7 @@ class Cluster:
                 raise EngineError(f"not all {self.count} processes came within {timeout:g} s")
             time.sleep(0.01)
         if isinstance(answer[0], Exception):
-            raise engine_error(answer[0], "connect") from None
+            raise executable_error(answer[0], "connect") from None
 
     def make_cpu_client(self, devices: int) -> Any:
         named = {} if self._host is None else {"hostname": self._host}
@@ -116,7 +116,7 @@ class Cluster:
         try:
             buffer.block_until_ready()
         except Exception as error:
-            problem = engine_error(error, "run")
+            problem = executable_error(error, "run")
         if problem is not None:  # raised here, without XLA's error as its context
             self._blame(problem, group)
             if id(buffer) in self.log(group).results:
@@ -175,7 +175,7 @@ class Cluster:
     def abandon(self) -> None:
         """Never free objects that wait for a lost process: their destructors would wait, too."""
         if self._kept:
-            _keep_forever(self._kept)
+            _keep_cluster_forever(self._kept)
             self._kept = []
             # End with Python's status, without C++ destructors: they abort if threads are in XLA.
             with contextlib.suppress(AttributeError, OSError):  # where the C library has it
@@ -183,7 +183,7 @@ class Cluster:
                 library.on_exit(library._exit, None)
 
 
-def _keep_forever(objects: Sequence[Any]) -> None:
+def _keep_cluster_forever(objects: Sequence[Any]) -> None:
     for kept in objects:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
@@ -229,4 +229,4 @@ class Service:
         self._service.shutdown()
 
     def abandon(self) -> None:
-        _keep_forever([self._service])
+        _keep_cluster_forever([self._service])

@@ -34,7 +34,7 @@ class Collectives(OpBuilder):
         results: list[Any] = [None] * len(xs)
         coded: dict[tuple, list] = {}
         for i, x in enumerate(xs):
-            if _reduce_by_gathering(x.dtype, kind):
+            if _collective_needs_gathering(x.dtype, kind):
                 parts = self.all_gather(self.reshape(x, (1, *x.shape)), groups, 0)
                 total = self._parts_reduced(parts, 0, len(groups[0]), kind)
                 results[i] = self.reshape(total, x.shape)
@@ -51,24 +51,25 @@ class Collectives(OpBuilder):
 
     def reduce_scatter(self, x: HloValue, groups: Groups, dim: int, kind: str) -> HloValue:
         """Reduce over each group; its k-th device gets the k-th part along `dim`."""
-        if _reduce_by_gathering(x.dtype, kind):
+        if _collective_needs_gathering(x.dtype, kind):
             parts = self.all_to_all(x, groups, dim, dim)
             return self._parts_reduced(parts, dim, len(groups[0]), kind)
         key, how = _encode_for_collective(self, x, kind)
-        out, body = _scaled(key.type, dim, 1, len(groups[0])), self.combination(key.dtype, how)
+        out = _scaled_collective_type(key.type, dim, 1, len(groups[0]))
+        body = self.combination(key.dtype, how)
         more = {"regions": body, "scatter_dimension": dim}
         found = self._exchange("reduce_scatter", [key], groups, [out], **more)
         return _decode_from_collective(self, found[0], x.dtype, kind)
 
     def all_gather(self, x: HloValue, groups: Groups, dim: int) -> HloValue:
         """Concatenate the operands of each group along `dim`, on every device."""
-        out = _scaled(x.type, dim, len(groups[0]), 1)
+        out = _scaled_collective_type(x.type, dim, len(groups[0]), 1)
         return self._exchange("all_gather", [x], groups, [out], all_gather_dim=dim)[0]
 
     def all_to_all(self, x: HloValue, groups: Groups, split: int, concat: int) -> HloValue:
         """Send part k along `split` to device k of the group, which joins parts along `concat`."""
         n = len(groups[0])
-        out = _scaled(_scaled(x.type, split, 1, n), concat, n, 1)
+        out = _scaled_collective_type(_scaled_collective_type(x.type, split, 1, n), concat, n, 1)
         return self._exchange(
             "all_to_all", [x], groups, [out],
             split_dimension=split, concat_dimension=concat, split_count=n,
@@ -78,7 +79,7 @@ class Collectives(OpBuilder):
         """Send operands along pairs (source, target) of positions; other positions get zeros."""
         if not pairs:
             return self.full(x.type, 0)
-        self.communicates, table = True, _group_table(pairs)
+        self.communicates, table = True, _collective_groups(pairs)
         return self.op("stablehlo.collective_permute", x, out=x.type, source_target_pairs=table)
 
     def position(self) -> HloValue:
@@ -116,16 +117,16 @@ class Collectives(OpBuilder):
     def _exchange(
         self, name: str, xs: Sequence[HloValue], groups: Groups, outs: Sequence[Type], **rest: Any
     ) -> Sequence[HloValue]:
-        self.communicates, table = True, _group_table(groups)
+        self.communicates, table = True, _collective_groups(groups)
         return self.op(f"stablehlo.{name}", *xs, out=tuple(outs), replica_groups=table, **rest)
 
 
-def _group_table(rows: Sequence[Sequence[int]]) -> str:
+def _collective_groups(rows: Sequence[Sequence[int]]) -> str:
     text = ", ".join(f"[{', '.join(map(str, row))}]" for row in rows)
     return f"dense<[{text}]> : tensor<{len(rows)}x{len(rows[0])}xi64>"
 
 
-def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
+def _scaled_collective_type(type: Type, dim: int, times: int, over: int) -> Type:
     shape = list(type.shape)
     shape[dim] = shape[dim] * times // over
     return Type(shape, type.dtype)
@@ -135,7 +136,7 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
 # all of them support is used.
 
 
-def _reduce_by_gathering(dtype: DType, kind: str) -> bool:
+def _collective_needs_gathering(dtype: DType, kind: str) -> bool:
     """Whether a transport lacks a reduction: then parts are gathered and reduced locally."""
     return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
 
@@ -154,7 +155,7 @@ def _encode_for_collective(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloVal
 def _decode_from_collective(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
     if dtype.is_float and y.dtype is not dtype:
         wide = float64 if dtype is float64 else float32
-        y = b.op("stablehlo.bitcast_convert", _flip_negative(b, y), out=Type(y.shape, wide))
+        y = b.op("stablehlo.bitcast_convert", _flip_collective_key(b, y), out=Type(y.shape, wide))
     return b.convert(y, dtype)
 
 
@@ -162,13 +163,13 @@ def _ordered_collective(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
     """Return floats as integers of the same order; NaN wins, about which transports disagree."""
     x = b.convert(x, float64 if x.dtype is float64 else float32)
     code = int64 if x.dtype is float64 else int32
-    key = _flip_negative(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))
+    key = _flip_collective_key(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))
     limits = np.iinfo(code.numpy)
     wins = b.full(key.type, limits.max if kind == "maximum" else limits.min)
     return b.select(b.compare("NE", x, x), wins, key)
 
 
-def _flip_negative(b: OpBuilder, key: HloValue) -> HloValue:
+def _flip_collective_key(b: OpBuilder, key: HloValue) -> HloValue:
     """Reverse the order of negative floats, whose bits descend; an involution."""
     mask = b.full(key.type, np.iinfo(key.dtype.numpy).max)
     flipped = b.op("stablehlo.xor", key, mask, out=key.type)

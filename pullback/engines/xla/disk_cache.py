@@ -69,7 +69,7 @@ class DiskCache:
         if payload is None:
             self.forget(key)
         elif time.time() - status.st_mtime > _TOUCH_AFTER:
-            _quietly(os.utime, path)  # the least recently used are removed first
+            _quietly_on_disk(os.utime, path)  # the least recently used are removed first
         return payload
 
     def write(self, key: bytes, payload: bytes) -> None:
@@ -90,7 +90,7 @@ class DiskCache:
 
     def forget(self, key: bytes) -> None:
         """Remove an entry."""
-        _quietly(os.unlink, self._path(key))
+        _quietly_on_disk(os.unlink, self._path(key))
 
     def _path(self, key: bytes) -> str:
         return os.path.join(self.directory, key.hex() + _ENTRY)
@@ -109,7 +109,7 @@ class DiskCache:
                 file.write(content)
             os.replace(temporary, path)
         except BaseException:
-            _quietly(os.unlink, temporary)
+            _quietly_on_disk(os.unlink, temporary)
             raise
 
     def make_room(self) -> None:
@@ -119,13 +119,13 @@ class DiskCache:
             if found.name.endswith(_ENTRY):
                 entries.append((status.st_mtime, found.name, found.path, status.st_size))
             elif now - status.st_mtime > _ABANDONED_AFTER:
-                _quietly(os.unlink, found.path)
+                _quietly_on_disk(os.unlink, found.path)
                 continue
             total += status.st_size
         for _, _, path, size in sorted(entries):
             if total <= self.limit:
                 break
-            _quietly(os.unlink, path)
+            _quietly_on_disk(os.unlink, path)
             total -= size
 
     def used(self) -> int:
@@ -135,7 +135,7 @@ class DiskCache:
     def clear(self) -> None:
         """Remove every entry."""
         for found, _ in self._files():
-            _quietly(os.unlink, found.path)
+            _quietly_on_disk(os.unlink, found.path)
 
     def _files(self) -> Iterator[tuple[os.DirEntry, os.stat_result]]:
         """Iterate over the files of the cache; others are not counted or removed."""
@@ -189,7 +189,7 @@ class DiskCache:
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
-def _quietly(action: Callable[[str], Any], path: str) -> None:
+def _quietly_on_disk(action: Callable[[str], Any], path: str) -> None:
     with contextlib.suppress(OSError):
         action(path)
 

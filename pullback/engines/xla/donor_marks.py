@@ -28,7 +28,7 @@ def donor_marks(main: Block, donated: Sequence[int]) -> list[str]:
     near = [
         (distance, k, position[x])
         for k, y in enumerate(main.results)
-        for x, distance in _nearest(y, makers)
+        for x, distance in _nearest_donors(y, makers)
         if x in position
     ]
     taken: set[HloValue] = set()
@@ -40,7 +40,7 @@ def donor_marks(main: Block, donated: Sequence[int]) -> list[str]:
     return marks
 
 
-def _nearest(
+def _nearest_donors(
     result: HloValue, makers: dict[HloValue, HloInstruction]
 ) -> Iterator[tuple[HloValue, int]]:
     """Yield arguments of the same type that a result is computed from, with their distances."""
@@ -52,13 +52,13 @@ def _nearest(
             if made is None:
                 yield y, distance
                 continue
-            fresh = [x for x in _reusable(made, y) if x.type == y.type and x not in seen]
+            fresh = [x for x in _donor_operands(made, y) if x.type == y.type and x not in seen]
             seen.update(fresh)
             following += fresh
         level, distance = following, distance + 1
 
 
-def _reusable(made: HloInstruction, y: HloValue) -> Sequence[HloValue]:
+def _donor_operands(made: HloInstruction, y: HloValue) -> Sequence[HloValue]:
     """Return the operands whose memory a result may take."""
     aliases = _ALIAS.findall(made.attributes.get("output_operand_aliases", ""))
     if not aliases:

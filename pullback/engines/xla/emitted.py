@@ -45,14 +45,14 @@ def read_emitted(data: bytes) -> Block:
     for i in _emitted_instructions(main):
         known = i.name in EMITTED and not any("." in name for name in i.attributes)
         if i.name == "custom_call":
-            known = called_kernel(i) is not None
+            known = emitted_kernel(i) is not None
         if not known:
             raise VerificationError(f"it contains a {i.mnemonic} that pullback does not write")
         refuse_types(i.types)
     return main
 
 
-def called_kernel(i: HloInstruction) -> MatrixKernel | None:
+def emitted_kernel(i: HloInstruction) -> MatrixKernel | None:
     """Return the op that is written as this call in programs for any platform."""
     target = i.attributes.get("call_target_name", "").strip('"')
     cls = TABLE.get(target.removeprefix(PREFIX)) if target.startswith(PREFIX) else None
@@ -79,7 +79,7 @@ def emitted_again(
     """
     main = read_emitted(data)
     if platform:
-        _write_kernel_calls(main, platform)
+        _emit_kernel_calls(main, platform)
     for what, found, wanted in (
         ("arguments", main.types, inputs), ("results", [y.type for y in main.results], outs),
     ):  # fmt: skip
@@ -91,18 +91,18 @@ def emitted_again(
     return print_module(main, donor_marks(main, donated), count)
 
 
-def _write_kernel_calls(block: Block, platform: str) -> None:
+def _emit_kernel_calls(block: Block, platform: str) -> None:
     """Replace the calls of kernels by those that the platform's lowering writes."""
     made: list[HloInstruction] = []
     for i in block.instructions:
         for region in i.regions:
-            _write_kernel_calls(region, platform)
-        made += _platform_calls(i, platform) if i.name == "custom_call" else [i]
+            _emit_kernel_calls(region, platform)
+        made += _emitted_platform_calls(i, platform) if i.name == "custom_call" else [i]
     block.instructions[:] = made
 
 
-def _platform_calls(i: HloInstruction, platform: str) -> list[HloInstruction]:
-    op, b = called_kernel(i), Builder()
+def _emitted_platform_calls(i: HloInstruction, platform: str) -> list[HloInstruction]:
+    op, b = emitted_kernel(i), Builder()
     assert op is not None
     b.platform, b.neutral, b.literal = platform, False, False
     written = op.hlo(b, i.types if len(i.types) > 1 else i.types[0], *i.operands)

@@ -17,10 +17,10 @@ from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.client import Client
+from pullback.engines.xla.compiler_options import compiler_flags
 from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.kernels import kernel_library
-from pullback.engines.xla.options import program_flags
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import UnsupportedOp
@@ -78,7 +78,7 @@ class XlaEngine:
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
         graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, choices)
-        return _checks_of(made or self._compile(graph, donated, choices), origins)
+        return _engine_checks_of(made or self._compile(graph, donated, choices), origins)
 
     def compile_profiled(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
@@ -105,7 +105,7 @@ class XlaEngine:
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
         graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, mesh, choices)
-        return _checks_of(made or self._compile_on(mesh, graph, donated, choices), origins)
+        return _engine_checks_of(made or self._compile_on(mesh, graph, donated, choices), origins)
 
     def _in_pieces(
         self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, choices: CodeChoices
@@ -115,7 +115,7 @@ class XlaEngine:
         parts = [] if whole else split_into_segments(graph)
         if not parts:
             return None
-        given = _last_takers(parts, [graph.inputs[i] for i in donated])
+        given = _last_takers_in_engine(parts, [graph.inputs[i] for i in donated])
         pieces = [(p.graph.structure, d, mesh, choices) for p, d in zip(parts, given, strict=True)]
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
@@ -132,7 +132,7 @@ class XlaEngine:
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""
-        machine.give_back_memory()
+        machine.give_back_machine_memory()
 
     def portable(
         self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None
@@ -209,7 +209,7 @@ class XlaEngine:
         functions of this process is not stored."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
-        flags = program_flags(self.platform, text)
+        flags = compiler_flags(self.platform, text)
         if functions:
             calling = place.compile(text, outs, functions, flags)
             return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
@@ -236,13 +236,15 @@ class XlaEngine:
 Compiled = TypeVar("Compiled", bound=XlaProgram | XlaSequence)
 
 
-def _checks_of(program: Compiled, origins: dict[Node, Node]) -> Compiled:
+def _engine_checks_of(program: Compiled, origins: dict[Node, Node]) -> Compiled:
     """Let the checks of a program name nodes of the graph that it was made from."""
     program.checks = [(error, origins.get(node, node)) for error, node in program.checks]
     return program
 
 
-def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:
+def _last_takers_in_engine(
+    parts: Sequence[Segment], donated: Sequence[Node]
+) -> list[tuple[int, ...]]:
     """Return for each piece the inputs that it may overwrite: donated ones that it uses last."""
     last = {x: k for k, part in enumerate(parts) for x in part.takes}
     gone = set(donated)

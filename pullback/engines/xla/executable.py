@@ -10,7 +10,7 @@ from typing import Any
 from pullback.engines import fork
 from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.limits import physical_memory
-from pullback.engines.xla.jax_arrays import result_handler
+from pullback.engines.xla.jax_arrays import jax_result_handler
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
 from pullback.graph.types import Type
@@ -28,7 +28,7 @@ class Executable:
         self, loaded: Any, outs: Sequence[Type], sharding: Any, on_host: bool = False
     ) -> None:
         self._execute = loaded.execute_sharded
-        self._handlers = [result_handler(t, sharding) for t in outs]
+        self._handlers = [jax_result_handler(t, sharding) for t in outs]
         self.loaded = loaded
         needs = self.memory()
         self._awaited = on_host and _is_large_executable(needs)
@@ -63,7 +63,7 @@ class Executable:
             wanted = show_bytes(self._tried)
             raise OutOfMemory(_TOO_LITTLE.format(f"{wanted} for its values")) from None
         except Exception as error:
-            raise engine_error(error, "run") from None
+            raise executable_error(error, "run") from None
 
     def run_to_end(self, args: list[Any]) -> list[Any]:
         """Run a program that calls Python, which must not end before it does."""
@@ -74,7 +74,7 @@ class Executable:
         except EngineError:
             raise
         except Exception as error:
-            raise engine_error(error, "run") from None
+            raise executable_error(error, "run") from None
         return values
 
     def memory(self) -> MemoryUse:
@@ -94,7 +94,7 @@ def _is_large_executable(needs: MemoryUse) -> bool:
     return needs.results + needs.temporaries > physical_memory() // 16
 
 
-def engine_error(error: Exception, action: str) -> EngineError:
+def executable_error(error: Exception, action: str) -> EngineError:
     """Convert an error of XLA: keep its first line, and recognise a lack of memory."""
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, MemoryError) or any(sign in first.lower() for sign in _NO_MEMORY):

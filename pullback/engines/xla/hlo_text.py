@@ -120,12 +120,12 @@ class HloText:
     def _cost(self, line: HloLine) -> float:
         if line.opcode in _FREE:
             return 0.0
-        size = _elements(line.type)
-        read = [_elements(self.lines[x].type) for x in line.operands if x in self.lines]
+        size = _hlo_elements(line.type)
+        read = [_hlo_elements(self.lines[x].type) for x in line.operands if x in self.lines]
         if line.opcode == "dot" and read:
             return 2.0 * size * self._contracted(line)
         if line.opcode == "convolution" and len(read) == 2:
-            return 2.0 * size * max(1.0, read[1] / max(1, _last_extent(line.type)))
+            return 2.0 * size * max(1.0, read[1] / max(1, _last_hlo_extent(line.type)))
         if line.opcode in ("reduce", "reduce-window", "sort", "scatter", "custom-call"):
             return float(max([size, *read]))
         return float(size * _COSTS.get(line.opcode, 1))
@@ -134,7 +134,7 @@ class HloText:
         dims, left = _CONTRACTED.search(line.rest), self.lines.get(line.operands[0])
         if dims is None or left is None or not dims[1]:
             return 1
-        extents = _shapes(left.type)[0]
+        extents = _hlo_shapes(left.type)[0]
         return math.prod([extents[int(d)] for d in dims[1].split(",")])
 
     def _served(self, line: HloLine) -> int | None:
@@ -164,15 +164,15 @@ class HloText:
         return made
 
 
-def _shapes(type: str) -> list[list[int]]:
+def _hlo_shapes(type: str) -> list[list[int]]:
     found = [a or b for a, b in _SHAPE.findall(type)]
     return [[int(n) for n in text.split(",") if n] for text in found]
 
 
-def _elements(type: str) -> int:
-    return sum(math.prod(shape) for shape in _shapes(type))
+def _hlo_elements(type: str) -> int:
+    return sum(math.prod(shape) for shape in _hlo_shapes(type))
 
 
-def _last_extent(type: str) -> int:
-    shapes = _shapes(type)
+def _last_hlo_extent(type: str) -> int:
+    shapes = _hlo_shapes(type)
     return shapes[0][-1] if shapes and shapes[0] else 1

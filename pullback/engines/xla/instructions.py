@@ -102,7 +102,7 @@ class Block:
         return tuple([x.type for x in self.arguments])
 
 
-def is_view(i: HloInstruction) -> bool:
+def is_view_instruction(i: HloInstruction) -> bool:
     """Whether the result has the operand's elements, maybe in the operand's memory."""
     if i.name not in ("reshape", "transpose", "broadcast_in_dim"):
         return False
@@ -128,20 +128,21 @@ def instruction_key(
     `operands` and `known` have keys for the operands and for values that regions capture; a
     captured value without one is its own key.
     """
-    regions = tuple([_block_key(r, known) for r in i.regions])
+    regions = tuple([_instruction_block_key(r, known) for r in i.regions])
     # Without the precision: ours is the highest that has an effect, so at least the requested one.
     attributes = tuple([(k, v) for k, v in i.attributes.items() if k != "precision_config"])
     return i.mnemonic, attributes, i.types, tuple(operands), regions
 
 
-def constant_key(i: HloInstruction) -> Key:
+def constant_instruction_key(i: HloInstruction) -> Key:
     assert i.array is not None
     return "constant", i.types, i.array.tobytes()
 
 
-def _block_key(block: Block, around: Mapping[HloValue, Any]) -> Key:
+def _instruction_block_key(block: Block, around: Mapping[HloValue, Any]) -> Key:
     known = dict(around)
-    known.update({i.results[0]: constant_key(i) for i in block.instructions if i.array is not None})
+    constants = [i for i in block.instructions if i.array is not None]
+    known.update({i.results[0]: constant_instruction_key(i) for i in constants})
     instructions = [i for i in block.instructions if i.array is None]
     inner = [*block.arguments, *[y for i in instructions for y in i.results]]
     known.update({v: ("here", n) for n, v in enumerate(inner)})
@@ -151,10 +152,14 @@ def _block_key(block: Block, around: Mapping[HloValue, Any]) -> Key:
 
 def instruction_without_defaults(attributes: dict[str, str]) -> dict[str, str]:
     """The attributes that differ from their defaults, in alphabetical order."""
-    return {k: v for k, v in sorted(attributes.items()) if k in _ALWAYS or not _is_default(k, v)}
+    return {
+        k: v
+        for k, v in sorted(attributes.items())
+        if k in _ALWAYS or not _is_instruction_default(k, v)
+    }
 
 
-def _is_default(name: str, text: str) -> bool:
+def _is_instruction_default(name: str, text: str) -> bool:
     if name in _ONES:
         return set(instruction_value(text)) <= {1}
     if name == "window_reversal":
@@ -232,7 +237,7 @@ class _Normal:
             found = known[old]
             if not isinstance(found, HloInstruction):
                 return found
-            key = constant_key(found)
+            key = constant_instruction_key(found)
             if key not in constants:
                 (constants[key],) = self.fresh(found.results)
                 made.append(dataclasses.replace(found, results=(constants[key],)))

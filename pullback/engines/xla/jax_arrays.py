@@ -26,7 +26,7 @@ class Aval:
 _avals: dict[Type, Aval] = {}
 
 
-def aval_of(type: Type) -> Aval:
+def jax_aval_of(type: Type) -> Aval:
     """Return the abstract value of a type, from a cache."""
     aval = _avals.get(type)
     if aval is None:
@@ -65,7 +65,7 @@ class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
 
     def __init__(self, devices: Sequence[Any], is_fully_addressable: bool) -> None:
         super().__init__()
-        self._all = device_list(devices)
+        self._all = jax_device_list(devices)
         self._set = set(devices)
         self._here = is_fully_addressable
 
@@ -90,14 +90,14 @@ class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
         return shape
 
 
-def device_list(devices: Sequence[Any]) -> Any:
+def jax_device_list(devices: Sequence[Any]) -> Any:
     cls = getattr(xla_client, "DeviceList", None) or _jax.DeviceList
     return cls(tuple(devices))
 
 
-def result_handler(type: Type, sharding: Any) -> Any:
+def jax_result_handler(type: Type, sharding: Any) -> Any:
     """Return a handler that converts the results of a program to arrays."""
     try:
-        return _jax.array_result_handler(aval_of(type), sharding, True, True)
+        return _jax.array_result_handler(jax_aval_of(type), sharding, True, True)
     except TypeError:  # jaxlib 0.12 has no `skip_checks`
-        return _jax.array_result_handler(aval_of(type), sharding, True)
+        return _jax.array_result_handler(jax_aval_of(type), sharding, True)

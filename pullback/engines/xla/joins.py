@@ -37,7 +37,7 @@ def with_joined_pads(block: Block) -> Block:
 def _joined(i: HloInstruction, uses: dict[HloValue, int]) -> HloInstruction | None:
     if i.name != "add":
         return None
-    parts = [p for x in i.operands for p in _addends(x, uses)]
+    parts = [p for x in i.operands for p in _addends_to_join(x, uses)]
     (y,) = i.results
     if None in parts:
         return None
@@ -51,17 +51,17 @@ def _joined(i: HloInstruction, uses: dict[HloValue, int]) -> HloInstruction | No
     return HloInstruction("stablehlo.concatenate", xs, (y,), attributes, location=i.location)
 
 
-def _addends(x: HloValue, uses: dict[HloValue, int]) -> list[Padded | None]:
+def _addends_to_join(x: HloValue, uses: dict[HloValue, int]) -> list[Padded | None]:
     """The padded arrays that a value is the sum of; None for other addends."""
     if uses[x] > 1:
         return [None]
     made = x.made_by
     if made is not None and made.name == "add":
-        return [p for z in made.operands for p in _addends(z, uses)]
-    return [_padded(x)]
+        return [p for z in made.operands for p in _addends_to_join(z, uses)]
+    return [_padded_to_join(x)]
 
 
-def _padded(x: HloValue) -> Padded | None:
+def _padded_to_join(x: HloValue) -> Padded | None:
     made = x.made_by
     if made is None or made.name != "pad" or any(made["interior_padding"]):
         return None

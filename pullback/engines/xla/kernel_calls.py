@@ -37,7 +37,7 @@ class KernelCalls(OpBuilder):
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
         """Call a LAPACK routine, named without the letter of the dtype; matrices are stored by
         columns, and dimensions in front of them are a batch. Options are letters or flags."""
-        _register_lapack()
+        _register_lapack_kernels()
         dtype = xs[0].dtype
         name = _COMPLEX.get(routine, routine) if dtype.is_complex else routine
         return self.ffi_call(f"lapack_{_PREFIXES[dtype.name]}{name}_ffi", *xs, out=out, **options)
@@ -53,8 +53,8 @@ class KernelCalls(OpBuilder):
     ) -> Any:  # fmt: skip
         """Call a routine of cuDNN that XLA knows, with its configuration. Operands are stored by
         rows; `orders` lists the dimensions of each result, from the outermost in memory."""
-        ins = [_layout_of(range(x.type.rank)) for x in xs]
-        outs = [_layout_of(order) for order in orders]
+        ins = [_kernel_layout_in_order(range(x.type.rank)) for x in xs]
+        outs = [_kernel_layout_in_order(order) for order in orders]
         text = json.dumps({"operation_queue_id": "0", **config}).replace('"', "\\22")
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"__cudnn${target}"',
@@ -92,7 +92,8 @@ class KernelCalls(OpBuilder):
         numbers = [f"{k} = {n} : i32" for k, n in {**sizes, "num_stages": 1}.items()]
         texts = [f'name = "{text.name}"', f"ir = {print_quoted(text.module())}", "debug = false"]
         layouts = [
-            f"[{', '.join([_layout_of(range(v.type.rank)) for v in vs])}]" for vs in (xs, results)
+            f"[{', '.join([_kernel_layout_in_order(range(v.type.rank)) for v in vs])}]"
+            for vs in (xs, results)
         ]
         attributes = {
             "call_target_name": '"__gpu$xla.gpu.triton"', "api_version": "4 : i32",
@@ -119,11 +120,11 @@ class KernelCalls(OpBuilder):
         that is still needed."""
         batch = len(xs[0].shape) - 2
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
-        ins = [_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
-        outs = [_layout(t.rank, batch, by_rows is True) for t in out]
-        config = ", ".join([f"{k} = {_option(v)}" for k, v in options.items()])
+        ins = [_kernel_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
+        outs = [_kernel_layout(t.rank, batch, by_rows is True) for t in out]
+        config = ", ".join([f"{k} = {_kernel_option(v)}" for k, v in options.items()])
         pairs = in_place if isinstance(in_place, dict) else {0: len(xs) - 1} if in_place else {}
-        aliases = ", ".join([_alias(k, i, len(out)) for k, i in pairs.items()])
+        aliases = ", ".join([_kernel_alias(k, i, len(out)) for k, i in pairs.items()])
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
@@ -132,7 +133,7 @@ class KernelCalls(OpBuilder):
         )  # fmt: skip
 
 
-def _option(value: Any) -> str:
+def _kernel_option(value: Any) -> str:
     if isinstance(value, tuple):
         return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
     if isinstance(value, str):
@@ -140,7 +141,7 @@ def _option(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
 
 
-def _alias(result: int, operand: int, results: int) -> str:
+def _kernel_alias(result: int, operand: int, results: int) -> str:
     index = f"[{result}]" if results > 1 else "[]"
     return (
         f"#stablehlo.output_operand_alias<output_tuple_indices = {index}, "
@@ -148,24 +149,24 @@ def _alias(result: int, operand: int, results: int) -> str:
     )
 
 
-def _layout(rank: int, batch: int, by_rows: bool) -> str:
+def _kernel_layout(rank: int, batch: int, by_rows: bool) -> str:
     order = list(range(rank))
     if rank == batch + 2 and not by_rows:
         order[-2:] = order[-1], order[-2]
-    return _layout_of(order)
+    return _kernel_layout_in_order(order)
 
 
-def _layout_of(order: Sequence[int]) -> str:
+def _kernel_layout_in_order(order: Sequence[int]) -> str:
     """The layout with these dimensions, from the outermost in memory, as XLA's texts write it."""
     dims = list(reversed(order))
     return f"dense<{dims if dims else ''}> : tensor<{len(dims)}xindex>"
 
 
 @functools.cache
-def _register_lapack() -> None:
+def _register_lapack_kernels() -> None:
     from pullback.engines.xla import bindings  # jaxlib: heavy
 
-    lapack = bindings.lapack_kernels()
+    lapack = bindings.lapack_bindings()
     lapack.initialize()  # it takes the routines from SciPy
     for name, kernel in lapack.registrations().items():
         bindings.xla_client.register_custom_call_target(name, kernel, "cpu", 1)
@@ -175,6 +176,6 @@ def _register_lapack() -> None:
 def _register_cuda_kernels() -> None:
     from pullback.engines.xla import bindings  # jaxlib: heavy
 
-    for name, kernel in bindings.cuda_kernels().items():
+    for name, kernel in bindings.cuda_bindings().items():
         if name.endswith("_ffi"):
             bindings.xla_client.register_custom_call_target(name, kernel, "CUDA", 1)

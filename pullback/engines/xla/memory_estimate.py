@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from pullback.engines.xla.builder import Builder, lower
+from pullback.engines.xla.builder import Builder, lower_with_builder
 from pullback.engines.xla.instructions import (
     HloInstruction,
     HloValue,
@@ -73,7 +73,7 @@ class Footprint:
         graph, written = recognised(graph, "cpu") if kernels else (graph, {})
         builder = _MemoryRecorder(mesh)
         builder.kernels, builder.neutral = kernels, not kernels
-        main = lower(graph, builder)
+        main = lower_with_builder(graph, builder)
         outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
         self.arguments = sum(x.type.nbytes for x in main.arguments)
         self.results = sum(y.type.nbytes for y in outputs)

@@ -62,7 +62,7 @@ def _expand_mlir(module: Any, program: str | bytes) -> None:
         raise _unreadable_mlir(error, program) from None
 
 
-def parsed(text: str | bytes) -> Any:
+def parsed_mlir(text: str | bytes) -> Any:
     """A program as a module of MLIR."""
     return _mlir_module(text)
 

@@ -15,7 +15,7 @@ _POOL = "tf_XLAEigen"  # the name of the threads that share the work of an opera
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
-def pool_threads() -> list[int]:
+def threads_to_pin() -> list[int]:
     """Return the threads of XLA's pools in this process, the oldest first; only Linux knows."""
     found = []
     with contextlib.suppress(OSError):
@@ -30,24 +30,24 @@ def pin_threads(threads: Iterable[int]) -> None:
     """Pin each thread to a core of the process's affinity mask; several share one if they must."""
     if not hasattr(os, "sched_setaffinity"):
         return
-    cores = spread_cores(sorted(os.sched_getaffinity(0)))
+    cores = cores_to_pin(sorted(os.sched_getaffinity(0)))
     for i, thread in enumerate(threads):
         with contextlib.suppress(OSError):  # it has ended, or a container forbids it
             os.sched_setaffinity(thread, {cores[i % len(cores)]})
 
 
-def spread_cores(cores: list[int]) -> list[int]:
+def cores_to_pin(cores: list[int]) -> list[int]:
     """Return cores in the order in which to use them: first one of each physical core."""
     seen: dict[str, int] = {}
     ranks = {}
     for core in cores:
-        siblings = _core_siblings(core)
+        siblings = _pinned_core_siblings(core)
         ranks[core] = seen.get(siblings, 0)
         seen[siblings] = ranks[core] + 1
     return sorted(cores, key=lambda core: (ranks[core], core))
 
 
-def _core_siblings(core: int) -> str:
+def _pinned_core_siblings(core: int) -> str:
     """Return the logical cores of one physical core, as Linux writes them."""
     try:
         with open(_SIBLINGS.format(core)) as file:

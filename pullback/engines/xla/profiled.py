@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.client import Client
+from pullback.engines.xla.compiler_options import Flags, compiler_flags
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.hlo_text import HloPart, HloText
 from pullback.engines.xla.instructions import HloInstruction
-from pullback.engines.xla.options import Flags, program_flags
-from pullback.engines.xla.profiler import HloEvent, exclusive_times
+from pullback.engines.xla.profiler import HloEvent, exclusive_profiler_times
 from pullback.engines.xla.program import Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import Location
@@ -103,14 +103,14 @@ class ProfiledXla(XlaEngine):
         return builder
 
     def _locate(self, instructions: Sequence[HloInstruction], node: Node) -> None:
-        op = ProfiledOp(_title_of(node), node.where, node.forward_op)
+        op = ProfiledOp(_profiled_title(node), node.where, node.forward_op)
         with self._lock:  # pieces of a program are compiled in several threads
             number = self._known.setdefault(op, len(self.ops))
             if number == len(self.ops):
                 self.ops.append(op)
         # XLA names an instruction after the last part
         name = re.sub(r"\W+", "_", op.title)
-        _locate_all(instructions, f' loc("pullback/{number}/{name}")')
+        _locate_profiled(instructions, f' loc("pullback/{number}/{name}")')
 
     def _code(
         self, program: str | bytes, outs: list[Type], group: Any = None,
@@ -118,9 +118,9 @@ class ProfiledXla(XlaEngine):
     ) -> Code:  # fmt: skip
         place = group or self.client
         text = program if isinstance(program, str) else program.decode()
-        flags = program_flags(self.platform, text.encode()) + _FLAGS.get(self.platform, ())
+        flags = compiler_flags(self.platform, text.encode()) + _FLAGS.get(self.platform, ())
         executable = place.compile(program, outs, functions, flags=flags)
-        self.executables[_module_name(text)] = executable
+        self.executables[_profiled_module_name(text)] = executable
         executable.run = self._noted(executable.run)  # type: ignore[method-assign]
         return Code(executable, "compiler", _SIZE + 100 * len(text), calls=bool(functions))
 
@@ -142,15 +142,18 @@ class ProfiledXla(XlaEngine):
                     y.block_until_ready()
 
 
-def op_times(
+def profiled_op_times(
     engines: Sequence[ProfiledXla], events: Sequence[HloEvent]
 ) -> tuple[list[OpTime], float]:
     """Return the time of each op in each instruction, and the seconds in which any was running."""
     owners = {name: engine for engine in engines for name in list(engine.executables)}
-    texts = {name: _hlo_text(owners[name], name) for name in {e.module for e in events} & {*owners}}
+    texts = {
+        name: _profiled_hlo_text(owners[name], name)
+        for name in {e.module for e in events} & {*owners}
+    }
     keys = {(e.module, e.instruction) for e in events}
     containers = {(m, i) for m, i in keys if m in texts and texts[m].is_container(i)}
-    times, busy = exclusive_times(events, containers)
+    times, busy = exclusive_profiler_times(events, containers)
     made = []
     for (module, instruction), (seconds, runs) in times.items():
         unknown = [HloPart(None, instruction, 1.0)]
@@ -161,25 +164,25 @@ def op_times(
     return made, busy
 
 
-def _hlo_text(engine: ProfiledXla, module: str) -> HloText:
+def _profiled_hlo_text(engine: ProfiledXla, module: str) -> HloText:
     found = engine.executables.get(module)
     modules = [] if found is None else found.loaded.hlo_modules()
     return HloText("\n".join([m.to_string() for m in modules]))
 
 
-def _module_name(text: str) -> str:
+def _profiled_module_name(text: str) -> str:
     return text.partition("module @")[2].split(maxsplit=1)[0]
 
 
-def _title_of(node: Node) -> str:
+def _profiled_title(node: Node) -> str:
     """Return the name that the user wrote for an op."""
     return getattr(node.where, "called", "") or node.op.title
 
 
-def _locate_all(instructions: Sequence[HloInstruction], location: str) -> None:
+def _locate_profiled(instructions: Sequence[HloInstruction], location: str) -> None:
     """Give instructions that have no location this one, also those in regions."""
     for i in instructions:
         if not i.location:
             i.location = location
             for region in i.regions:
-                _locate_all(region.instructions, location)
+                _locate_profiled(region.instructions, location)

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from pullback.engines.xla.bindings import profiler, trace_reader
-from pullback.engines.xla.executable import engine_error
+from pullback.engines.xla.bindings import profiler_bindings, trace_reader_binding
+from pullback.engines.xla.executable import executable_error
 from pullback.errors import EngineError
 
 _recording = threading.Lock()
@@ -34,41 +34,43 @@ class ProfilerRecording:
         if not _recording.acquire(blocking=False):  # a second one would be empty
             what = "XLA's profiler is already running"
             raise EngineError(what, hint="Only one profile can run at a time.")
-        made = profiler().ProfileOptions()
+        made = profiler_bindings().ProfileOptions()
         made.python_tracer_level = 0
         made.host_tracer_level = 1
         made.enable_hlo_proto = False
         try:
-            self._session = profiler().ProfilerSession(made)
+            self._session = profiler_bindings().ProfilerSession(made)
         except BaseException as error:
             _recording.release()
             if isinstance(error, Exception):
-                raise engine_error(error, "profile") from None
+                raise executable_error(error, "profile") from None
             raise
 
     def stop(self) -> list[HloEvent]:
         """Return the instructions that were run, in no particular order."""
         session, self._session = self._session, None
         try:
-            return recorded_events(session.stop())
+            return profiler_events(session.stop())
         finally:
             _recording.release()
 
 
-def recorded_events(data: bytes) -> list[HloEvent]:
+def profiler_events(data: bytes) -> list[HloEvent]:
     """Return the runs of instructions in what the profiler wrote."""
     with warnings.catch_warnings():
         # From Python 3.12 on, jaxlib's classes cause a warning when they are first used. Where
         # warnings are errors, that would end the process.
         warnings.simplefilter("ignore", DeprecationWarning)
-        trace = trace_reader().from_serialized_xspace(data)
+        trace = trace_reader_binding().from_serialized_xspace(data)
         planes = list(trace.planes)
         # A GPU has a plane of its own; the host's then only shows when kernels were started.
-        on_devices = [e for p in planes if p.name.startswith("/device:") for e in _plane_events(p)]
-        return on_devices or [e for p in planes for e in _plane_events(p)]
+        on_devices = [
+            e for p in planes if p.name.startswith("/device:") for e in _profiler_plane_events(p)
+        ]
+        return on_devices or [e for p in planes for e in _profiler_plane_events(p)]
 
 
-def _plane_events(plane: Any) -> list[HloEvent]:
+def _profiler_plane_events(plane: Any) -> list[HloEvent]:
     begun: list[tuple[HloEvent, Any]] = []
     ends: dict[Any, float] = {}
     for line in plane.lines:
@@ -90,7 +92,7 @@ def _plane_events(plane: Any) -> list[HloEvent]:
     ]
 
 
-def exclusive_times(
+def exclusive_profiler_times(
     events: Iterable[HloEvent], containers: set[tuple[str, str]]
 ) -> tuple[dict[tuple[str, str], tuple[float, int]], float]:
     """Return seconds and runs of each instruction, and the seconds in which any of them ran.

@@ -13,7 +13,7 @@ from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.mesh import XlaMesh
+    from pullback.engines.xla.xla_mesh import XlaMesh
     from pullback.graph.graph import Graph
 
 
@@ -73,7 +73,7 @@ def _replicated_parts(
     return {keys[k]: k for k in reversed(devices.here) if len(owners[keys[k]]) > 1}
 
 
-def differing_inputs(found: dict[int, list[dict[str, int]]]) -> dict[int, dict[int, list[int]]]:
+def differing_replicas(found: dict[int, list[dict[str, int]]]) -> dict[int, dict[int, list[int]]]:
     """Return the inputs that differ: for each, the processes by their checksum of the part.
 
     `found` has the checksums that each process sent.

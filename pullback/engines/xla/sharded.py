@@ -16,13 +16,13 @@ import numpy as np
 
 from pullback.engines.xla.bindings import _jax
 from pullback.engines.xla.executable import Executable
-from pullback.engines.xla.jax_arrays import OnDevice, OnDevices, aval_of, device_list
+from pullback.engines.xla.jax_arrays import OnDevice, OnDevices, jax_aval_of, jax_device_list
 from pullback.errors import EngineError
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.client import Client
-    from pullback.engines.xla.options import Flags
+    from pullback.engines.xla.compiler_options import Flags
 
 
 class Shards:
@@ -52,7 +52,7 @@ class Shards:
 
         They share memory with this value, so they are not `committed` (see `Client.made`).
         """
-        group, aval = self.group, aval_of(self.type)
+        group, aval = self.group, jax_aval_of(self.type)
         parts = zip(group.here, group.places, self.array._arrays, strict=True)
         return {k: _jax.ArrayImpl(aval, on, [x], False, _skip_checks=True) for k, on, x in parts}
 
@@ -113,7 +113,7 @@ class DeviceGroup:
     def join(self, buffers: dict[int, Any], type: Type) -> Shards:
         """Combine buffers that are on the right devices, as those of `Shards.buffers`."""
         given = [buffers[k] for k in self.here]
-        array = _jax.ArrayImpl(aval_of(type), self.sharding, given, False, _skip_checks=True)
+        array = _jax.ArrayImpl(jax_aval_of(type), self.sharding, given, False, _skip_checks=True)
         return Shards(self, type, array)
 
     def owns(self, value: Any) -> bool:
@@ -124,13 +124,13 @@ class DeviceGroup:
         flags: Flags = (),
     ) -> Spmd:  # fmt: skip
         """Compile the program of one device, for all of them."""
-        devices = device_list(self.devices)
+        devices = jax_device_list(self.devices)
         loaded = self.client.compiled(text, devices, self._options_with, functions, flags)
         return Spmd(self, loaded, outs)
 
     def load(self, code: bytes, outs: Sequence[Type], flags: Flags = ()) -> Spmd | None:
         """Load the result of `Spmd.serialise`; return None if XLA rejects it."""
-        devices = device_list(self.devices)
+        devices = jax_device_list(self.devices)
         loaded = self.client.loaded(code, devices, self._options_with, flags)
         return None if loaded is None else Spmd(self, loaded, outs)
 

@@ -33,17 +33,17 @@ def row_strides(shape: Sequence[int]) -> Strides:
     return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
-def _sliced(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
+def _sliced_view(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
     starts = zip(i["start_indices"], strides, strict=True)
     steps = zip(i["strides"], strides, strict=True)
     return sum([n * s for n, s in starts]), tuple([n * s for n, s in steps])
 
 
-def _transposed(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
+def _transposed_view(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
     return 0, tuple([strides[p] for p in i["permutation"]])
 
 
-def _repeated(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
+def _repeated_view(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
     shape = i.operands[0].shape
     found = [0] * len(i.results[0].shape)
     for n, s, d in zip(shape, strides, i.get("broadcast_dimensions", ()), strict=True):
@@ -51,7 +51,7 @@ def _repeated(i: HloInstruction, strides: Strides) -> tuple[int, Strides]:
     return 0, tuple(found)
 
 
-def _reshaped(i: HloInstruction, strides: Strides) -> tuple[int, Strides] | None:
+def _reshaped_view(i: HloInstruction, strides: Strides) -> tuple[int, Strides] | None:
     """Dimensions are grouped until both sides have equally many elements; those of the old side
     must follow each other in memory."""
     new = i.results[0].shape
@@ -72,8 +72,8 @@ def _reshaped(i: HloInstruction, strides: Strides) -> tuple[int, Strides] | None
 
 
 _VIEWS = {
-    "slice": _sliced,
-    "transpose": _transposed,
-    "broadcast_in_dim": _repeated,
-    "reshape": _reshaped,
+    "slice": _sliced_view,
+    "transpose": _transposed_view,
+    "broadcast_in_dim": _repeated_view,
+    "reshape": _reshaped_view,
 }

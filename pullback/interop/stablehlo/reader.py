@@ -174,7 +174,7 @@ def _lowering_to_read(op: Any, types: tuple[Type, ...]) -> Key | None:
 
 def _constants_read(block: Block) -> dict[HloValue, Key]:
     return {
-        i.results[0]: instructions.constant_key(i)
+        i.results[0]: instructions.constant_instruction_key(i)
         for i in block.instructions
         if i.array is not None
     }

@@ -123,7 +123,7 @@ CHANGES = {
     "threads": (client, "THREADS", client.THREADS + 1),
     "the processor": (machine, "machine_processor", lambda: b"another"),
     "the library": (machine, "machine_library", lambda path: b"another"),
-    "options": (client.options, "compile_options", lambda platform: _other_options()),
+    "options": (client.compiler_options, "compile_options", lambda platform: _other_options()),
 }
 
 

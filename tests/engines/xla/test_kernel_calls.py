@@ -54,7 +54,7 @@ def test_programs_for_gpus_are_valid(name):
         b = Builder()
         b.platform, b.neutral = "cuda", False
         text = build_module(graph, b)
-        mlir.parsed(text)
+        mlir.parsed_mlir(text)
         assert "lapack" not in text and "pullback." not in text
 
 

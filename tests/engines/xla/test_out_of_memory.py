@@ -12,7 +12,7 @@ import pytest
 from processes import run_python
 
 import pullback as pb
-from pullback.engines.xla.executable import engine_error
+from pullback.engines.xla.executable import executable_error
 from pullback.errors import EngineError, OutOfMemory
 
 # 2**49 bytes, which is more than an address space
@@ -103,9 +103,9 @@ def test_data_of_the_host_that_cannot_be_copied():
 
 
 def test_the_message_says_how_much_is_needed():
-    error = engine_error(
+    error = executable_error(
         RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 2048 bytes."), "run"
     )
     assert isinstance(error, OutOfMemory) and "it needs 2.0 KiB" in error.message
-    assert isinstance(engine_error(MemoryError(), "run"), OutOfMemory)
-    assert type(engine_error(RuntimeError("INTERNAL: broken"), "run")) is EngineError
+    assert isinstance(executable_error(MemoryError(), "run"), OutOfMemory)
+    assert type(executable_error(RuntimeError("INTERNAL: broken"), "run")) is EngineError

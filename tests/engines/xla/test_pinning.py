@@ -38,12 +38,12 @@ def test_one_core_for_each_thread(confined: bool) -> None:
     masks, own = json.loads(run.stdout)
     assert own == cores  # Python's own threads may run everywhere
     assert len(masks) == 2 and all(len(mask) == 1 for mask in masks)
-    assert {mask[0] for mask in masks} == set(pinning.spread_cores(cores)[:2])
+    assert {mask[0] for mask in masks} == set(pinning.cores_to_pin(cores)[:2])
 
 
 def test_threads_are_not_pinned_by_default() -> None:
     (pb.ones(2) + 1).wait()
-    threads = pinning.pool_threads()
+    threads = pinning.threads_to_pin()
     assert threads
     if "PULLBACK_PIN_THREADS" not in os.environ:
         masks = {frozenset(os.sched_getaffinity(t)) for t in threads}
@@ -51,5 +51,5 @@ def test_threads_are_not_pinned_by_default() -> None:
 
 
 def test_physical_cores_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinning, "_core_siblings", lambda core: str(core // 2))
-    assert pinning.spread_cores([0, 1, 2, 3, 5]) == [0, 2, 5, 1, 3]
+    monkeypatch.setattr(pinning, "_pinned_core_siblings", lambda core: str(core // 2))
+    assert pinning.cores_to_pin([0, 1, 2, 3, 5]) == [0, 2, 5, 1, 3]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pullback.engines.xla.bindings import trace_reader
+from pullback.engines.xla.bindings import trace_reader_binding
 from pullback.engines.xla.hlo_text import HloPart, HloText
 from pullback.engines.xla.profiler import (
     HloEvent,
     ProfilerRecording,
-    exclusive_times,
-    recorded_events,
+    exclusive_profiler_times,
+    profiler_events,
 )
 from pullback.errors import EngineError
 
@@ -68,11 +68,11 @@ def test_times_add_up() -> None:
         HloEvent("m", "c", 6e9, 8e9),  # beside b
         HloEvent("m", "d", 12e9, 13e9),
     ]
-    times, busy = exclusive_times(events, {("m", "while.1")})
+    times, busy = exclusive_profiler_times(events, {("m", "while.1")})
     found = {name: (round(s, 9), n) for (_, name), (s, n) in times.items()}
     assert found == {"while.1": (4, 1), "a": (3, 2), "b": (2, 1), "c": (1, 1), "d": (1, 1)}
     assert busy == pytest.approx(11)
-    assert exclusive_times([], set()) == ({}, 0.0)
+    assert exclusive_profiler_times([], set()) == ({}, 0.0)
 
 
 GPU_EVENT = """events { metadata_id: 1 offset_ps: %d duration_ps: 2000000
@@ -90,8 +90,8 @@ PLANE = """planes { name: "%s"
 def test_kernels_of_a_device_count_and_not_their_launches() -> None:
     launches = PLANE % ("/host:CPU", GPU_EVENT % 0)
     kernels = PLANE % ("/device:GPU:0", GPU_EVENT % 3000000 + GPU_EVENT % 7000000)
-    data = trace_reader().text_proto_to_serialized_xspace(launches + kernels)
-    found = recorded_events(data)
+    data = trace_reader_binding().text_proto_to_serialized_xspace(launches + kernels)
+    found = profiler_events(data)
     assert [(e.module, e.instruction, e.start, e.end) for e in found] == [
         ("p_7", "loop_add_fusion", 3000.0, 5000.0),
         ("p_7", "loop_add_fusion", 7000.0, 9000.0),

@@ -13,7 +13,7 @@ from triton_ir import KernelProgram
 
 import pullback as pb
 from pullback.engines.registry import engine
-from pullback.engines.xla.builder import Builder, lower
+from pullback.engines.xla.builder import Builder, lower_with_builder
 from pullback.engines.xla.instructions import Block
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.printer import print_module
@@ -82,7 +82,7 @@ def program(f: Callable[..., Any], *args: Any) -> tuple[Block, Builder]:
     builder = Builder()
     builder.kernels, builder.platform = True, "cuda"
     builder.neutral = builder.literal = False
-    return lower(recognised(graph, "cuda")[0], builder), builder
+    return lower_with_builder(recognised(graph, "cuda")[0], builder), builder
 
 
 def kernels(block: Block) -> list[RowKernel]:

@@ -8,31 +8,31 @@ from one_program import OneProgram
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
-from pullback.engines.xla import options
-from pullback.engines.xla.options import program_flags
+from pullback.engines.xla import compiler_options
+from pullback.engines.xla.compiler_options import compiler_flags
 from pullback.graph.table import TABLE
 
 
 def test_small_arrays():
     text = b"%1 = stablehlo.add %0, %0 : tensor<64x64xf32>"
-    (name, value), parts = program_flags("cpu", text)
+    (name, value), parts = compiler_flags("cpu", text)
     assert (name, value) == ("xla_cpu_use_fusion_emitters", False) and parts[1] == 1
-    assert program_flags("cpu", text.replace(b"64x64x", b"")) == program_flags("cpu", text)
-    assert not program_flags("cuda", text)
-    assert not program_flags("cpu", text + b" tensor<1x65x64xf32>")
+    assert compiler_flags("cpu", text.replace(b"64x64x", b"")) == compiler_flags("cpu", text)
+    assert not compiler_flags("cuda", text)
+    assert not compiler_flags("cpu", text + b" tensor<1x65x64xf32>")
 
 
 def test_results_of_products_count_as_small_up_to_128_elements():
     text = b'%2 = "stablehlo.dot_general"(%0, %1) : (tensor<8x40xf32>, tensor<40x16xf32>) -> '
-    assert program_flags("cpu", text + b"tensor<8x16xf32>")
-    assert not program_flags("cpu", text + b"tensor<16x16xf32>")
+    assert compiler_flags("cpu", text + b"tensor<8x16xf32>")
+    assert not compiler_flags("cpu", text + b"tensor<16x16xf32>")
     other = b'\n%3 = "stablehlo.exponential"(%2) : (tensor<64xf32>) -> tensor<40x40xf32>'
-    assert program_flags("cpu", text + b"tensor<8x16xf32>" + other)
+    assert compiler_flags("cpu", text + b"tensor<8x16xf32>" + other)
 
 
 def test_long_programs_are_compiled_in_parts():
     text = b"%1 = stablehlo.add %0, %0 : tensor<f32>\n"
-    assert [program_flags("cpu", text * n)[1][1] for n in (1, 1000, 10**5)] == [1, 2, 32]
+    assert [compiler_flags("cpu", text * n)[1][1] for n in (1, 1000, 10**5)] == [1, 2, 32]
 
 
 # Samples are small, so other tests run them with these flags. Those of every kind of code that XLA
@@ -54,7 +54,7 @@ def test_samples_without_the_flags(name, monkeypatch):
 def check_as_large(name, monkeypatch):
     """On its samples, an op has the values of the reference engine when it is compiled as for
     large arrays."""
-    monkeypatch.setattr(options, "_is_small", lambda text: False)
+    monkeypatch.setattr(compiler_options, "_is_small_for_compiler", lambda text: False)
     samples = [(op, [np.asarray(a) for a in arrays]) for op, arrays in TABLE[name].samples()]
     cases = [(i, testing.graph_of(op, arrays), arrays) for i, (op, arrays) in enumerate(samples)]
     program = OneProgram(cases)

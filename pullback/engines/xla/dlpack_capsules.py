@@ -7,27 +7,27 @@ from typing import Any
 
 from pullback.engines.xla.bindings import _jax
 from pullback.engines.xla.client import Client
-from pullback.engines.xla.jax_arrays import OnDevice, aval_of
+from pullback.engines.xla.jax_arrays import OnDevice, jax_aval_of
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import ALL, bfloat16
 from pullback.graph.types import Type
 
 
-def hardware_index(client: Client, index: int) -> int:
+def capsule_device_number(client: Client, index: int) -> int:
     """Return the number by which other libraries know a device of this process."""
     found = client.devices[client.local_numbers[index]].local_hardware_id
     return index if found is None else found
 
 
-def local_index(client: Client, hardware: int) -> int | None:
+def capsule_device_index(client: Client, hardware: int) -> int | None:
     """Return the index of the device that other libraries know by a number."""
     for index in range(len(client.local_numbers)):
-        if hardware_index(client, index) == hardware:
+        if capsule_device_number(client, index) == hardware:
             return index
     return None
 
 
-def export_buffer(buffer: Any, stream: int | None) -> Any:
+def buffer_to_capsule(buffer: Any, stream: int | None) -> Any:
     """Return a capsule with the memory of a buffer, in the form that cannot say it is read-only.
 
     Work on `stream` waits until the buffer has been computed.
@@ -35,7 +35,7 @@ def export_buffer(buffer: Any, stream: int | None) -> Any:
     return _jax.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
 
 
-def import_capsule(
+def buffer_from_capsule(
     client: Client, capsule: Any, index: int, stream: int | None
 ) -> tuple[Any, Type]:
     """Return a buffer on a device that shares memory with a capsule, and its type."""
@@ -45,7 +45,7 @@ def import_capsule(
     place = client.place if index == 0 else OnDevice(device)
     # jaxlib alone makes an array without an abstract value. It is not committed: the memory is not
     # ours (see `Client.made`)
-    aval = aval_of(type)
+    aval = jax_aval_of(type)
     return _jax.ArrayImpl(aval, place, made._arrays, False, _skip_checks=True), type
 
 
@@ -77,7 +77,7 @@ def capsule_type(capsule: Any) -> Type:
     raise DTypeError(what, op="from_dlpack")
 
 
-def external_stream(client: Client, index: int) -> int | None:
+def capsule_stream(client: Client, index: int) -> int | None:
     """Return the stream on which a producer must finish its work, None on the CPU."""
     device = client.devices[client.local_numbers[index]]
     if client.platform == "cpu":

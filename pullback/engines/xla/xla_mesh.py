@@ -100,7 +100,7 @@ class XlaMesh(MeshEngine):
             )
         local, stands_for = self.partitioned(graph)
         data, checks = self.xla.portable(local, donated, self.mesh)
-        return data, [(error, whole_node(node, stands_for)) for error, node in checks]
+        return data, [(error, whole_mesh_node(node, stands_for)) for error, node in checks]
 
     def load(self, program: str, outs: Sequence[Type], checks: int) -> LoadedMeshProgram:
         """Compile the program of one device, for all of them."""
@@ -142,7 +142,9 @@ class XlaMeshProgram(MeshProgram):
         stands_for: dict,
     ) -> None:  # fmt: skip
         super().__init__(engine, graph, local, compiled)
-        self.checks = [(error, whole_node(node, stands_for)) for error, node in compiled.checks]
+        self.checks = [
+            (error, whole_mesh_node(node, stands_for)) for error, node in compiled.checks
+        ]
         # Checks of an op in a graph that was inlined have lines of their own.
         self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
@@ -165,7 +167,7 @@ class XlaMeshProgram(MeshProgram):
         return self.compiled.failures(word, [own or line for own, line in inner])
 
 
-def whole_node(node: Node, stands_for: dict[Node, Node]) -> Node:
+def whole_mesh_node(node: Node, stands_for: dict[Node, Node]) -> Node:
     """Return the node of the whole program that a node with a check belongs to."""
     found = stands_for.get(node)
     if found is None:

@@ -33,40 +33,40 @@ _PRODUCTS_BY_CUBLAS: Flags = (("xla_gpu_enable_triton_gemm", False),)
 _unknown: set[str] = set()  # flags that this version of XLA does not have
 
 
-def program_flags(platform: str, text: bytes) -> Flags:
+def compiler_flags(platform: str, text: bytes) -> Flags:
     """Return the flags that a program is compiled with, a function of its text alone."""
     if platform != "cpu":
         return _PRODUCTS_BY_CUBLAS if b"stablehlo.dot_general" in text else ()
     flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
     flags = flags + _OVERWRITES if overwrites else flags
-    return flags + _small_program_flags(text) if _is_small(text) else flags
+    return flags + _small_compiler_flags(text) if _is_small_for_compiler(text) else flags
 
 
-def _is_small(text: bytes) -> bool:
+def _is_small_for_compiler(text: bytes) -> bool:
     """Whether compiling a program takes much longer than running it: all arrays are small."""
-    if any(size > _PRODUCT_ELEMENTS for size in _sizes(_PRODUCT, text)):
+    if any(size > _PRODUCT_ELEMENTS for size in _sizes_for_compiler(_PRODUCT, text)):
         return False
-    return all(size <= _ELEMENTS for size in _sizes(_SHAPE, text))
+    return all(size <= _ELEMENTS for size in _sizes_for_compiler(_SHAPE, text))
 
 
-def _sizes(pattern: re.Pattern[bytes], text: bytes) -> Iterator[int]:
+def _sizes_for_compiler(pattern: re.Pattern[bytes], text: bytes) -> Iterator[int]:
     """The number of elements of each shape that a pattern finds, such as 6 for `2x3x`."""
     for shape in set(pattern.findall(text)):
         yield math.prod(map(int, shape[:-1].split(b"x")))
 
 
-def _small_program_flags(text: bytes) -> Flags:
+def _small_compiler_flags(text: bytes) -> Flags:
     parts = min(1 + len(text) // _PART_LENGTH, _MOST_PARTS)
     return (*_SIMPLE_CODE, (_PARTS, parts))
 
 
-def known_flags(flags: Flags) -> Flags:
+def known_compiler_flags(flags: Flags) -> Flags:
     """Return the flags that XLA has not refused."""
     return tuple([flag for flag in flags if flag[0] not in _unknown])
 
 
-def flag_refused(error: Exception, flags: Flags) -> bool:
+def compiler_refused_flag(error: Exception, flags: Flags) -> bool:
     """Whether XLA raised an error because it does not know one of the flags; remember which."""
     refused = {name for name, _ in flags if f"option: '{name}'" in str(error)}
     _unknown.update(refused)

@@ -6,34 +6,34 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.xla import options
+from pullback.engines.xla import compiler_options
+from pullback.engines.xla.compiler_options import compiler_flags
 from pullback.engines.xla.engine import XlaEngine
-from pullback.engines.xla.options import program_flags
 
 X, W = np.ones((1, 4, 2), np.float32), np.ones((2, 2, 3), np.float32)
 
 
 def test_only_large_programs_with_a_convolution_or_donation_for_cpus_have_flags():
     text = b'%1 = "stablehlo.convolution"(%0, %0) : tensor<100x100xf32>'
-    assert program_flags("cpu", text) and not program_flags("cuda", text)
-    assert not program_flags("cpu", b'%1 = "stablehlo.add"(%0, %0) : tensor<100x100xf32>')
+    assert compiler_flags("cpu", text) and not compiler_flags("cuda", text)
+    assert not compiler_flags("cpu", b'%1 = "stablehlo.add"(%0, %0) : tensor<100x100xf32>')
     donor = b"(%0: tensor<100x100xf32> {tf.aliasing_output = 0 : i32})"
-    assert program_flags("cpu", donor) and not program_flags("cuda", donor)
+    assert compiler_flags("cpu", donor) and not compiler_flags("cuda", donor)
 
 
 def test_programs_that_call_kernels_have_a_flag():
     text = b'%1 = "stablehlo.custom_call"(%0) {call_target_name = "pullback_softmax"}'
     text += b" : tensor<100x100xf32>"
-    assert program_flags("cpu", text) and not program_flags("cuda", text)
-    assert not program_flags("cpu", text.replace(b"pullback_", b"lapack_"))
+    assert compiler_flags("cpu", text) and not compiler_flags("cuda", text)
+    assert not compiler_flags("cpu", text.replace(b"pullback_", b"lapack_"))
 
 
 @pytest.mark.usefixtures("cold_disk")
 def test_a_flag_that_xla_does_not_know_is_left_out(monkeypatch):
     """The program is compiled without it, and found on the disk under the same key."""
     flags = (("xla_no_such_flag", True),)
-    monkeypatch.setattr("pullback.engines.xla.engine.program_flags", lambda *_: flags)
-    monkeypatch.setattr(options, "_unknown", set())
+    monkeypatch.setattr("pullback.engines.xla.engine.compiler_flags", lambda *_: flags)
+    monkeypatch.setattr(compiler_options, "_unknown", set())
 
     text = (
         "module @m { func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> { "
@@ -41,15 +41,15 @@ def test_a_flag_that_xla_does_not_know_is_left_out(monkeypatch):
     )
     engine, outs = XlaEngine(), [pb.zeros(3)._node.type]
     assert engine._code(text, outs).origin == "missed"
-    assert options._unknown == {"xla_no_such_flag"}
-    options._unknown.clear()
+    assert compiler_options._unknown == {"xla_no_such_flag"}
+    compiler_options._unknown.clear()
     assert engine._code(text, outs).origin == "disk"
-    assert options.known_flags(flags) == ()
+    assert compiler_options.known_compiler_flags(flags) == ()
 
 
 def test_convolutions_have_the_same_values_with_and_without_flags(monkeypatch):
     with pb.config(kernels=False):
         want = pb.conv(X, W).numpy()
-        monkeypatch.setattr("pullback.engines.xla.engine.program_flags", lambda *_: ())
+        monkeypatch.setattr("pullback.engines.xla.engine.compiler_flags", lambda *_: ())
         got = pb.compile(lambda x, w: pb.conv(x, w))(X, W).numpy()
     np.testing.assert_array_equal(got, want)
