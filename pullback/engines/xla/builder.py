@@ -22,7 +22,7 @@ from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.kernel_calls import KernelCalls
 from pullback.engines.xla.printer import print_attribute, print_module
 from pullback.engines.xla.regions import ControlFlow
-from pullback.engines.xla.triton.fusion import with_row_kernels
+from pullback.engines.xla.triton.row_kernel_fusion import with_row_kernels
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
 from pullback.graph.graph import Graph

@@ -16,7 +16,7 @@ from pullback.engines.xla.instructions import HloInstruction, HloValue
 from pullback.engines.xla.kernels import PREFIX, kernel_library
 from pullback.engines.xla.printer import print_quoted
 from pullback.engines.xla.strided_views import strided_view
-from pullback.engines.xla.triton.text import KernelText
+from pullback.engines.xla.triton.tile_text import KernelText
 from pullback.graph.types import Type
 
 _PREFIXES = {"f32": "s", "f64": "d", "complex64": "c", "complex128": "z"}

@@ -17,11 +17,11 @@ from pullback.engines.xla.builder import Builder, lower_with_builder
 from pullback.engines.xla.instructions import Block
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.printer import print_module
-from pullback.engines.xla.triton import clusters, expressions, row_kernel
-from pullback.engines.xla.triton.clusters import RowCluster, RowClusters
-from pullback.engines.xla.triton.expressions import combination
-from pullback.engines.xla.triton.fusion import with_row_kernels
+from pullback.engines.xla.triton import row_clusters, row_kernel, row_terms
+from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
+from pullback.engines.xla.triton.row_kernel_fusion import with_row_kernels
+from pullback.engines.xla.triton.row_terms import row_combination
 from pullback.nn import functional as F
 from pullback.transforms.recognition import recognised
 
@@ -29,8 +29,8 @@ RNG = np.random.default_rng(0)
 # Rows and columns: whole tiles, masked ones, long rows in chunks
 SIZES = [(32, 64), (37, 50), (13, 300), (11, 1000)]
 SCALED_DOWN = [
-    (expressions, {"NARROWEST": 16, "FEWEST_ROWS": 8, "FEWEST_SUMMED": 8, "SMALLEST": 512}),
-    (clusters, {"RESIDENT": 512}),
+    (row_terms, {"NARROWEST": 16, "FEWEST_ROWS": 8, "FEWEST_SUMMED": 8, "SMALLEST": 512}),
+    (row_clusters, {"RESIDENT": 512}),
     (row_kernel, {"PROGRAMS": 8, "CHUNK": 256, "_FEWEST": 128, "_SUMMED": (2, 64)}),
 ]
 
@@ -108,7 +108,7 @@ def check_kernel(kernel: RowKernel, loads: list[Any], wanted: list[Any], toleran
     results = zip([*kernel.results, *cluster.by_column], [*made, *sums.sum(axis=1)], strict=True)
     for (y, found), want in zip(results, wanted, strict=True):
         found, want = found.astype(np.float64), want.astype(np.float64)
-        if y in cluster.by_row and combination(y.made_by) in ("maximum", "minimum"):
+        if y in cluster.by_row and row_combination(y.made_by) in ("maximum", "minimum"):
             want = np.where(np.isnan(found), found, want)  # XLA may lose NaN, which it looks for
         finite = np.isfinite(want)
         np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, want))

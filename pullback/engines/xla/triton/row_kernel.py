@@ -16,17 +16,23 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla.instructions import HloValue
-from pullback.engines.xla.triton.clusters import RowCluster
-from pullback.engines.xla.triton.elementwise import (
+from pullback.engines.xla.triton.row_clusters import RowCluster
+from pullback.engines.xla.triton.row_terms import (
+    Part,
+    Term,
+    row_combination,
+    term_operands,
+    walk_terms,
+)
+from pullback.engines.xla.triton.tile_text import KernelText, Tile
+from pullback.engines.xla.triton.triton_elementwise import (
     COMBINATIONS,
     KINDS,
     STORED,
     Combination,
-    write_convert,
-    write_elementwise,
+    write_triton_convert,
+    write_triton_elementwise,
 )  # fmt: skip
-from pullback.engines.xla.triton.expressions import Part, Term, combination, operands, walk
-from pullback.engines.xla.triton.text import KernelText, Tile
 
 PROGRAMS = 1056  # that add up rows: eight for each multiprocessor of a large GPU
 CHUNK = 4096  # elements of a row that is longer than a tile
@@ -46,7 +52,7 @@ class KernelPlan:
     warps: int
 
 
-def plan_of(cluster: RowCluster) -> KernelPlan:
+def plan_row_kernel(cluster: RowCluster) -> KernelPlan:
     """Choose the sizes, as they were fastest on an H200.
 
     One warp computes a row of up to 1,024 elements: its sums need no shared memory.
@@ -74,7 +80,7 @@ class RowKernel:
     """
 
     def __init__(self, name: str, cluster: RowCluster, needed: Container[HloValue]) -> None:
-        self.cluster, self.plan = cluster, plan_of(cluster)
+        self.cluster, self.plan = cluster, plan_row_kernel(cluster)
         self.loads = list(dict.fromkeys(t.value for t in cluster.loads))
         # Most numbers of rows are used by this kernel alone
         self.results = [y for y in (*cluster.arrays, *cluster.by_row) if y in needed]
@@ -156,7 +162,7 @@ class RowKernel:
     def _evaluate_rows(self, reductions: Iterable[HloValue]) -> None:
         for y in reductions:
             if Term(y, Part.BY_ROW) not in self.scopes[-1] and not self._finish_search(y):
-                how = _combination(y)
+                how = _kernel_combination(y)
                 self._finish_row(y, self.k.reduce(how.operation, self._operand(y), 1))
 
     def _finish_search(self, y: HloValue) -> bool:
@@ -171,14 +177,14 @@ class RowKernel:
 
     def _extremum(self, y: HloValue) -> HloValue | None:
         """The largest or smallest elements of the array in which a reduction looks for NaN."""
-        made = _reduced(y).made_by
-        if combination_of(y) != "or" or made is None or made.name != "compare":
+        made = _reduced_row(y).made_by
+        if combination_in_kernel(y) != "or" or made is None or made.name != "compare":
             return None
         x, other = made.operands
         if x is not other or made["comparison_direction"] != "NE":
             return None
-        found = [z for z in self.cluster.by_row if _reduced(z) is x]
-        return next((z for z in found if combination_of(z) in ("maximum", "minimum")), None)
+        found = [z for z in self.cluster.by_row if _reduced_row(z) is x]
+        return next((z for z in found if combination_in_kernel(z) in ("maximum", "minimum")), None)
 
     def _finish_row(self, y: HloValue, total: Tile) -> None:
         if total.kind != KINDS[y.dtype]:  # whether a bool was found, as an integer
@@ -191,8 +197,9 @@ class RowKernel:
 
     def _operand(self, y: HloValue) -> Tile:
         """What a reduction combines, with its identity where the tile has no elements."""
-        how = _combination(y)
-        x = write_convert(self.k, self._all(self.value(Term(_reduced(y), Part.ALL))), how.kind)
+        how = _kernel_combination(y)
+        x = self._all(self.value(Term(_reduced_row(y), Part.ALL)))
+        x = write_triton_convert(self.k, x, how.kind)
         if self.here is None:
             return x
         return self.k.select(self.here, x, self.k.full(self.shape, how.identity, how.kind))
@@ -203,8 +210,8 @@ class RowKernel:
         for level in self._levels():
             searches = [y for y in level if self._extremum(y) is not None]
             sums = [y for y in level if y not in searches]
-            self._hoist((Part.BY_ROW, Part.NUMBER), map(_reduced, sums))
-            ways = list(map(_combination, sums))
+            self._hoist((Part.BY_ROW, Part.NUMBER), map(_reduced_row, sums))
+            ways = list(map(_kernel_combination, sums))
 
             def combine(carried: list[Tile], sums: Any = sums, ways: Any = ways) -> list[Tile]:
                 parts = zip(ways, carried, map(self._operand, sums), strict=True)
@@ -254,8 +261,8 @@ class RowKernel:
         """The reductions of rows, each after those that it needs."""
         level: dict[HloValue, int] = {}
         for y in self.cluster.by_row:
-            root = Term(_reduced(y), Part.ALL)
-            needs = [level[t.value] for t, _ in walk(root, self.stops) if t.value in level]
+            root = Term(_reduced_row(y), Part.ALL)
+            needs = [level[t.value] for t, _ in walk_terms(root, self.stops) if t.value in level]
             level[y] = 1 + max(needs, default=-1)
         return [[y for y in level if level[y] == n] for n in range(max(level.values()) + 1)]
 
@@ -269,9 +276,9 @@ class RowKernel:
         """Compute what is the same for all turns of the loop that follows, before it."""
         if values is None:
             reduced = [*self.cluster.by_row, *self.cluster.by_column]
-            values = [*map(_reduced, reduced), *self._arrays]
+            values = [*map(_reduced_row, reduced), *self._arrays]
         for root in values:
-            for term, _ in walk(Term(root, Part.ALL), self.stops):
+            for term, _ in walk_terms(Term(root, Part.ALL), self.stops):
                 if term.part in parts:
                     self.value(term)
 
@@ -296,7 +303,7 @@ class RowKernel:
                 seen.add(t)
                 stack.append((t, True))
                 if not self.stops(t):
-                    stack += [(x, False) for x in operands(t) or ()]
+                    stack += [(x, False) for x in term_operands(t) or ()]
         for t in order:
             self.scopes[-1][t] = self._one(t)
         return self.scopes[-1][term]
@@ -304,7 +311,7 @@ class RowKernel:
     def _one(self, term: Term) -> Tile:
         """The tile of a term whose operands are there. What is the same for all columns, or for all
         rows, is computed once: tiles are broadcast only where they meet others."""
-        inner = None if self.stops(term) else operands(term)
+        inner = None if self.stops(term) else term_operands(term)
         if inner is None:
             return self._load(term)
         made = term.value.made_by
@@ -312,12 +319,12 @@ class RowKernel:
         if made.array is not None:
             return self.k.full((1, 1), made.array.reshape(()), KINDS[term.value.dtype])
         if made.name == "iota":
-            return write_convert(self.k, self.column, KINDS[term.value.dtype])
+            return write_triton_convert(self.k, self.column, KINDS[term.value.dtype])
         xs = [self._found(x) for x in inner]
         if made.name in ("broadcast_in_dim", "reshape"):
             return xs[0]
         extent = tuple([max(sizes) for sizes in zip(*[x.shape for x in xs], strict=True)])
-        return write_elementwise(self.k, made, [self.k.broadcast(x, extent) for x in xs])
+        return write_triton_elementwise(self.k, made, [self.k.broadcast(x, extent) for x in xs])
 
     def _found(self, term: Term) -> Tile:
         return next(scope[term] for scope in self.scopes if term in scope)
@@ -336,7 +343,7 @@ class RowKernel:
         pointer, mask = self.pointers[term.value], None
         if term.part is Part.ALL:
             wide = "i64" if rows * width >= 1 << 31 else "i32"
-            row = write_convert(k, self.row, wide)
+            row = write_triton_convert(k, self.row, wide)
             start = k.same("arith.muli", row, k.full(row.shape, np.int64(width), wide))
             at = k.broadcast(k.add_pointer(k.splat(pointer, row.shape), start), extent)
             return k.add_pointer(at, k.broadcast(self.column, extent)), self.here
@@ -359,7 +366,7 @@ class RowKernel:
     def _store(self, term: Term, mask: Tile | None) -> None:
         at, _ = self._at(term)
         x = self.k.broadcast(self.value(term), self._extent(term.part))
-        self.k.store(at, write_convert(self.k, x, STORED[term.value.dtype]), mask)
+        self.k.store(at, write_triton_convert(self.k, x, STORED[term.value.dtype]), mask)
 
     def _move_down(self, first: Tile, surely: bool = True) -> None:
         """Go to a tile of rows; it surely exists, or all its rows may be too many."""
@@ -394,16 +401,16 @@ class RowKernel:
         return self.k.compare("arith.cmpi slt", position, limit)
 
 
-def _reduced(y: HloValue) -> HloValue:
+def _reduced_row(y: HloValue) -> HloValue:
     """What a reduction combines."""
     assert y.made_by is not None
     return y.made_by.operands[0]
 
 
-def combination_of(y: HloValue) -> str:
+def combination_in_kernel(y: HloValue) -> str:
     assert y.made_by is not None
-    return combination(y.made_by)
+    return row_combination(y.made_by)
 
 
-def _combination(y: HloValue) -> Combination:
-    return COMBINATIONS[combination_of(y)]
+def _kernel_combination(y: HloValue) -> Combination:
+    return COMBINATIONS[combination_in_kernel(y)]

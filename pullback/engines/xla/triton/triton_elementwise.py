@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.engines.xla.instructions import HloInstruction
-from pullback.engines.xla.triton.text import KernelText, Tile
+from pullback.engines.xla.triton.tile_text import KernelText, Tile
 from pullback.graph.dtypes import (
     DType,
     bfloat16,
@@ -66,14 +66,14 @@ COMBINATIONS = {
 }
 
 
-def writes_elementwise(i: HloInstruction) -> bool:
-    """Whether `write_elementwise` knows the instruction, for its types."""
+def triton_writes_elementwise(i: HloInstruction) -> bool:
+    """Whether `write_triton_elementwise` knows the instruction, for its types."""
     dtypes = [x.type.dtype for x in (*i.operands, *i.results)]
     if not all(d in KINDS for d in dtypes):
         return False
     dtype = dtypes[0]
     if i.name == "convert":
-        return _converts(dtype, dtypes[1])
+        return _triton_converts(dtype, dtypes[1])
     if i.name in ("select", "compare"):
         return True
     if dtype is bool_:
@@ -83,39 +83,39 @@ def writes_elementwise(i: HloInstruction) -> bool:
     return i.name in _OF_INTEGERS
 
 
-def _converts(old: DType, new: DType) -> bool:
+def _triton_converts(old: DType, new: DType) -> bool:
     """Whether a conversion rounds at most once, and needs no rule for numbers out of range."""
     if old is bool_ or old.is_float:
         return old is bool_ or new.is_float
     return new.is_integer or new is float32
 
 
-def write_elementwise(k: KernelText, i: HloInstruction, xs: list[Tile]) -> Tile:
+def write_triton_elementwise(k: KernelText, i: HloInstruction, xs: list[Tile]) -> Tile:
     """Write an instruction. Floats of 16 bits are computed in f32 and rounded, as XLA does."""
     kind = KINDS[i.results[0].dtype]
     if i.name == "select":
         return k.select(*xs)
     if i.name == "convert":
-        return write_convert(k, xs[0], kind)
+        return write_triton_convert(k, xs[0], kind)
     if i.name == "compare":
-        return _compared(k, i["comparison_direction"], *xs)
+        return _triton_compare(k, i["comparison_direction"], *xs)
     if i.name == "not":
         return k.same("arith.xori", xs[0], k.full(xs[0].shape, np.True_, "i1"))
     if xs[0].kind == "i1":
         return k.same(_OF_BOOLS[i.name], *xs)
     if xs[0].kind.startswith("i"):
         return k.same(_OF_INTEGERS[i.name], *xs)
-    wide = [write_convert(k, x, "f32") for x in xs]
+    wide = [write_triton_convert(k, x, "f32") for x in xs]
     if i.name in _OF_FLOATS:
         made = k.same(_OF_FLOATS[i.name], *wide)
     elif i.name in _LIBRARY:
         made = k.library(_LIBRARY[i.name], *wide)
     else:
         made = _OTHERS[i.name](k, *wide)
-    return write_convert(k, made, kind)
+    return write_triton_convert(k, made, kind)
 
 
-def write_convert(k: KernelText, x: Tile, kind: str) -> Tile:
+def write_triton_convert(k: KernelText, x: Tile, kind: str) -> Tile:
     """Convert between floats, from integers, and from bools; floats go through f32."""
     if x.kind == kind:
         return x
@@ -127,38 +127,38 @@ def write_convert(k: KernelText, x: Tile, kind: str) -> Tile:
         return k.convert("arith.extsi" if wider else "arith.trunci", x, kind)
     if was:
         made = k.convert("arith.uitofp" if x.kind == "i1" else "arith.sitofp", x, "f32")
-        return write_convert(k, made, kind)
+        return write_triton_convert(k, made, kind)
     if x.kind != "f32":
-        return write_convert(k, k.convert("arith.extf", x, "f32"), kind)
+        return write_triton_convert(k, k.convert("arith.extf", x, "f32"), kind)
     return k.convert("arith.truncf", x, kind)
 
 
-def _compared(k: KernelText, direction: str, x: Tile, y: Tile) -> Tile:
+def _triton_compare(k: KernelText, direction: str, x: Tile, y: Tile) -> Tile:
     if x.kind.startswith("i"):
         return k.compare(f"arith.cmpi {_SIGNS[direction]}", x, y)
-    wide = [write_convert(k, t, "f32") for t in (x, y)]
+    wide = [write_triton_convert(k, t, "f32") for t in (x, y)]
     return k.compare(f"arith.cmpf {_ORDERED[direction]}", *wide)
 
 
-def _number(k: KernelText, x: Tile, value: float) -> Tile:
+def _triton_number(k: KernelText, x: Tile, value: float) -> Tile:
     return k.full(x.shape, np.float32(value), "f32")
 
 
-def _logistic(k: KernelText, x: Tile) -> Tile:
-    one = _number(k, x, 1)
+def _triton_logistic(k: KernelText, x: Tile) -> Tile:
+    one = _triton_number(k, x, 1)
     return k.same("arith.divf", one, k.same(
         "arith.addf", one, k.library("__nv_expf", k.same("arith.negf", x))
     ))  # fmt: skip
 
 
-def _is_finite(k: KernelText, x: Tile) -> Tile:
-    return k.compare("arith.cmpf olt", k.same("math.absf", x), _number(k, x, np.inf))
+def _triton_is_finite(k: KernelText, x: Tile) -> Tile:
+    return k.compare("arith.cmpf olt", k.same("math.absf", x), _triton_number(k, x, np.inf))
 
 
-def _clamp(k: KernelText, low: Tile, x: Tile, high: Tile) -> Tile:
+def _triton_clamp(k: KernelText, low: Tile, x: Tile, high: Tile) -> Tile:
     return k.same("arith.minimumf", k.same("arith.maximumf", x, low), high)
 
 
 _OTHERS: dict[str, Callable[..., Tile]] = {
-    "logistic": _logistic, "is_finite": _is_finite, "clamp": _clamp,
+    "logistic": _triton_logistic, "is_finite": _triton_is_finite, "clamp": _triton_clamp,
 }  # fmt: skip

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, captured_instructions
-from pullback.engines.xla.triton.expressions import (
+from pullback.engines.xla.triton.row_terms import (
     Part,
     Space,
     Term,
-    column_sum,
-    leaves,
-    operands,
-    row_reduction,
-    space_of,
+    is_row_reduction,
+    is_sum_of_rows,
+    row_space_of,
+    term_leaves,
+    term_operands,
 )  # fmt: skip
 
 RESIDENT = 16384  # the widest row that a kernel keeps in registers
@@ -94,7 +94,7 @@ class RowClusters:
         for i in self.block.instructions:
             if i.name == "add" and any(self._is_product(x) for x in i.operands):
                 other = i.operands[self._is_product(i.operands[0])]
-                own = self._epilogues if _repeats_row(other) else self._sums
+                own = self._epilogues if _repeats_row_in_cluster(other) else self._sums
                 own.update(i.results)
         for i in reversed(self.block.instructions):
             for y in i.results:
@@ -109,15 +109,15 @@ class RowClusters:
         return made.name == "dot_general" or x in self._epilogues
 
     def _used_elsewhere(self, y: HloValue) -> bool:
-        if y in self.outputs or space_of(y) is None:
+        if y in self.outputs or row_space_of(y) is None:
             return True
         return any(self._stores(user, y) for user in self.users.get(y, ()))
 
     def _stores(self, user: HloInstruction, y: HloValue) -> bool:
         """Whether an instruction needs an array in memory."""
-        if row_reduction(user) or column_sum(user) or _reads_little(user, y):
+        if is_row_reduction(user) or is_sum_of_rows(user) or _reads_little_of_cluster(user, y):
             return False
-        if len(user.results) != 1 or operands(Term(user.results[0], Part.ALL)) is None:
+        if len(user.results) != 1 or term_operands(Term(user.results[0], Part.ALL)) is None:
             return True
         (z,) = user.results
         return z in self._epilogues or (user.name == "reshape" and self._stored[z])
@@ -132,7 +132,7 @@ class RowClusters:
             self._before[y] = frozenset((joined,)) if joined else frozenset(before)
 
     def _joined(self, i: HloInstruction) -> RowCluster | None:
-        by_row, by_column = row_reduction(i), column_sum(i)
+        by_row, by_column = is_row_reduction(i), is_sum_of_rows(i)
         if by_row or by_column:
             root = Term(i.operands[0], Part.ALL)
         else:
@@ -141,10 +141,10 @@ class RowClusters:
             root = Term(i.results[0], Part.ALL)
             if root.value in self._epilogues or not self._stored[root.value]:
                 return None
-        space = space_of(root.value)
-        if space is None or (operands(root) is None and not (by_row or by_column)):
+        space = row_space_of(root.value)
+        if space is None or (term_operands(root) is None and not (by_row or by_column)):
             return None
-        loads = {root: None} if self._loaded(root, i) else leaves(root, self.stops)
+        loads = {root: None} if self._loaded(root, i) else term_leaves(root, self.stops)
         if loads is None:
             return None
         cluster = self._cluster_for(space, loads, by_row, by_column)
@@ -163,7 +163,7 @@ class RowClusters:
         """Whether the operand of a reduction is in memory, or cannot be computed by a kernel."""
         if i.results[0] is root.value:
             return False
-        return operands(root) is None or self.stops(root)
+        return term_operands(root) is None or self.stops(root)
 
     def _cluster_for(
         self, space: Space, loads: dict[Term, None], by_row: bool, by_column: bool
@@ -202,14 +202,14 @@ class RowClusters:
         return False
 
 
-def _repeats_row(x: HloValue) -> bool:
+def _repeats_row_in_cluster(x: HloValue) -> bool:
     made = x.made_by
     if made is None or made.name != "broadcast_in_dim":
         return False
     return made["broadcast_dimensions"] == (len(x.shape) - 1,)
 
 
-def _reads_little(user: HloInstruction, y: HloValue) -> bool:
+def _reads_little_of_cluster(user: HloInstruction, y: HloValue) -> bool:
     """Whether an instruction reads so few elements that XLA had better compute them again."""
     if user.name not in ("gather", "slice", "dynamic_slice") or user.operands[0] is not y:
         return False

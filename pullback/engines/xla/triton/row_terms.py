@@ -13,7 +13,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from pullback.engines.xla.instructions import HloInstruction, HloValue
-from pullback.engines.xla.triton.elementwise import COMBINATIONS, KINDS, writes_elementwise
+from pullback.engines.xla.triton.triton_elementwise import (
+    COMBINATIONS,
+    KINDS,
+    triton_writes_elementwise,
+)
 
 # Elements of a row, rows, rows to add up, and elements of an array for which a kernel is worth it
 NARROWEST, WIDEST = 256, 1 << 18
@@ -44,7 +48,7 @@ class Term(NamedTuple):
     part: Part
 
 
-def space_of(x: HloValue) -> Space | None:
+def row_space_of(x: HloValue) -> Space | None:
     """The array of rows that a value is; None if it is too small for a kernel, or too narrow."""
     if not x.shape:
         return None
@@ -55,15 +59,15 @@ def space_of(x: HloValue) -> Space | None:
     return Space(rows, width)
 
 
-def row_reduction(i: HloInstruction) -> bool:
+def is_row_reduction(i: HloInstruction) -> bool:
     """Whether an instruction combines the elements of each row."""
-    return _reduces(i) and i["dimensions"] == (len(i.operands[0].shape) - 1,)
+    return _reduces_rows(i) and i["dimensions"] == (len(i.operands[0].shape) - 1,)
 
 
-def column_sum(i: HloInstruction) -> bool:
+def is_sum_of_rows(i: HloInstruction) -> bool:
     """Whether an instruction adds up all rows."""
     x = i.operands[0] if i.operands else None
-    if x is None or not _reduces(i) or combination(i) != "add":
+    if x is None or not _reduces_rows(i) or row_combination(i) != "add":
         return False
     return (
         i["dimensions"] == tuple(range(len(x.shape) - 1))
@@ -71,22 +75,22 @@ def column_sum(i: HloInstruction) -> bool:
     )
 
 
-def _reduces(i: HloInstruction) -> bool:
-    if i.name != "reduce" or len(i.results) != 1 or space_of(i.operands[0]) is None:
+def _reduces_rows(i: HloInstruction) -> bool:
+    if i.name != "reduce" or len(i.results) != 1 or row_space_of(i.operands[0]) is None:
         return False
-    start, known = i.operands[1].made_by, COMBINATIONS.get(combination(i))
+    start, known = i.operands[1].made_by, COMBINATIONS.get(row_combination(i))
     if known is None or i.results[0].dtype is not known.dtype:
         return False
     return start is not None and start.array is not None and start.array == known.identity
 
 
-def combination(i: HloInstruction) -> str:
+def row_combination(i: HloInstruction) -> str:
     """The name of the only instruction in the region of a reduction; empty if there are more."""
     body = i.regions[0].instructions
     return body[0].name if len(body) == 1 else ""
 
 
-def operands(term: Term) -> list[Term] | None:
+def term_operands(term: Term) -> list[Term] | None:
     """The terms that a term is computed from inside of a kernel; None if it cannot be."""
     made, part = term.value.made_by, term.part
     if made is None or term.value.dtype not in KINDS:
@@ -96,27 +100,27 @@ def operands(term: Term) -> list[Term] | None:
     if part is Part.NUMBER:
         return None  # one number is loaded as cheaply as it is computed
     if made.name == "broadcast_in_dim":
-        return _broadcast_operand(made, part)
+        return _broadcast_term(made, part)
     if made.name == "reshape":
-        return _reshape_operand(made, part)
+        return _reshape_term(made, part)
     if made.name == "iota":
         last = made["iota_dimension"] == len(term.value.shape) - 1
         return [] if last and part in (Part.ALL, Part.BY_COLUMN) else None
-    if not writes_elementwise(made) or any(map(_only_repeats, made.operands)):
+    if not triton_writes_elementwise(made) or any(map(_term_only_repeats, made.operands)):
         return None
     return [Term(x, part) for x in made.operands]
 
 
-def _only_repeats(x: HloValue) -> bool:
+def _term_only_repeats(x: HloValue) -> bool:
     """Whether a value repeats another one in a way that kernels do not know. XLA does not store it,
     so what is computed from it is left to XLA, too."""
     made = x.made_by
-    if made is None or made.name not in ("broadcast_in_dim", "iota") or space_of(x) is None:
+    if made is None or made.name not in ("broadcast_in_dim", "iota") or row_space_of(x) is None:
         return False
-    return operands(Term(x, Part.ALL)) is None
+    return term_operands(Term(x, Part.ALL)) is None
 
 
-def _broadcast_operand(made: HloInstruction, part: Part) -> list[Term] | None:
+def _broadcast_term(made: HloInstruction, part: Part) -> list[Term] | None:
     (x,), (y,) = made.operands, made.results
     dims, rank = made["broadcast_dimensions"], len(y.shape)
     if x.type.size == 1:
@@ -133,26 +137,28 @@ def _broadcast_operand(made: HloInstruction, part: Part) -> list[Term] | None:
     return None
 
 
-def _reshape_operand(made: HloInstruction, part: Part) -> list[Term] | None:
+def _reshape_term(made: HloInstruction, part: Part) -> list[Term] | None:
     (x,), (y,) = made.operands, made.results
     if part is Part.ALL and (not x.shape or x.shape[-1] != y.shape[-1]):
         return None
     return [Term(x, part)]
 
 
-def leaves(root: Term, stops: Callable[[Term], bool]) -> dict[Term, None] | None:
+def term_leaves(root: Term, stops: Callable[[Term], bool]) -> dict[Term, None] | None:
     """The terms that a kernel loads to compute `root`: those at which `stops`, and those that it
     cannot compute; None if it cannot load one of them."""
-    found = {term: None for term, inner in walk(root, stops) if inner is None}
+    found = {term: None for term, inner in walk_terms(root, stops) if inner is None}
     return found if all(term.value.dtype in KINDS for term in found) else None
 
 
-def walk(root: Term, stops: Callable[[Term], bool]) -> Iterator[tuple[Term, list[Term] | None]]:
+def walk_terms(
+    root: Term, stops: Callable[[Term], bool]
+) -> Iterator[tuple[Term, list[Term] | None]]:
     """All terms that `root` depends on, each with its operands, or None for a leaf."""
     seen, stack = {root}, [root]
     while stack:
         term = stack.pop()
-        inner = None if term is not root and stops(term) else operands(term)
+        inner = None if term is not root and stops(term) else term_operands(term)
         yield term, inner
         for x in inner or ():
             if x not in seen:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, captured_instructions
 from pullback.engines.xla.printer import print_attribute
-from pullback.engines.xla.triton.clusters import RowCluster, RowClusters
+from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
 from pullback.graph.dtypes import float32
 from pullback.graph.types import Type
@@ -29,11 +29,11 @@ def with_row_kernels(block: Block, b: Any) -> Block:
         return block
     home = {y: c for c in clusters for y in c.results}
     made = {y: i for i in block.instructions for y in i.results if y not in home}
-    needed, units = _live(block, home, made)
+    needed, units = _live_in_fusion(block, home, made)
     written: list[HloInstruction] = []
-    for unit in _ordered(block, units, home, made):
+    for unit in _ordered_for_fusion(block, units, home, made):
         if isinstance(unit, RowCluster):
-            written += _calls(unit, needed, b)
+            written += _fusion_calls(unit, needed, b)
         else:
             written.append(unit)
     return dataclasses.replace(block, instructions=written)
@@ -42,13 +42,13 @@ def with_row_kernels(block: Block, b: Any) -> Block:
 Unit = HloInstruction | RowCluster
 
 
-def _needs(unit: Unit) -> Iterable[HloValue]:
+def _fusion_needs(unit: Unit) -> Iterable[HloValue]:
     if isinstance(unit, RowCluster):
         return dict.fromkeys(t.value for t in unit.loads)
     return (*unit.operands, *captured_instructions(unit))
 
 
-def _live(
+def _live_in_fusion(
     block: Block, home: dict[HloValue, RowCluster], made: dict[HloValue, HloInstruction]
 ) -> tuple[set[HloValue], list[Unit]]:
     """The values that are needed in memory, and what computes them."""
@@ -63,11 +63,11 @@ def _live(
         unit: Unit | None = home.get(x) or made.get(x)
         if unit is not None and unit not in units:
             units[unit] = None
-            stack.extend(_needs(unit))
+            stack.extend(_fusion_needs(unit))
     return needed, list(units)
 
 
-def _ordered(
+def _ordered_for_fusion(
     block: Block, units: list[Unit], home: dict[HloValue, RowCluster],
     made: dict[HloValue, HloInstruction],
 ) -> list[Unit]:  # fmt: skip
@@ -77,7 +77,7 @@ def _ordered(
     waits: dict[Unit, int] = {}
     users: dict[Unit, list[Unit]] = {}
     for u in units:
-        sources = {s for x in _needs(u) if (s := home.get(x) or made.get(x)) is not None}
+        sources = {s for x in _fusion_needs(u) if (s := home.get(x) or made.get(x)) is not None}
         waits[u] = len(sources)
         for s in sources:
             users.setdefault(s, []).append(u)
@@ -95,9 +95,9 @@ def _ordered(
     return order
 
 
-def _calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[HloInstruction]:
+def _fusion_calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[HloInstruction]:
     """The call of a cluster's kernel, and the sums of what its programs added up."""
-    kernel, results = RowKernel(_name(cluster), cluster, needed), []
+    kernel, results = RowKernel(_fusion_name(cluster), cluster, needed), []
     results += kernel.results
     if cluster.by_column:
         results.append(b.value(Type(kernel.sums_shape, float32)))
@@ -105,10 +105,10 @@ def _calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[HloInstru
     made = cluster.results[0].made_by
     assert made is not None
     call.location = made.location
-    return [call, *(_sums(cluster, results[-1], b) if cluster.by_column else ())]
+    return [call, *(_fusion_sums(cluster, results[-1], b) if cluster.by_column else ())]
 
 
-def _sums(cluster: RowCluster, parts: HloValue, b: Any) -> Iterator[HloInstruction]:
+def _fusion_sums(cluster: RowCluster, parts: HloValue, b: Any) -> Iterator[HloInstruction]:
     """Add up what the programs of a kernel have added up: all sums at once."""
     count, _, width = parts.shape
     old = cluster.by_column[0].made_by
@@ -127,7 +127,7 @@ def _sums(cluster: RowCluster, parts: HloValue, b: Any) -> Iterator[HloInstructi
         yield HloInstruction("stablehlo.reshape", (row,), (y,), {})
 
 
-def _name(cluster: RowCluster) -> str:
+def _fusion_name(cluster: RowCluster) -> str:
     """What profilers show: the size of the array, and what is loaded and computed."""
     rows, width = cluster.space
     counts = (len(cluster.loads), len(cluster.arrays), len(cluster.by_row), len(cluster.by_column))

@@ -53,7 +53,7 @@ class KernelText:
 
     def same(self, name: str, *xs: Tile) -> Tile:
         """Add an operation whose operands and result have one type."""
-        return self.op(f"{name} {_names(xs)} : {xs[0].type}", xs[0].shape, xs[0].kind)
+        return self.op(f"{name} {_tile_names(xs)} : {xs[0].type}", xs[0].shape, xs[0].kind)
 
     def convert(self, name: str, x: Tile, kind: str) -> Tile:
         return self.op(f"{name} {x.name} : {x.type} to {tile_type(x.shape, kind)}", x.shape, kind)
@@ -62,14 +62,14 @@ class KernelText:
         return self.op(f"{name}, {x.name}, {y.name} : {x.type}", x.shape, "i1")
 
     def select(self, condition: Tile, x: Tile, y: Tile) -> Tile:
-        names, types = _names((condition, x, y)), f"{condition.type}, {x.type}"
+        names, types = _tile_names((condition, x, y)), f"{condition.type}, {x.type}"
         return self.op(f"arith.select {names} : {types}", x.shape, x.kind)
 
     def library(self, symbol: str, *xs: Tile) -> Tile:
         """Call a function of CUDA's library of mathematical functions."""
         types = ", ".join([x.type for x in xs])
         how = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
-        text = f"tt.extern_elementwise {_names(xs)} {how} : ({types}) -> {xs[0].type}"
+        text = f"tt.extern_elementwise {_tile_names(xs)} {how} : ({types}) -> {xs[0].type}"
         return self.op(text, xs[0].shape, xs[0].kind)
 
     def constant(self, value: int, kind: str) -> Tile:
@@ -123,11 +123,11 @@ class KernelText:
             zero = "0" if kind.startswith("i") else "0.0"
             zeros = f"arith.constant dense<{zero}> : {tile_type(pointers.shape, kind)}"
             operands += [mask, self.op(zeros, pointers.shape, kind)]
-        return self.op(f"tt.load {_names(operands)} : {pointers.type}", pointers.shape, kind)
+        return self.op(f"tt.load {_tile_names(operands)} : {pointers.type}", pointers.shape, kind)
 
     def store(self, pointers: Tile, x: Tile, mask: Tile | None) -> None:
         operands = (pointers, x) if mask is None else (pointers, x, mask)
-        self._lines.append(f"tt.store {_names(operands)} : {pointers.type}")
+        self._lines.append(f"tt.store {_tile_names(operands)} : {pointers.type}")
 
     def reduce(self, combine: str, x: Tile, axis: int) -> Tile:
         """Combine the elements along an axis, which stays with size 1."""
@@ -163,11 +163,11 @@ class KernelText:
             return
         types = ", ".join([x.type for x in carried])
         pairs = [f"{i.name} = {x.name}" for i, x in zip(inner, carried, strict=True)]
-        body.append(f"scf.yield {_names(following)} : {types}")
+        body.append(f"scf.yield {_tile_names(following)} : {types}")
         text = f"{head} iter_args({', '.join(pairs)}) -> ({types}) : i32 {{\n"
         self._lines.append(f"%r{n}:{len(carried)} = {text}" + "\n".join(body) + "\n}")
         done += [x._replace(name=f"%r{n}#{k}") for k, x in enumerate(carried)]
 
 
-def _names(xs: Sequence[Tile]) -> str:
+def _tile_names(xs: Sequence[Tile]) -> str:
     return ", ".join([x.name for x in xs])
