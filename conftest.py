@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pullback
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.graph.table import TABLE
 from pullback.lazy import settings
 

@@ -42,7 +42,7 @@ class Device:
 class PullbackDevice(Device):
     def __init__(self, training: bool) -> None:
         import pullback as pb
-        from pullback.engines.registry import engine
+        from pullback.engines.engine_registry import engine
 
         self.wait, self._device = pb.wait, engine("xla").client.device
 

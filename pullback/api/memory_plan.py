@@ -11,8 +11,8 @@ from typing import Any
 from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.mesh import per_device
-from pullback.engines.registry import engine, mesh_of
+from pullback.engines.engine_registry import engine, mesh_for_engine
+from pullback.engines.mesh import per_mesh_device
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.errors import Location
 from pullback.graph.arguments import validated
@@ -46,8 +46,8 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
     @functools.wraps(f)
     def planned(*args: Any, **kwargs: Any) -> MemoryPlan:
         graph = program_on_placeholders("memory_plan", f, args, kwargs)
-        mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
-        return MemoryPlan.of(graph if mesh is None else per_device(graph, mesh).graph, mesh)
+        mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
+        return MemoryPlan.of(graph if mesh is None else per_mesh_device(graph, mesh).graph, mesh)
 
     return planned
 

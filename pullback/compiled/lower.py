@@ -11,8 +11,8 @@ from pullback import tree
 from pullback.compiled.arguments import classify_arguments
 from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization
-from pullback.engines.mesh import per_device
-from pullback.engines.registry import mesh_of
+from pullback.engines.engine_registry import mesh_for_engine
+from pullback.engines.mesh import per_mesh_device
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.boundary import public_methods
@@ -64,9 +64,9 @@ class Lowered(Generic[Parameters, Result]):
     def stablehlo(self) -> str:
         """Return the StableHLO module that XLA compiles: on a mesh, the program of one device."""
         graph, donors = self.graph, self._specialization.program.donors
-        mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+        mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is not None:
-            graph = per_device(graph, mesh).graph
+            graph = per_mesh_device(graph, mesh).graph
         return build_module(graph, Builder(mesh), [place for _, place in donors])
 
     def cost(self) -> Cost:

@@ -11,7 +11,7 @@ from pullback.compiled.arguments import STATIC, ArgumentNumber
 from pullback.compiled.trace import CompileTrace
 from pullback.engines import base
 from pullback.engines.base import Engine
-from pullback.engines.registry import engine_for, mesh_of
+from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.errors import Location, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import uint64
@@ -101,7 +101,8 @@ class CompiledProgram:
         if self.run is not None:
             return self
         graph = self.graph
-        engine = engine_for(self.mode, mesh_of([n.type for n in (*graph.outputs, *graph.inputs)]))
+        mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
+        engine = engine_for(self.mode, mesh)
         donated = tuple([place for _, place in self.donors])
         mode = self.mode
         target = engine.name, engine.platform, mode.choices, mode.profiled

@@ -32,7 +32,7 @@ from pullback.compiled.executor import Executor
 from pullback.compiled.guards.value_traits import same_plain_values
 from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
 from pullback.engines.base import DeviceBuffer
-from pullback.engines.registry import engine_for, mesh_of
+from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.engines.xla.emitted import read_emitted
 from pullback.engines.xla.program import program_check_masks
 from pullback.errors import (
@@ -268,7 +268,7 @@ class _LoadedProgram:
         self.outs = [(_saved_type(t), None) for t in header["outs"]]
         self.captured = [_saved_type(t) for t in header["captured"]]
         given = [k for k in kinds if isinstance(k, Type)]
-        self._mesh = mesh_of([*[t for t, _ in self.outs], *given, *self.captured])
+        self._mesh = mesh_for_engine([*[t for t, _ in self.outs], *given, *self.captured])
         self.plan = [tuple(p) for p in header["plan"]]
         self.plain = self.plan == [(False, i) for i in range(len(self.plan))]
         self.donated, donors = header["donated"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.distributed.local_data import shard_local
-from pullback.engines.registry import engine_for
+from pullback.engines.engine_registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.sharding import to_device
 from pullback.graph.arguments import shown

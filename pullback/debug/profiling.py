@@ -12,7 +12,7 @@ from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
 from pullback.debug.debugged_function import exact_debugged_lines
 from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileRow, TimeProfile
-from pullback.engines.registry import created_engines, engine, engine_for, mesh_of
+from pullback.engines.engine_registry import created_engines, engine, engine_for, mesh_for_engine
 from pullback.errors import ArgumentError, EngineError, Location, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.arguments import validated
@@ -178,7 +178,7 @@ def _fresh_for_profiling(x: Any) -> Any:
 def _copied_for_profiling(x: Tensor) -> Tensor:
     node = x._node
     compute_pending([node])
-    on = engine_for(current(), mesh_of([node.type]))
+    on = engine_for(current(), mesh_for_engine([node.type]))
     return wrap(leaf_source(node.type, on.copy(argument_value(on, node))))
 
 

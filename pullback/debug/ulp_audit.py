@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.debug.debugged_function import DebuggedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
-from pullback.engines.registry import engine_for, mesh_of
+from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.errors import Location
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary
@@ -194,7 +194,7 @@ class _AuditWatch(MeshWatch):
 
 def _audit_execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compile a program with the engine in use and run it."""
-    mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+    mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
     engine = engine_for(current(), mesh)
     if not graph.outputs:
         return []

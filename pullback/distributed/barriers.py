@@ -47,7 +47,7 @@ def compare_at_barrier(tag: str, words: dict[int, str]) -> None:
     for k, word in words.items():
         groups.setdefault(word, []).append(k)
     if len(groups) > 1:
-        lines = [f"  {processes.show(ks)}: {word}" for word, ks in groups.items()]
+        lines = [f"  {processes.show_processes(ks)}: {word}" for word, ks in groups.items()]
         hint = "Every process must run the same programs in the same order."
         raise ProcessMismatch(f"processes disagree about {tag}:\n" + "\n".join(lines), hint=hint)
 

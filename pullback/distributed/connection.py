@@ -18,7 +18,7 @@ from pullback.distributed.proxy import Proxy, ProxyRelay, proxy_directory
 from pullback.distributed.rendezvous import Joined, Rendezvous, join_rendezvous
 from pullback.distributed.synchronize import synchronize_words
 from pullback.engines.environment import environment_variable
-from pullback.engines.processes import ProcessGroup, show
+from pullback.engines.processes import ProcessGroup, show_processes
 from pullback.engines.xla.cluster import Cluster, Service
 from pullback.engines.xla.replicas import SharedProgram, differing_replicas
 from pullback.errors import EngineError, ProcessMismatch, PullbackError, WorkerLost
@@ -142,8 +142,9 @@ def _compare_inputs_on_connection(found: dict[int, list[dict[str, int]]]) -> Non
     differing = differing_replicas(found)
     for i, groups in differing.items():
         more = f", and of {len(differing) - 1} more inputs" if len(differing) > 1 else ""
+        names = " and ".join(map(show_processes, groups.values()))
         raise ProcessMismatch(
-            f"{' and '.join(map(show, groups.values()))} have different values of input {i}{more}",
+            f"{names} have different values of input {i}{more}",
             hint="Numbers and whole tensors must have the same values on all processes: use the "
             "same seed and\nthe same data. If each process has its own part of the data, combine "
             "them with\npb.distributed.shard_local.",

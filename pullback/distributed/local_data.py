@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from pullback.engines.registry import engine_for, spans_processes
+from pullback.engines.engine_registry import engine_for, engine_spans_processes
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import as_tensor, node_of
 from pullback.functions.sharding import shard
@@ -35,7 +35,7 @@ def shard_local(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor
     >>> pb.distributed.shard_local(pb.ones((4, 6)), mesh, pb.P("dp")).shape
     (4, 6)
     """
-    if not spans_processes(current(), as_mesh(mesh, _OP)):
+    if not engine_spans_processes(current(), as_mesh(mesh, _OP)):
         return shard(x, mesh, spec)
     sharding = Sharding(mesh, P() if spec is None else spec)
     given = as_tensor(x)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 from pullback.distributed.process_devices import process_count
 from pullback.engines import fork, processes
-from pullback.engines.registry import engine, engine_is_created
+from pullback.engines.engine_registry import engine, engine_is_created
 from pullback.errors import ArgumentError, ProcessMismatch
 
 if TYPE_CHECKING:

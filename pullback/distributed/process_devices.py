@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.engines import processes
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pullback.distributed.handshake import (
     handshake_receive,
     handshake_respond,
 )
-from pullback.engines.processes import show
+from pullback.engines.processes import show_processes
 from pullback.engines.xla import bindings
 from pullback.errors import EngineError
 from pullback.version import __version__
@@ -66,7 +66,7 @@ class Rendezvous:
         with self._changed:
             self._changed.wait_for(lambda: not self._missing or self._error, self._timeout)
             if self._missing and self._error is None:
-                what = f"{show(self._missing)} did not come within {self._timeout:g} s"
+                what = f"{show_processes(self._missing)} did not come within {self._timeout:g} s"
                 hint = "Every process must call it, with the same coordinator_address."
                 hint += f"\nProcess 0 waited at {self._gate.address}."
                 self._error = _rendezvous_error(what, hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from pullback.distributed.heartbeat import ENDED, LEFT, Heartbeat
-from pullback.engines.processes import show
+from pullback.engines.processes import show_processes
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.sharded import DeviceGroup
 from pullback.errors import ProcessMismatch, PullbackError
@@ -53,7 +53,7 @@ def synchronize_words(
 
 def _not_synchronized(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
-        f"{show(missing)} did not come to {tag} {when}",
+        f"{show_processes(missing)} did not come to {tag} {when}",
         hint="Every process must run the same programs in the same order: compute what only one\n"
         "of them needs on all, and use it on one.",
     )

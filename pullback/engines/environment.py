@@ -21,12 +21,12 @@ class Variable(NamedTuple):
     parse: Callable[[str], Any]
 
 
-def _flag_variable(text: str) -> bool:
+def _environment_flag(text: str) -> bool:
     return {"1": True, "true": True, "on": True, "yes": True,
             "0": False, "false": False, "off": False, "no": False}[text.lower()]  # fmt: skip
 
 
-def _count_variable(least: int) -> Variable:
+def _environment_count(least: int) -> Variable:
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
             raise ValueError(text)
@@ -35,14 +35,14 @@ def _count_variable(least: int) -> Variable:
     return Variable("a positive integer" if least else "an integer that is not negative", parse)
 
 
-def _choice_variable(*options: str) -> Variable:
+def _environment_choice(*options: str) -> Variable:
     def parse(text: str) -> str:
         return {option: option for option in options}[text.lower()]
 
     return Variable(" or ".join(map(repr, options)), parse)
 
 
-def _words_variable(*known: str) -> Variable:
+def _environment_words(*known: str) -> Variable:
     def parse(text: str) -> tuple[str, ...]:
         words = [word.strip() for word in text.split(",")]
         return tuple([{k: k for k in known}[word] for word in words if word])
@@ -50,14 +50,14 @@ def _words_variable(*known: str) -> Variable:
     return Variable("a list of words, separated by commas, out of " + ", ".join(known), parse)
 
 
-def _seconds_variable(text: str) -> float:
+def _environment_seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < math.inf:
         raise ValueError(text)
     return seconds
 
 
-_FLAG = Variable("1 or 0", _flag_variable)
+_FLAG = Variable("1 or 0", _environment_flag)
 _SIZE = Variable('a size such as 4096 or "500M"', bytes_of)
 _TEXT = Variable("text", str)
 
@@ -67,17 +67,17 @@ VARIABLES = {
     "PULLBACK_CACHE_MEMORY": _SIZE,
     "PULLBACK_CACHE_SIZE": _SIZE,
     "PULLBACK_CHECK_REPLICAS": _FLAG,
-    "PULLBACK_CPU_DEVICES": _count_variable(1),
+    "PULLBACK_CPU_DEVICES": _environment_count(1),
     "PULLBACK_EAGER": _FLAG,
-    "PULLBACK_ENGINE": _choice_variable("xla", "reference"),
-    "PULLBACK_KERNELS": _choice_variable("1", "0", "avx512", "avx2", "baseline"),
-    "PULLBACK_LOG": _words_variable("compiles"),
+    "PULLBACK_ENGINE": _environment_choice("xla", "reference"),
+    "PULLBACK_KERNELS": _environment_choice("1", "0", "avx512", "avx2", "baseline"),
+    "PULLBACK_LOG": _environment_words("compiles"),
     "PULLBACK_NATIVE": _FLAG,
-    "PULLBACK_PATIENCE": Variable("a positive number of seconds", _seconds_variable),
+    "PULLBACK_PATIENCE": Variable("a positive number of seconds", _environment_seconds),
     "PULLBACK_PIN_THREADS": _FLAG,
-    "PULLBACK_PLATFORM": _choice_variable("cpu", "cuda"),
-    "PULLBACK_THREADS": _count_variable(1),
-    "PULLBACK_TRACEBACK": _choice_variable("short", "full"),
+    "PULLBACK_PLATFORM": _environment_choice("cpu", "cuda"),
+    "PULLBACK_THREADS": _environment_count(1),
+    "PULLBACK_TRACEBACK": _environment_choice("short", "full"),
     "PULLBACK_VERIFY_SHAPES": _FLAG,
     # `initialize` checks these together with its arguments
     "PULLBACK_COORDINATOR": _TEXT,

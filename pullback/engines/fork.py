@@ -42,7 +42,7 @@ def refuse_forked_data_worker() -> None:
         )
 
 
-def lose_xla() -> None:
+def lose_xla_after_fork() -> None:
     """Note, in a child, that XLA cannot be used."""
     global lost_xla
     lost_xla = True
@@ -56,7 +56,7 @@ def hold_during_fork(lock: Any) -> None:
         )
 
 
-def in_child(action: Any) -> None:
+def in_forked_child(action: Any) -> None:
     """Call `action` in every process that is forked from this one."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=action)
@@ -67,4 +67,4 @@ def _count_forks() -> None:
     depth += 1
 
 
-in_child(_count_forks)
+in_forked_child(_count_forks)

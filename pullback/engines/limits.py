@@ -22,18 +22,18 @@ def physical_memory() -> int:
         return 1 << 63
 
 
-def refuse_too_large(graph: Graph) -> None:
+def refuse_beyond_limits(graph: Graph) -> None:
     """Raise if a value of the graph, or of a graph inside it, fits into no memory."""
     for node in graph.nodes:
         for inner in node.op.graphs:
-            refuse_too_large(inner)
+            refuse_beyond_limits(inner)
         try:
-            refuse_types(node.type if isinstance(node.type, tuple) else (node.type,))
+            refuse_types_beyond_limits(node.type if isinstance(node.type, tuple) else (node.type,))
         except OutOfMemory as error:
             raise error.at(node.op.title, node.where) from None
 
 
-def refuse_types(types: Sequence[Type], most: int = MOST) -> None:
+def refuse_types_beyond_limits(types: Sequence[Type], most: int = MOST) -> None:
     """Raise if a value has `most` bytes or more."""
     for t in types:
         # Zero dimensions count as one, as XLA multiplies the others

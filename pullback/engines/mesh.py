@@ -108,11 +108,11 @@ class MeshEngine(ABC):
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """Return the program of one device, and for each of its nodes that of `graph`."""
-        result = per_device(graph, self.mesh)
+        result = per_mesh_device(graph, self.mesh)
         return result.graph, result.made_for
 
 
-def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
+def per_mesh_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     """Return the program of one device: partitioned, canonical, with sums in buckets."""
     result = partition(graph, mesh)
     local, (made_for, reasons) = final_with_reasons(result.graph, [result.made_for, result.reasons])

@@ -42,7 +42,7 @@ def install_processes(group: ProcessGroup) -> None:
     _current = group
 
 
-def show(processes: Iterable[int]) -> str:
+def show_processes(processes: Iterable[int]) -> str:
     """Return "process 1" or "processes 1, 2"."""
     found = sorted(processes)
     return ("process " if len(found) == 1 else "processes ") + ", ".join(map(str, found))

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
 from pullback.engines.choices import USUAL, CodeChoices
-from pullback.engines.limits import refuse_too_large
+from pullback.engines.limits import refuse_beyond_limits
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.errors import OutOfMemory, PullbackError
 from pullback.graph.graph import Graph
@@ -52,7 +52,7 @@ class ReferenceEngine:
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> ReferenceProgram:
         """Return a program. NumPy allocates all results, so donation has no effect."""
-        refuse_too_large(graph)
+        refuse_beyond_limits(graph)
         return ReferenceProgram(graph)
 
     compile_profiled = compile  # there is no profiler

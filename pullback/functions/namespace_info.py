@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError
 from pullback.functions.data_types import isdtype
 from pullback.graph.arguments import shown

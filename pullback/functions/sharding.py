@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.engines.registry import engine_for
+from pullback.engines.engine_registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, fresh, node_of
 from pullback.graph.ambient import thread

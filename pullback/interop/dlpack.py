@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError, ExportError
 from pullback.graph.arguments import copy_flag
 from pullback.lazy.host_data import asarray

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from pullback.engines.registry import engine_for, spans_processes
+from pullback.engines.engine_registry import engine_for, engine_spans_processes
 from pullback.graph.types import Type
 from pullback.io.boxes import device_box
 from pullback.io.saved_file import SavedTensor
@@ -35,7 +35,7 @@ def read_placed_tensor(saved: SavedTensor, sharding: Sharding | None) -> Tensor:
         array = saved.whole()
         array.flags.writeable = False
         return wrap(leaf_source(saved.type, array))
-    if not spans_processes(current(), sharding.mesh):
+    if not engine_spans_processes(current(), sharding.mesh):
         return on_mesh(saved.whole(), sharding)
     engine = cast("XlaMesh", engine_for(current(), sharding.mesh))
     shape = saved.shape

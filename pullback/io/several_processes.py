@@ -18,7 +18,7 @@ from threading import Event, main_thread
 from typing import Any
 
 from pullback.distributed.barriers import compare_at_barrier, exchange
-from pullback.engines.processes import current_processes, show
+from pullback.engines.processes import current_processes, show_processes
 from pullback.errors import FileError, PullbackError
 from pullback.io.atomic import atomic_replacing
 from pullback.io.container import ContainerLayout, opened_container
@@ -152,4 +152,4 @@ def finish_with_several_processes(
         raise error
     if failed:
         why = "; ".join(failed.values())
-        raise FileError(f"{op}: {path} was not written by {show(failed)}: {why}")
+        raise FileError(f"{op}: {path} was not written by {show_processes(failed)}: {why}")

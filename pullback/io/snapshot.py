@@ -12,8 +12,8 @@ import numpy as np
 
 from pullback import tree
 from pullback.compiled.serialize import described_tree, value_to_data
+from pullback.engines.engine_registry import engine_for, engine_spans_processes
 from pullback.engines.processes import current_processes
-from pullback.engines.registry import engine_for, spans_processes
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import asarray
 from pullback.graph.arguments import shown
@@ -74,7 +74,7 @@ def _snapshot_leaf(
         array = array.astype(array.dtype.newbyteorder("="), copy=copy)
     elif isinstance(x, Tensor) or hasattr(x, "__dlpack__"):
         kind, x = TENSOR, asarray(x)
-        if x.sharding is not None and spans_processes(current(), x.sharding.mesh):
+        if x.sharding is not None and engine_spans_processes(current(), x.sharding.mesh):
             return _snapshot_shards(x, names.unique(path.dotted), names, made, copy)
         array = _undonated_snapshot(x.numpy(), x) if copy else x.numpy()
     else:

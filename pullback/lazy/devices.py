@@ -8,7 +8,7 @@ platform, so recording, transforms and programs treat it like any value on a mes
 from __future__ import annotations
 
 from pullback.engines.base import Engine
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy.settings import Scope, current
 from pullback.sharding.mesh import PLATFORMS, DeviceMesh

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.engine_registry import engine_for
 from pullback.engines.limits import physical_memory
-from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.arguments import copy_flag
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64, uint64

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.engines.registry import mesh_of, spans_processes
+from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
 from pullback.errors import GradientCut, GradientCutWarning, HostReadError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
@@ -91,7 +91,7 @@ def is_unknown(node: Node) -> bool:
 
 def _forbid_alone(node: Node) -> None:
     """Raise if the program of a node must be started by several processes."""
-    if spans_processes(current(), mesh_of([node.type])):
+    if engine_spans_processes(current(), mesh_for_engine([node.type])):
         raise HostReadError(
             f"reading a value: {node.type} is not computed yet, and its devices belong to several "
             "processes",

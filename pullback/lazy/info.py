@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError
 from pullback.graph.html import html_table
 from pullback.graph.node import live_nodes

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.engines import fork
 from pullback.engines.base import Engine, Program
-from pullback.engines.registry import engine_for, mesh_of
+from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.graph import Graph
@@ -117,7 +117,7 @@ def _prepare_launch(
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _launch_variant(entry, need, want)
-    engine = engine_for(mode, mesh_of([n.type for n in wanted]))
+    engine = engine_for(mode, mesh_for_engine([n.type for n in wanted]))
     if chosen != want and getattr(engine, "spans_processes", False):
         chosen = None  # processes may have cached different variants
     donors = choose_donors(entry, work, chosen or want, engine, mode, nodes)
@@ -163,7 +163,7 @@ def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     chosen = None if entry is None else _launch_variant(entry, set(want), want)
     if chosen is None:
         return None
-    engine = engine_for(mode, mesh_of([n.type for n in needed]))
+    engine = engine_for(mode, mesh_for_engine([n.type for n in needed]))
     donors = choose_donors(entry, work, chosen, engine, mode, work.nodes)
     if donors.compile:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.registry import engine_for
+from pullback.engines.engine_registry import engine_for
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerDevice
 from pullback.graph.node import Node, results

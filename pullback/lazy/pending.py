@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pullback.engines.registry import mesh_of, spans_processes
+from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
 from pullback.errors import OutOfMemory, PullbackError, RecompileError
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
@@ -49,13 +49,13 @@ def compute_pending(targets: Sequence[Node]) -> None:
             if not sources:
                 return
             needed = [s for s in sources if s.value is None]
-            mesh = mesh_of([n.type for n in needed[:1]])  # a program runs on one mesh
-            needed = [n for n in needed if mesh_of([n.type]) is mesh]
+            mesh = mesh_for_engine([n.type for n in needed[:1]])  # a program runs on one mesh
+            needed = [n for n in needed if mesh_for_engine([n.type]) is mesh]
             known = set(needed)
             # Processes may have different live tensors, and those of a trace have no values
-            alone = thread.tracing_from or spans_processes(current(), mesh)
+            alone = thread.tracing_from or engine_spans_processes(current(), mesh)
             live = [] if alone else live_pending()
-            others = [n for n in live if n not in known and mesh_of([n.type]) is mesh]
+            others = [n for n in live if n not in known and mesh_for_engine([n.type]) is mesh]
             extra, nodes = collect_related(needed, others)
             wanted = [*needed, *extra]
         if not needed:  # another thread is computing them

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.engines.registry import mesh_of, spans_processes
+from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.where import user_line
@@ -40,7 +40,7 @@ def submit_roots(nodes: Sequence[Node]) -> None:
 def _roots_with_related(nodes: list[Node]) -> list[Node]:
     """Return roots with the pending tensors that share their work, if processes must agree on
     them: there a program has no optional outputs, and the state of an optimizer must not lag."""
-    if not any(spans_processes(current(), mesh_of([n.type])) for n in nodes):
+    if not any(engine_spans_processes(current(), mesh_for_engine([n.type])) for n in nodes):
         return nodes
     with lock:
         pending = [b for b in map(base, nodes) if b.value is None]

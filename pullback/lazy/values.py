@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import fork
+from pullback.engines.engine_registry import engine
 from pullback.engines.mesh import OnMesh
-from pullback.engines.registry import engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks

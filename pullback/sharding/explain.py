@@ -11,8 +11,8 @@ from typing import Any
 from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.mesh import per_device
-from pullback.engines.registry import mesh_of
+from pullback.engines.engine_registry import mesh_for_engine
+from pullback.engines.mesh import per_mesh_device
 from pullback.errors import ArgumentError, Location
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import boundary
@@ -122,11 +122,11 @@ def explain_sharding(
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         graph = program_on_placeholders("explain_sharding", f, args, kwargs)
-        mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+        mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is None:
             message = "explain_sharding: no argument and no result is on a mesh"
             raise ArgumentError(message, hint="Lay the arguments out first: x.shard(mesh, spec).")
-        made = per_device(graph, mesh)
+        made = per_mesh_device(graph, mesh)
         costs = machine or Machine()
         wired = [(n, times) for n, times in priced_nodes(made.graph) if getattr(n.op, "wire", "")]
         reasons = made.reasons | made.within

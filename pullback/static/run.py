@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.engines.registry import engine as find_engine
+from pullback.engines.engine_registry import engine as find_engine
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node

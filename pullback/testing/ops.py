@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.engines.base import Engine
-from pullback.engines.registry import engine as engine_named
+from pullback.engines.engine_registry import engine as engine_named
 from pullback.graph.dtypes import DType
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op

@@ -8,7 +8,7 @@ from devices import on_devices
 from helpers import line
 
 import pullback as pb
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.graph.canonical import canonicalise
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from helpers import told
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pullback.ops.fft.fourier import Irfft
 

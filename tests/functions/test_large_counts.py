@@ -90,7 +90,7 @@ def test_many_tensors_are_joined_in_groups(count):
 
 
 def test_equal_groups_are_compiled_once():
-    from pullback.engines.registry import engine as find_engine
+    from pullback.engines.engine_registry import engine as find_engine
     from pullback.graph.graph import Graph
 
     graph = pb.trace(lambda *xs: pb.concat(xs), *[pb.ones(2) for _ in range(1000)]).graph

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import split_into_segments

@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla import builder, mlir
 from pullback.errors import VerificationError
 from pullback.graph.graph import Graph

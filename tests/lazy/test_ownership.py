@@ -145,7 +145,7 @@ def test_buffers_are_alone_until_something_else_has_them():
 
 
 def test_only_memory_of_programs_is_their_own():
-    from pullback.engines.registry import engine
+    from pullback.engines.engine_registry import engine
 
     def made(value):
         return engine("xla").made([value]) == [True]

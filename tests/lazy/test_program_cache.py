@@ -20,7 +20,7 @@ from paths import PYTHONPATH
 
 import pullback as pb
 from pullback.engines import reference
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy import cache, settings
 from pullback.lazy.launch import state

@@ -11,7 +11,7 @@ from one_program import OneProgram
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph

@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.graph import dtypes
 from pullback.ops.random.affine import Affine
 from pullback.ops.random.between import Between

@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla.builder import Builder
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE

@@ -16,7 +16,7 @@ from helpers import line, told
 from paths import ROOT
 
 import pullback as pb
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE

@@ -15,7 +15,7 @@ from each import each
 from helpers import line
 
 import pullback as pb
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.ambient import PENDING_LIMIT
 from pullback.graph.table import TABLE

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.instructions import Block
 from pullback.engines.xla.printer import print_module

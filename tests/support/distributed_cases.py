@@ -17,7 +17,7 @@ import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost, heartbeat
 from pullback.engines import processes
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import EngineError, OutOfMemory, PullbackError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph

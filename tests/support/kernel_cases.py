@@ -15,7 +15,7 @@ import numpy as np
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
 from pullback.engines.choices import CodeChoices
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph

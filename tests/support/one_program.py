@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.graph.graph import Graph
 
 

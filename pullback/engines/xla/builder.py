@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.limits import physical_memory, refuse_types
+from pullback.engines.limits import physical_memory, refuse_types_beyond_limits
 from pullback.engines.xla.callbacks import CallOrder
 from pullback.engines.xla.collectives import Collectives
 from pullback.engines.xla.donor_marks import donor_marks
@@ -71,7 +71,8 @@ class Builder(ControlFlow, Collectives, KernelCalls):
     ) -> Any:  # fmt: skip
         """Add an instruction; `out` is its type, or a tuple; `attribute_text` writes attributes."""
         if mnemonic == "stablehlo.sort":  # XLA's compiler divides by zero on 2 ** 36 elements
-            refuse_types(out if isinstance(out, tuple) else (out,), physical_memory())
+            types = out if isinstance(out, tuple) else (out,)
+            refuse_types_beyond_limits(types, physical_memory())
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)

@@ -68,7 +68,7 @@ class Client:
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
         self.queue = ShardedQueue(self)
-        fork.in_child(self._abandon)
+        fork.in_forked_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer resets the flag.
@@ -77,7 +77,7 @@ class Client:
 
     def _abandon(self) -> None:
         """Refuse XLA in a forked process, and never free it: that would wait for its threads."""
-        fork.lose_xla()
+        fork.lose_xla_after_fork()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
         if _collect_client_garbage in gc.callbacks:
             gc.callbacks.remove(_collect_client_garbage)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pullback.engines.limits import refuse_types
+from pullback.engines.limits import refuse_types_beyond_limits
 from pullback.engines.xla import mlir
 from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.donor_marks import donor_marks
@@ -48,7 +48,7 @@ def read_emitted(data: bytes) -> Block:
             known = emitted_kernel(i) is not None
         if not known:
             raise VerificationError(f"it contains a {i.mnemonic} that pullback does not write")
-        refuse_types(i.types)
+        refuse_types_beyond_limits(i.types)
     return main
 
 

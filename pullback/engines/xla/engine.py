@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pullback.engines.choices import USUAL, CodeChoices
-from pullback.engines.limits import refuse_too_large
+from pullback.engines.limits import refuse_beyond_limits
 from pullback.engines.xla import machine
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.client import Client
@@ -74,7 +74,7 @@ class XlaEngine:
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
     ) -> XlaProgram | XlaSequence:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
-        refuse_too_large(graph)
+        refuse_beyond_limits(graph)
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
         graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, choices)
@@ -101,7 +101,7 @@ class XlaEngine:
         choices: CodeChoices = USUAL,
     ) -> SpmdProgram | XlaSequence:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
-        refuse_too_large(graph)
+        refuse_beyond_limits(graph)
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
         graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, mesh, choices)

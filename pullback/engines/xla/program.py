@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pullback.engines.base import Check, DeviceBuffer, ProgramBase
-from pullback.engines.processes import show
+from pullback.engines.processes import show_processes
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, output_dependence
@@ -69,7 +69,7 @@ class SpmdProgram(XlaProgram):
         held = np.stack(rows) if len(group.processes) == 1 else rows[0]  # by device, by check
         owners = np.array([d.process_index for d in group.devices])
         broken = [sorted(set(owners[~column].tolist())) for column in held.T]
-        shown = ["" if ks == group.processes else f", on {show(ks)}" for ks in broken]
+        shown = ["" if ks == group.processes else f", on {show_processes(ks)}" for ks in broken]
         return {i: where for i, where in enumerate(shown) if broken[i]}
 
 

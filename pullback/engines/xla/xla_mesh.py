@@ -52,7 +52,7 @@ class XlaMesh(MeshEngine):
         if not self.group.here:
             raise EngineError(
                 f"process {processes.current_processes().index} has no device of {mesh}: they "
-                f"belong to {processes.show(self.group.processes)}",
+                f"belong to {processes.show_processes(self.group.processes)}",
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size

@@ -24,7 +24,7 @@ from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.errors import EngineError, IndexOutOfRange
 from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
@@ -345,7 +345,7 @@ import threading
 import numpy as np
 from devices import Grid, op, varying
 from pullback.graph.graph import Graph
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 
 grid = Grid(x=8)
 v = varying("v", (16, 16), "x")

@@ -12,7 +12,7 @@ import pytest
 from triton_ir import KernelProgram
 
 import pullback as pb
-from pullback.engines.registry import engine
+from pullback.engines.engine_registry import engine
 from pullback.engines.xla.builder import Builder, lower_with_builder
 from pullback.engines.xla.instructions import Block
 from pullback.engines.xla.joins import with_joined_pads

@@ -95,7 +95,7 @@ def _engine_on_mesh(mesh: DeviceMesh, single: Engine) -> MeshEngine:
         raise error.at(None, user_line()) from None
 
 
-def mesh_of(types: Iterable[Type]) -> DeviceMesh | None:
+def mesh_for_engine(types: Iterable[Type]) -> DeviceMesh | None:
     """Return the mesh that values of these types are on; None if they are on none."""
     for t in types:
         if t.sharding is not None:
@@ -103,6 +103,6 @@ def mesh_of(types: Iterable[Type]) -> DeviceMesh | None:
     return None
 
 
-def spans_processes(settings: Settings, mesh: DeviceMesh | None) -> bool:
+def engine_spans_processes(settings: Settings, mesh: DeviceMesh | None) -> bool:
     """Whether other processes must start a program on `mesh`, too."""
     return mesh is not None and _mesh_engine(settings, mesh).spans_processes
