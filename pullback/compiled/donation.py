@@ -43,17 +43,17 @@ class Donated(Failed):
         )
 
 
-def _references(x: Tensor) -> tuple[int, int]:
+def _donated_references(x: Tensor) -> tuple[int, int]:
     """Return the reference counts of a tensor's node and of its buffer."""
     node = x._node
     return getrefcount(node), getrefcount(node.value)
 
 
-_NODE_ALONE, _BUFFER_ALONE = _references(wrap(leaf_source(Type((), float32), np.zeros(()))))
+_NODE_ALONE, _BUFFER_ALONE = _donated_references(wrap(leaf_source(Type((), float32), np.zeros(()))))
 
 
 def _shared_donated(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
-    """Return the inputs whose buffers are visible elsewhere, counted as `_references` does."""
+    """Return the inputs whose buffers are visible elsewhere: see `_donated_references`."""
     found = []
     for i, place in donors:
         x = leaves[i]

@@ -33,7 +33,7 @@ MISSED = object()  # a specialization does not fit, or needs more work than a fa
 MOST_LEAVES, MOST_CHECKS = 16, 16  # beyond, loops are almost as fast
 
 
-def never(args: tuple, kwargs: dict) -> Any:
+def never_fast_call(args: tuple, kwargs: dict) -> Any:
     """Miss: the fast call of a function that has none."""
     return MISSED
 
@@ -48,14 +48,14 @@ def write_fast_call(specialization: Specialization, read: Callable[[tuple, dict]
     """
     program = specialization.program
     if program.execute is None or not program.outs or program.numbers:
-        return never
+        return never_fast_call
     if specialization.states or specialization.donates or program.has_checks:
-        return never
+        return never_fast_call
     if native is not None:
         return _native_fast_call(specialization, read)
     inputs = len(specialization.wanted) + len(specialization.captured)
     if max(inputs, len(program.outs)) > MOST_LEAVES:
-        return never
+        return never_fast_call
     place = program.engine.place
     return _FastCallSource(specialization, read, place).written()
 
@@ -68,40 +68,40 @@ def _native_fast_call(
     given = tree.unflatten(s.in_tree, range(s.in_tree.num_leaves))
     result = tree.unflatten(s.out_tree, range(s.out_tree.num_leaves))
     return native.FastCall(
-        read=read, layout=given if not s.static and _is_simple(given) else None,
+        read=read, layout=given if not s.static and _is_simple_for_call(given) else None,
         wanted=tuple(s.wanted), captured=tuple(s.captured),
-        checks=tuple(map(_native_check, s.snapshot.checks.single())),
+        checks=tuple(map(_native_call_check, s.snapshot.checks.single())),
         specialization=s, program=vars(program), home=state.cache, cache=vars(state.cache),
         state=vars(state), unchecked=unchecked, fork=vars(fork), place=program.engine.place,
-        touch=_touch_program, handlers=program.handlers,
+        touch=_touch_called_program, handlers=program.handlers,
         outs=tuple(program.outs), plan=None if program.plain else tuple(program.plan),
-        result=result if _is_simple(result) else ...,
+        result=result if _is_simple_for_call(result) else ...,
         arrange=functools.partial(tree.unflatten, s.out_tree),
     )  # fmt: skip
 
 
-def _is_simple(node: Any) -> bool:
+def _is_simple_for_call(node: Any) -> bool:
     """Whether a tree of numbers consists of tuples, lists, dicts and None."""
     if type(node) is dict:
-        return all(map(_is_simple, node.values()))
+        return all(map(_is_simple_for_call, node.values()))
     if type(node) in (tuple, list):
-        return all(map(_is_simple, node))
+        return all(map(_is_simple_for_call, node))
     return node is None or type(node) is int
 
 
-def _native_check(check: tuple[Callable, tuple, str, Any]) -> tuple:
+def _native_call_check(check: tuple[Callable, tuple, str, Any]) -> tuple:
     """Return a check with the name of the attribute that it fetches, if it is one."""
     fetch, given, how, value = check
-    return _attribute_of(fetch), fetch, given, how == "==", value
+    return _attribute_in_fast_call(fetch), fetch, given, how == "==", value
 
 
-def _attribute_of(fetch: Callable[..., Any]) -> str | None:
+def _attribute_in_fast_call(fetch: Callable[..., Any]) -> str | None:
     """Return the name of the attribute that a function fetches; None if it does another thing."""
     wanted: Any = fetch.__reduce__()[1] if type(fetch) is attrgetter else ()
     return wanted[0] if len(wanted) == 1 and "." not in wanted[0] else None
 
 
-def _touch_program(program: Any) -> None:
+def _touch_called_program(program: Any) -> None:
     """Mark a program as the last one used."""
     with lock:
         state.cache.used(program, False)
@@ -120,7 +120,7 @@ class _FastCallSource:
             "handlers": specialization.program.handlers, "new": object.__new__,
             "next_number": next_number, "place": place, "program": specialization.program,
             "read": read, "specialization": specialization, "state": state, "thread": thread,
-            "touch": _touch_program, "unchecked": unchecked,
+            "touch": _touch_called_program, "unchecked": unchecked,
         }  # fmt: skip
 
     def name(self, prefix: str, value: Any) -> str:
@@ -231,7 +231,7 @@ class _FastCallSource:
     def _fetched(self, fetch: Callable[..., Any], given: tuple) -> str:
         """Return the expression of what a guard looks at."""
         names = [self.name("a", x) for x in given]
-        attribute = _attribute_of(fetch)
+        attribute = _attribute_in_fast_call(fetch)
         if attribute is not None:
             return f"{names[0]}.{attribute}"
         return f"{self.name('g', fetch)}({', '.join(names)})"

@@ -16,11 +16,11 @@ from pullback.api.named_axes import bound_axes
 from pullback.compiled import causes
 from pullback.compiled import trace as tracing
 from pullback.compiled.arguments import STATIC, Options, classify_arguments
-from pullback.compiled.fast_call import MISSED, FastCall, never, write_fast_call
+from pullback.compiled.fast_call import MISSED, FastCall, never_fast_call, write_fast_call
 from pullback.compiled.guards.guard_walk import Snapshot, walk_guards
 from pullback.compiled.lower import Lowered
 from pullback.compiled.save import save
-from pullback.compiled.specialization import Specialization, mode_key
+from pullback.compiled.specialization import Specialization, specialization_mode_key
 from pullback.graph.boundary import handles_errors, leave, public_methods
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember
@@ -62,7 +62,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
         self._name = name or getattr(f, "__name__", None) or type(f).__name__
         self._splits = bool(options.static or options.static_names)
         self._recent: Specialization | None = None
-        self._fast: FastCall = never  # calls the recent specialization
+        self._fast: FastCall = never_fast_call  # calls the recent specialization
         self._specializations: OrderedDict[Any, list[Specialization]] = OrderedDict()
         self._evicted: dict[int, bool] = {}
         self._cache = state.cache
@@ -103,7 +103,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
         found = self._find(call)
         specialization = found or self._trace(call)
         if not specialization.axes:
-            self._fast, self._recent, specialization.attempts = never, specialization, 0
+            self._fast, self._recent, specialization.attempts = never_fast_call, specialization, 0
         return specialization.call(call.leaves, hit=found is not None)
 
     def _read(self, specialization: Specialization, args: tuple, kwargs: dict) -> Any:
@@ -161,7 +161,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
             if self._cache is not state.cache:  # `clear_cache` was called
                 self._specializations.clear()
                 self._evicted.clear()
-                self._fast, self._recent, self._cache = never, None, state.cache
+                self._fast, self._recent, self._cache = never_fast_call, None, state.cache
             specializations = self._specializations.get(call.key, [])
             if specializations:
                 self._specializations.move_to_end(call.key)
@@ -296,7 +296,8 @@ class Invocation:
         self.mode = current()
         self.where = user_line()
         names = tuple([name for name, _ in found])
-        self.key = (mode_key(self.mode), bound_axes(), self.in_tree, self.kinds, names)
+        mode = specialization_mode_key(self.mode)
+        self.key = (mode, bound_axes(), self.in_tree, self.kinds, names)
         self._named = found
 
     @property

@@ -30,7 +30,12 @@ from pullback.compiled.arguments import (
 )
 from pullback.compiled.executor import Executor
 from pullback.compiled.guards.value_traits import same_plain_values
-from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
+from pullback.compiled.serialize import (
+    deserialize_plain_value,
+    deserialize_tree,
+    serialize_plain_value,
+    serialize_tree,
+)
 from pullback.engines.base import DeviceBuffer
 from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.engines.xla.emitted import read_emitted
@@ -92,15 +97,15 @@ def save(
     header = {
         "name": program.name,
         "platform": program.engine.platform,
-        "in_tree": tree_to_data(specialization.in_tree),
-        "out_tree": tree_to_data(specialization.out_tree),
+        "in_tree": serialize_tree(specialization.in_tree),
+        "out_tree": serialize_tree(specialization.out_tree),
         "leaves": [_save_kind(k) for k in specialization.wanted],
         "paths": specialization.paths,
-        "static": [value_to_data(x.given) for x in specialization.static],
+        "static": [serialize_plain_value(x.given) for x in specialization.static],
         "options": [sorted(options.static), sorted(options.static_names)],
         "donated": [program.donated, program.donors],
-        "captured": [_type_to_data(t._node.type) for t in captured],
-        "outs": [_type_to_data(t) for t, _ in program.outs],
+        "captured": [_save_type(t._node.type) for t in captured],
+        "outs": [_save_type(t) for t, _ in program.outs],
         "plan": program.plan,
         "input_masks": [str(m) for m in program.compiled.input_masks],
         "check_masks": [str(m) for m in program_check_masks(graph, found)],
@@ -121,10 +126,10 @@ def save(
 def _save_kind(kind: Any) -> Any:
     """Return what a leaf must be, as `Specialization.wanted` has it, as data."""
     if isinstance(kind, Type):
-        return ["tensor", *_type_to_data(kind)]
+        return ["tensor", *_save_type(kind)]
     if isinstance(kind, ArgumentNumber):
         return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
-    return ["static", value_to_data(kind.given)]
+    return ["static", serialize_plain_value(kind.given)]
 
 
 @validated
@@ -143,16 +148,16 @@ def load_compiled(path: str | os.PathLike, trusted: Sequence[PublicKey] | None =
     name = os.path.basename(os.fspath(path))
     body = _opened_saved_file(name, path, trusted)
     try:
-        header, parts = _parts(body)
+        header, parts = _saved_parts(body)
         return Loaded(header, parts)
     except (ArgumentError, EngineError):  # a class that is not registered, or too little memory
         raise
     except PullbackError as error:
-        raise _unreadable(name, f"its program is invalid: {error.message}") from None
+        raise _unreadable_save(name, f"its program is invalid: {error.message}") from None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise _unreadable(name, f"its header is invalid ({error})") from None
+        raise _unreadable_save(name, f"its header is invalid ({error})") from None
     except RecursionError:
-        raise _unreadable(name, "it is nested too deep") from None
+        raise _unreadable_save(name, "it is nested too deep") from None
 
 
 def _opened_saved_file(
@@ -160,30 +165,30 @@ def _opened_saved_file(
 ) -> bytes:
     """Return the content of a file, after checking its signature, format and checksum."""
     with open(path, "rb") as file:
-        data, signed = signature.split(file.read())
+        data, signed = signature.split_off_signature(file.read())
     if trusted is not None:
         problem = signature.signature_problem(data, signed, trusted)
         if problem is not None:
             raise SavedProgramError(f"load_compiled: {name} is refused, {problem}")
     start = len(MAGIC) + 32
     if not data.startswith(MAGIC):
-        raise _unreadable(name, "it was not written by `save`")
+        raise _unreadable_save(name, "it was not written by `save`")
     body = data[start:]
     if len(body) < _LENGTHS.size:
-        raise _unreadable(name, "it is truncated")
+        raise _unreadable_save(name, "it is truncated")
     version, _ = _LENGTHS.unpack_from(body)
     if version != VERSION:
-        raise _unreadable(name, f"it has format {version}, and this version reads {VERSION}")
+        raise _unreadable_save(name, f"it has format {version}, and this version reads {VERSION}")
     if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
-        raise _unreadable(name, "its checksum is wrong: it was truncated or changed")
+        raise _unreadable_save(name, "its checksum is wrong: it was truncated or changed")
     return body
 
 
-def _parts(body: bytes) -> tuple[dict, list[bytes]]:
+def _saved_parts(body: bytes) -> tuple[dict, list[bytes]]:
     """Return the header, and the program and the values after it."""
     end = _LENGTHS.size + _LENGTHS.unpack_from(body)[1]
     header = json.loads(body[_LENGTHS.size : end])
-    saved_header.check_fields(header)
+    saved_header.check_header_fields(header)
     parts = []
     for size in header["sizes"]:
         if type(size) is not int or not 0 <= size <= len(body) - end:
@@ -195,7 +200,7 @@ def _parts(body: bytes) -> tuple[dict, list[bytes]]:
     return header, parts
 
 
-def _unreadable(name: str, why: str) -> SavedProgramError:
+def _unreadable_save(name: str, why: str) -> SavedProgramError:
     hint = "Write it again with pb.compile(f).save(path, *args)."
     return SavedProgramError(f"load_compiled: {name} cannot be read, {why}", hint=hint)
 
@@ -208,17 +213,19 @@ class Loaded(Executor):
         self.name, self._header = header["name"], header
         kinds = tuple([_load_saved_kind(leaf) for leaf in header["leaves"]])
         program = _LoadedProgram(header, parts[0], kinds)
-        super().__init__(program, kinds, tree_from_data(header["out_tree"]))
+        super().__init__(program, kinds, deserialize_tree(header["out_tree"]))
         for type, data in zip(program.captured, parts[1:], strict=True):
             array = np.frombuffer(data, type.dtype.numpy).reshape(type.shape).copy()
             value = from_host(array)
             if type.sharding is not None:
                 value = shard(value, type.sharding.mesh, type.sharding.spec)
             self.captured.append(value)
-        self._static = [value_from_data(x) for x in header["static"]]
+        self._static = [deserialize_plain_value(x) for x in header["static"]]
         self._positions, self._names = map(set, header["options"])
         leaves = header["leaves"]
-        self._fixed = [value_from_data(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
+        self._fixed = [
+            deserialize_plain_value(leaf[1]) if leaf[0] == "static" else None for leaf in leaves
+        ]
 
     def __repr__(self) -> str:
         kinds = zip(self._header["paths"], self.kinds, strict=True)
@@ -231,7 +238,7 @@ class Loaded(Executor):
         inputs, named, static = split_static_arguments(args, kwargs, self._positions, self._names)
         leaves, in_tree = tree.flatten((inputs, named))
         leaves, kinds = classify_arguments(leaves)
-        if tree_to_data(in_tree) != self._header["in_tree"]:
+        if serialize_tree(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
                 f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
                 f"tree that the program was saved for, got {tree.show(in_tree)}"
@@ -281,7 +288,7 @@ class _LoadedProgram:
         self.compiled, self.run = self, None
         self._platform = header["platform"]
         types = [t for t, _ in self.outs]
-        self._text = saved_header.verified_program(
+        self._text = saved_header.program_matching_header(
             module, kinds, self.captured, types, len(self._checks), self.donors, self._mesh,
             self._platform,
         )  # fmt: skip
@@ -313,7 +320,7 @@ class _LoadedProgram:
         return found
 
 
-def _type_to_data(type: Type) -> list[Any]:
+def _save_type(type: Type) -> list[Any]:
     layout = [] if type.sharding is None else [type.sharding.plain]
     return [list(type.shape), type.dtype.name, *layout]
 

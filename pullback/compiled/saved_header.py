@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.compiled.arguments import ArgumentNumber, Kind
-from pullback.compiled.serialize import tree_from_data
+from pullback.compiled.serialize import deserialize_tree
 from pullback.engines.xla.emitted import emitted_again
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import bool_, uint64
@@ -21,7 +21,7 @@ _LISTS = (
 )  # fmt: skip
 
 
-def check_fields(header: Any) -> None:
+def check_header_fields(header: Any) -> None:
     """Raise a ValueError unless the fields of a header have the right kinds and lengths."""
     _demand_of_header(isinstance(header, dict), "it is no dictionary")
     for name in _LISTS:
@@ -29,9 +29,9 @@ def check_fields(header: Any) -> None:
     for name in ("name", "platform"):
         _demand_of_header(isinstance(header[name], str), f"{name} is no text")
     count, outs = len(header["leaves"]), len(header["outs"])
-    _demand_of_header(tree_from_data(header["in_tree"]).num_leaves == count, "in_tree")
+    _demand_of_header(deserialize_tree(header["in_tree"]).num_leaves == count, "in_tree")
     _demand_of_header(
-        tree_from_data(header["out_tree"]).num_leaves == len(header["plan"]), "out_tree"
+        deserialize_tree(header["out_tree"]).num_leaves == len(header["plan"]), "out_tree"
     )
     _demand_of_header(
         len(header["paths"]) == count and _all_in_header(str, header["paths"]), "paths"
@@ -61,7 +61,7 @@ def check_fields(header: Any) -> None:
     _demand_of_header(_all_in_header(int, positions) and _all_in_header(str, names), "options")
 
 
-def verified_program(
+def program_matching_header(
     module: bytes, kinds: Sequence[Kind], captured: Sequence[Type], outs: Sequence[Type],
     checks: int, donors: Sequence[tuple[int, int]], mesh: DeviceMesh | None, platform: str,
 ) -> str:  # fmt: skip

@@ -32,32 +32,32 @@ _OPAQUE = ["opaque"]  # static data that is no plain value
 Leaf = Callable[[Any], int]  # remembers a leaf and returns its number
 
 
-def tree_to_data(structure: Any) -> Any:
+def serialize_tree(structure: Any) -> Any:
     """Return a tree's structure as data, with numbered leaves."""
     return _serialize_value(tree.unflatten(structure, range(structure.num_leaves)))
 
 
-def tree_from_data(data: Any) -> Any:
-    """Undo `tree_to_data`."""
+def deserialize_tree(data: Any) -> Any:
+    """Undo `serialize_tree`."""
     return tree.flatten(_deserialize_value(data))[1]
 
 
-def described_tree(node: Any, leaf: Leaf) -> Any:
+def serialize_described_tree(node: Any, leaf: Leaf) -> Any:
     """Return a tree as data, with the names of children and classes; `leaf` numbers the leaves."""
     tree.flatten(node)  # registers dataclasses, and refuses a container that holds itself
     return _serialize_value(node, leaf)
 
 
-def rebuilt_tree(data: Any, leaves: Callable[[int], Any]) -> Any:
-    """Undo `described_tree`. Where a class is not known here, its children are in a dict."""
+def deserialize_described_tree(data: Any, leaves: Callable[[int], Any]) -> Any:
+    """Undo `serialize_described_tree`. The children of an unknown class are in a dict."""
     return _deserialize_value(data, leaves)
 
 
-def children_in_data(data: Any) -> dict[Any, Any]:
-    """Return the children of a node in the data of `described_tree`, by key, name or number."""
+def serialized_children(data: Any) -> dict[Any, Any]:
+    """Return the children in data of `serialize_described_tree`, by key, name or number."""
     kind, parts, *more = data
     if kind in ("dict", "OrderedDict"):
-        return {value_from_data(k): x for k, x in parts}
+        return {deserialize_plain_value(k): x for k, x in parts}
     if kind in _SEQUENCES:
         return dict(enumerate(parts))
     names = more[1] if kind == "namedtuple" else more[2]
@@ -74,7 +74,10 @@ def _serialize_value(node: Any, leaf: Leaf | None = None) -> Any:
         return ["deque", [_serialize_value(x, leaf) for x in node], node.maxlen]
     if kind in (dict, OrderedDict) or (leaf is not None and kind is defaultdict):
         title = "OrderedDict" if kind is OrderedDict else "dict"
-        return [title, [[value_to_data(k), _serialize_value(v, leaf)] for k, v in node.items()]]
+        return [
+            title,
+            [[serialize_plain_value(k), _serialize_value(v, leaf)] for k, v in node.items()],
+        ]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         known_as = _NAMES.get(kind.__name__, kind.__name__)
         more = [] if leaf is None else [node_name(kind)]
@@ -86,7 +89,12 @@ def _serialize_value(node: Any, leaf: Leaf | None = None) -> Any:
     if name is None:
         raise _cannot_serialize(f"a container of type {kind.__name__}")
     children, data = one_level(node)
-    return ["registered", [_serialize_value(x) for x in children], name, value_to_data(data)]
+    return [
+        "registered",
+        [_serialize_value(x) for x in children],
+        name,
+        serialize_plain_value(data),
+    ]
 
 
 def _serialize_instance(node: Any, leaf: Leaf) -> Any:
@@ -99,7 +107,7 @@ def _serialize_instance(node: Any, leaf: Leaf) -> Any:
         return _serialize_value(node.value, leaf)
     children, static = one_level(node)
     try:
-        data = value_to_data(static)
+        data = serialize_plain_value(static)
     except ArgumentError:
         data = _OPAQUE
     items = [_serialize_value(x, leaf) for x in children]
@@ -115,7 +123,7 @@ def _deserialize_value(data: Any, leaves: Callable[[int], Any] | None = None) ->
         return data if leaves is None else leaves(data)
     kind, parts, *more = data
     if kind in ("dict", "OrderedDict"):
-        pairs = [(value_from_data(k), _deserialize_value(v, leaves)) for k, v in parts]
+        pairs = [(deserialize_plain_value(k), _deserialize_value(v, leaves)) for k, v in parts]
         return OrderedDict(pairs) if kind == "OrderedDict" else dict(pairs)
     items = [_deserialize_value(x, leaves) for x in parts]
     if kind in _SEQUENCES:
@@ -124,15 +132,15 @@ def _deserialize_value(data: Any, leaves: Callable[[int], Any] | None = None) ->
         name, fields, *known_as = more
         if len(fields) != len(items):
             raise ValueError(f"{name} has {len(fields)} fields and {len(items)} values")
-        found = _imported_namedtuple(known_as[0], fields) if known_as else None
+        found = _deserialized_namedtuple(known_as[0], fields) if known_as else None
         return tuple.__new__(found or namedtuple(name, fields), items)  # type: ignore[misc]
     name, extra, *names = more
     if names and (extra == _OPAQUE or class_named(name) is None):
         return dict(zip(names[0], items, strict=True))
-    return rebuild(name, value_from_data(extra), items)
+    return rebuild(name, deserialize_plain_value(extra), items)
 
 
-def _imported_namedtuple(name: str, fields: Any) -> type | None:
+def _deserialized_namedtuple(name: str, fields: Any) -> type | None:
     """Return the named tuple of that name and those fields in a module that is imported."""
     module, _, attribute = name.rpartition(".")
     found = vars(sys.modules.get(module, object)).get(attribute)
@@ -140,7 +148,7 @@ def _imported_namedtuple(name: str, fields: Any) -> type | None:
     return found if named and getattr(found, "_fields", None) == tuple(fields) else None
 
 
-def value_to_data(value: Any) -> Any:
+def serialize_plain_value(value: Any) -> Any:
     """Return a plain value with its type as data; floats keep their bits."""
     kind = type(value)
     if value is None or kind in (bool, str):
@@ -154,15 +162,15 @@ def value_to_data(value: Any) -> Any:
     if kind is bytes:
         return ["bytes", value.hex()]
     if kind is tuple:
-        return ["tuple", *map(value_to_data, value)]
+        return ["tuple", *map(serialize_plain_value, value)]
     if kind is frozenset:
-        return ["frozenset", *sorted(map(value_to_data, value), key=repr)]
+        return ["frozenset", *sorted(map(serialize_plain_value, value), key=repr)]
     if isinstance(value, DType):
         return ["dtype", value.name]
     raise _cannot_serialize(f"a value of type {kind.__name__}")
 
 
-def value_from_data(data: Any) -> Any:
+def deserialize_plain_value(data: Any) -> Any:
     if not isinstance(data, list):
         return data
     kind, *parts = data
@@ -172,8 +180,8 @@ def value_from_data(data: Any) -> Any:
 _READERS: dict[str, Any] = {
     "int": int, "float": float.fromhex, "bytes": bytes.fromhex, "dtype": dtype,
     "complex": lambda *parts: complex(*map(float.fromhex, parts)),
-    "tuple": lambda *parts: tuple(map(value_from_data, parts)),
-    "frozenset": lambda *parts: frozenset(map(value_from_data, parts)),
+    "tuple": lambda *parts: tuple(map(deserialize_plain_value, parts)),
+    "frozenset": lambda *parts: frozenset(map(deserialize_plain_value, parts)),
 }  # fmt: skip
 
 

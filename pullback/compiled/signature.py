@@ -24,7 +24,7 @@ _LENGTH = len(_MARK) + _KEY + _SIGNATURE
 
 def signature_of(content: bytes, key: PrivateKey) -> bytes:
     """Return the bytes to append to the content of a file."""
-    ed25519 = _ed25519("save")
+    ed25519 = _signature_module("save")
     if isinstance(key, bytes) and len(key) == _KEY:
         key = ed25519.Ed25519PrivateKey.from_private_bytes(key)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
@@ -32,7 +32,7 @@ def signature_of(content: bytes, key: PrivateKey) -> bytes:
     return _MARK + key.public_key().public_bytes_raw() + key.sign(content)
 
 
-def split(data: bytes) -> tuple[bytes, bytes]:
+def split_off_signature(data: bytes) -> tuple[bytes, bytes]:
     """Return the content of a file, and its signature: empty if it has none."""
     start = len(data) - _LENGTH
     if start < 0 or not data.startswith(_MARK, start):
@@ -42,7 +42,7 @@ def split(data: bytes) -> tuple[bytes, bytes]:
 
 def signature_problem(content: bytes, signature: bytes, trusted: Sequence[PublicKey]) -> str | None:
     """Return why a file is not to be trusted; None if one of the keys has signed it."""
-    ed25519 = _ed25519("load_compiled")
+    ed25519 = _signature_module("load_compiled")
     keys = [_public_signature_key(ed25519, key) for key in trusted]
     if not keys:
         raise ArgumentError("load_compiled: trusted must contain at least one public key")
@@ -69,7 +69,7 @@ def _public_signature_key(ed25519: Any, key: Any) -> Any:
     return key
 
 
-def _ed25519(op: str) -> Any:
+def _signature_module(op: str) -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519  # optional
     except ImportError:

@@ -59,8 +59,8 @@ class Specialization(Executor):
 
     def trust(self, snapshot: Snapshot) -> None:
         """Use the captured tensors of a snapshot with an equal key from now on."""
-        self.captured = _trusted_tensors(self.traced.captured, self.numbers, snapshot)
-        self.states = _trusted_tensors(self.traced.states, self.state_numbers, snapshot)
+        self.captured = _specialization_tensors(self.traced.captured, self.numbers, snapshot)
+        self.states = _specialization_tensors(self.traced.states, self.state_numbers, snapshot)
         self.snapshot, self.same = snapshot, snapshot.same
 
     def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
@@ -111,7 +111,7 @@ class Specialization(Executor):
 
     def fits(self, mode: Settings) -> bool:
         """Whether the function was traced under such settings."""
-        if mode_key(mode) != mode_key(self.mode):
+        if specialization_mode_key(mode) != specialization_mode_key(self.mode):
             return False
         self.mode = mode
         return True
@@ -142,7 +142,7 @@ class Specialization(Executor):
         return result
 
 
-def _trusted_tensors(
+def _specialization_tensors(
     tensors: list[Tensor], numbers: list[int | None], snapshot: Snapshot
 ) -> list[Tensor]:
     """Return the tensors of a snapshot by their numbers, or those of the trace."""
@@ -175,7 +175,7 @@ class ExpectedStatic:
         return x is self.value or same_plain_values(x, self.value)
 
 
-def mode_key(mode: Settings) -> tuple:
+def specialization_mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
     return (
         mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled, mode.kernels,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pullback.compiled.serialize import children_in_data
+from pullback.compiled.serialize import serialized_children
 from pullback.errors import ArgumentError
 from pullback.io.container import METADATA
 
@@ -33,7 +33,7 @@ class LeafPath(NamedTuple):
 
 
 def leaf_holds_attributes(data: Any) -> bool:
-    """Whether the children of a node are attributes, in data of `described_tree`."""
+    """Whether the children of a node are attributes, in data of `serialize_described_tree`."""
     return data[0] == "namedtuple" or (data[0] == "registered" and _has_leaf_names(data[4]))
 
 
@@ -42,7 +42,7 @@ def _has_leaf_names(entries: Any) -> bool:
 
 
 def leaf_paths(data: Any) -> dict[int, list[LeafPath]]:
-    """Return the paths of the numbered leaves in data of `described_tree`.
+    """Return the paths of the numbered leaves in data of `serialize_described_tree`.
 
     A leaf has several if it is a tensor that occurs more than once.
     """
@@ -60,7 +60,7 @@ def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[i
             raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep")
         attribute = leaf_holds_attributes(data)
         unnamed = data[5] if data[0] == "registered" and len(data) > 5 else ""
-        for entry, child in children_in_data(data).items():
+        for entry, child in serialized_children(data).items():
             yield from _leaf_paths_below(child, path.child(entry, attribute, unnamed), depth + 1)
 
 

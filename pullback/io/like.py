@@ -9,7 +9,7 @@ import numpy as np
 import optree
 
 from pullback import tree
-from pullback.compiled.serialize import children_in_data
+from pullback.compiled.serialize import serialized_children
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
@@ -78,7 +78,7 @@ class LikeTree:
             if isinstance(data, list):
                 raise mismatch_with_like(
                     path,
-                    f"a node with {_few_names_unlike(children_in_data(data))}",
+                    f"a node with {_few_names_unlike(serialized_children(data))}",
                     _shown_leaf_like(like),
                 )
             saved = PlainValue(None) if data is None else self._file.leaves[data]
@@ -90,7 +90,7 @@ class LikeTree:
         if not isinstance(data, list):
             found = "None" if data is None else describe_for_like(self._file.leaves[data])
             raise mismatch_with_like(path, found, f"a {type(like).__name__}")
-        there = children_in_data(data)
+        there = serialized_children(data)
         if there.keys() != children.keys():
             _refuse_names_unlike(path, list(there), list(children), type(like).__name__)
         made = {k: self.load(there[k], child, at) for k, (child, at) in children.items()}

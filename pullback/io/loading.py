@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, TypeVar, overload
 
-from pullback.compiled.serialize import rebuilt_tree
+from pullback.compiled.serialize import deserialize_described_tree
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
 from pullback.graph.arguments import validated
 from pullback.io.key_map import KeyMap, load_by_key_map
@@ -75,7 +75,7 @@ def _rebuilt_for_loading(file: SavedFile) -> Any:
     if '"pullback.nn.' in json.dumps(file.tree):
         importlib.import_module("pullback.nn")  # its classes are registered when it is loaded
     try:
-        return rebuilt_tree(file.tree, leaf)
+        return deserialize_described_tree(file.tree, leaf)
     except PullbackError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

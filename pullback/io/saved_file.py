@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.compiled.serialize import value_from_data
+from pullback.compiled.serialize import deserialize_plain_value
 from pullback.errors import DamagedFile
 from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as dtype_of
@@ -190,7 +190,7 @@ def _saved_file_parts(file: Container, body: dict[str, Any], stack: ExitStack) -
 def _saved_file_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> SavedLeaf:
     kind, *more = row
     if kind == VALUE:
-        return PlainValue(value_from_data(*more))
+        return PlainValue(deserialize_plain_value(*more))
     name, dtype, shape = more
     if kind not in (TENSOR, ARRAY, SCALAR) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError("a leaf")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.compiled.serialize import described_tree, value_to_data
+from pullback.compiled.serialize import serialize_described_tree, serialize_plain_value
 from pullback.engines.engine_registry import engine_for, engine_spans_processes
 from pullback.engines.processes import current_processes
 from pullback.errors import ArgumentError, DTypeError
@@ -52,7 +52,7 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
         return number
 
     try:
-        made = TreeSnapshot(described_tree(value, leaf), [])
+        made = TreeSnapshot(serialize_described_tree(value, leaf), [])
     except RecursionError:
         raise ArgumentError(f"{op}: containers are nested too deeply") from None
     paths = leaf_paths(made.tree)
@@ -115,7 +115,7 @@ def _snapshot_shards(
 
 def _plain_snapshot_leaf(op: str, x: Any, path: LeafPath) -> Any:
     try:
-        return value_to_data(x)
+        return serialize_plain_value(x)
     except ArgumentError:
         raise ArgumentError(
             f"{op}: {path.title}: {shown(x)} cannot be written to a file",
