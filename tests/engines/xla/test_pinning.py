@@ -19,9 +19,9 @@ PROGRAM = """
 import json, os, sys
 os.sched_setaffinity(0, json.loads(sys.argv[1]))
 import pullback as pb
-from pullback.engines.xla.pinning import pool_threads
+from pullback.engines.xla.pinning import threads_to_pin
 (pb.ones((4, 4)) @ pb.ones((4, 4))).wait()
-masks = [sorted(os.sched_getaffinity(t)) for t in pool_threads()]
+masks = [sorted(os.sched_getaffinity(t)) for t in threads_to_pin()]
 print(json.dumps([masks, sorted(os.sched_getaffinity(0))]))
 """
 
