@@ -77,7 +77,7 @@ def asarray(
             raise _must_copy(f"the tensor is {data._node.type}, not {wanted}")
         return data.astype(wanted)
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
-        return asarray(hooks.dlpack.imported(data, None, copy), dtype, copy=copy)
+        return asarray(hooks.dlpack.imported_dlpack(data, None, copy), dtype, copy=copy)
     if copy is False:
         return from_host(_shared_host_array(data, wanted))
     if isinstance(data, TracedNumber):

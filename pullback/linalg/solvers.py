@@ -134,8 +134,8 @@ def _solver_pair(name: str, value: object, what: str) -> tuple:
 def inv(x: ArrayLike) -> Tensor:
     """Return the inverse of square matrices. That of a singular matrix is NaN.
 
-    >>> pb.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
-    [[0.5, 0.0], [0.0, 0.25]]
+    >>> pb.linalg.inv([[2.0, 0.0], [2.0, 4.0]]).tolist()
+    [[0.5, 0.0], [-0.25, 0.25]]
     """
     return record_as("linalg.inv", Inverse(), float_node(x))
 

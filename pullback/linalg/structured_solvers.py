@@ -33,9 +33,9 @@ def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike) -> Tenso
     Row u + i - j of `ab` has the element of row i and column j of a in column j: it holds the
     diagonals, the uppermost first.
 
-    >>> ab = [[0.0, 1.0, 1.0], [2.0, 2.0, 2.0], [1.0, 1.0, 0.0]]
-    >>> pb.linalg.solve_banded((1, 1), ab, [3.0, 4.0, 3.0]).tolist()
-    [1.0, 1.0, 1.0]
+    >>> ab = [[0.0, 1.0, 1.0], [2.0, 4.0, 2.0], [1.0, 1.0, 0.0]]
+    >>> pb.linalg.solve_banded((1, 1), ab, [4.0, 4.0, 4.0]).tolist()
+    [2.0, 0.0, 2.0]
     """
     name = "linalg.solve_banded"
     if not isinstance(l_and_u, (tuple, list)) or len(l_and_u) != 2:

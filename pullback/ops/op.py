@@ -154,10 +154,6 @@ class Op(metaclass=OpMeta, abstract=True):
         """Replace a parameter by its normal form; for `__post_init__`."""
         object.__setattr__(self, field, value)
 
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
-        return f"{self.name}({fields})"
-
     def __reduce__(self) -> tuple:
         return type(self), self.parameters()
 

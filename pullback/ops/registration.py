@@ -45,7 +45,7 @@ class OpMeta(Interned):
             type.__setattr__(cls, "__setattr__", _refuse_op_change)
             type.__setattr__(cls, "__delattr__", _refuse_op_change)
             return cls
-        return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+        return dataclasses.dataclass(frozen=True, eq=False)(cls)
 
     def __init__(cls, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> None:
         super().__init__(name, bases, namespace)

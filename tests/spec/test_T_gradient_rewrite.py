@@ -198,7 +198,7 @@ def test_T6_reachability_is_computed_once_a_node(levels, monkeypatch):
     x = y = source()
     for _ in range(levels):  # 2 ** levels paths
         y = op("Sin")(y) * op("Cos")(y)
-    calls = count_calls(monkeypatch, reverse, "carries_derivative")
+    calls = count_calls(monkeypatch, reverse, "rule_carries_derivative")
     gradient(y, x)
     assert len(calls) == 3 * levels + 1
     assert len(pb.debug.rules_applied()) == 3 * levels

@@ -69,7 +69,7 @@ def together(folder):
         tree["rows"] += 100
     check(checkpoints.restore(like=state(mesh)), 3)
     if me == 1:  # its disk is full: all processes hear of it, and what there was is intact
-        pb.io.several_processes.replacing = full
+        pb.io.several_processes.atomic_replacing = full
     tell(lambda: pb.save(path, state(mesh, 9)))
     checkpoints.save(4, state(mesh, 4))
     tell(checkpoints.wait)

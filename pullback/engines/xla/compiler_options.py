@@ -38,9 +38,10 @@ def compiler_flags(platform: str, text: bytes) -> Flags:
     if platform != "cpu":
         return _PRODUCTS_BY_CUBLAS if b"stablehlo.dot_general" in text else ()
     flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
+    if _is_small_for_compiler(text):
+        return flags + _small_compiler_flags(text)
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
-    flags = flags + _OVERWRITES if overwrites else flags
-    return flags + _small_compiler_flags(text) if _is_small_for_compiler(text) else flags
+    return flags + _OVERWRITES if overwrites else flags
 
 
 def _is_small_for_compiler(text: bytes) -> bool:
@@ -79,8 +80,15 @@ def compile_options(platform: str, flags: Flags = ()) -> Any:
     # Converting to a shorter type and back must round: XLA's GPU compiler removes such pairs.
     options.env_option_overrides = [("xla_allow_excess_precision", False), *flags]
     if platform == "cpu":
-        # This pass removes optimization barriers, in jaxlib 0.10 so early that common
-        # subexpressions are merged across them: values that a checkpoint recomputes would be kept.
         debug = options.executable_build_options.debug_options
-        debug.xla_disable_hlo_passes = "cse_barrier_expander"
+        debug.xla_disable_hlo_passes = ",".join(_refused_passes(flags))
     return options
+
+
+def _refused_passes(flags: Flags) -> Iterator[str]:
+    # It removes optimization barriers, in jaxlib 0.10 so early that common subexpressions are
+    # merged across them: values that a checkpoint recomputes would be kept.
+    yield "cse_barrier_expander"
+    if set(_OVERWRITES) & set(flags):
+        # It forgets that what overwrites a value must wait for a loop that reads it.
+        yield "small-while-loop-hoisting"

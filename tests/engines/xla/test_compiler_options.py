@@ -53,3 +53,21 @@ def test_convolutions_have_the_same_values_with_and_without_flags(monkeypatch):
         monkeypatch.setattr("pullback.engines.xla.engine.compiler_flags", lambda *_: ())
         got = pb.compile(lambda x, w: pb.conv(x, w))(X, W).numpy()
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("size", [3, 100])
+def test_a_value_is_overwritten_after_the_small_loops_that_read_it(size):
+    """One of XLA's passes moves such loops behind what must wait for them."""
+
+    def f(x, large):
+        replaced = pb.put_along_axis(+x, pb.argsort(x), x, 0)
+        return pb.put(+x, [1], 2.0), replaced, pb.softmax(large)
+
+    x = np.random.default_rng(0).standard_normal((2, 4))
+    large = np.ones((size, size))
+    made = pb.compile(pb.vmap(f, in_axes=(0, None)))(pb.tensor(x), pb.tensor(large))
+    for i, row in enumerate(x):
+        want = row.copy()
+        want[np.argsort(row)] = row
+        np.testing.assert_array_equal(made[1].numpy()[i], want)
+        assert made[0].numpy()[i].tolist() == [row[0], 2.0, *row[2:]]
