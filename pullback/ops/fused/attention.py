@@ -82,10 +82,10 @@ class ScaledScores(Composite, HasKernel, abstract=True):
 
     def scores(self, q: Node, k: Node, masks: Sequence[Node]) -> Node:
         """Return the scores, -inf where a key is not seen; operands are in groups of heads."""
-        wide = score_dtype(q.type.dtype)
+        wide = attention_score_dtype(q.type.dtype)
         s = MatMul()(cast(q, wide) * float(self.scale), adjoint(cast(k, wide)))
         for mask in masks:
-            if not is_bool(mask) and mask.type.rank:
+            if not is_bool_attention_mask(mask) and mask.type.rank:
                 s = s + cast(mask, wide)
         fill: Any = -math.inf
         for x in masks:
@@ -97,7 +97,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
     def hiding(self, scores: Type, masks: Sequence[Node]) -> list[Node]:
         """Return bools that are true where a key is seen."""
         band = self.band(scores)
-        return [*[m for m in masks if is_bool(m)], *([] if band is None else [band])]
+        return [*[m for m in masks if is_bool_attention_mask(m)], *([] if band is None else [band])]
 
     def band(self, scores: Type) -> Node | None:
         """Return which keys are seen by their positions [L, S]; None if all are."""
@@ -116,7 +116,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         shared, groups = self.heads(q.type, k.type)
         if groups == 1:
             return [q, k, *xs]
-        return [in_head_groups(x, shared, groups) if x.type.rank else x for x in (q, k, *xs)]
+        return [attention_head_groups(x, shared, groups) if x.type.rank else x for x in (q, k, *xs)]
 
     def factor_words(self, q: Type, k: Type, rows: str) -> dict[str, str]:
         """Return the factors of dimensions: heads can be split over devices, as the batch can."""
@@ -126,7 +126,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         return {"batch": batch, "heads": f"{batch} {heads} {rows}", "kv": f"{batch} h _"}
 
     def mask_factors(self, q: Type, k: Type, rows: str, masks: Sequence[Type]) -> list[str]:
-        words = [*factor_dimensions(self.factor_words(q, k, rows)["heads"]), "_"]
+        words = [*attention_factor_dimensions(self.factor_words(q, k, rows)["heads"]), "_"]
         return [" ".join("1" if n == 1 else w for n, w in zip(m.shape, words)) for m in masks]
 
     def batch_masks(self, axis: Axis, masks: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
@@ -148,7 +148,7 @@ class Attention(ScaledScores, SparseCotangents):
     def infer(self, q: Type, k: Type, v: Type, *masks: Type) -> tuple[Type, ...]:
         self.check(q, k, v)
         self.check_masks(q, k, masks)
-        statistics = Type(q.shape[:-1], score_dtype(q.dtype))
+        statistics = Type(q.shape[:-1], attention_score_dtype(q.dtype))
         return q.with_shape((*q.shape[:-1], v.shape[-1])), statistics, statistics
 
     def expand(self, q: Node, k: Node, v: Node, *masks: Node) -> tuple[Node, ...]:
@@ -181,7 +181,7 @@ class Attention(ScaledScores, SparseCotangents):
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         q, k, v, *masks = xs
-        floats = [not is_bool(m) for m in masks]
+        floats = [not is_bool_attention_mask(m) for m in masks]
         all_too = any(n and has for n, has in zip(need[3:], floats, strict=True))
         cotangent = zeros(out[0].type) if g[0] is None else g[0]
         more = () if g[1] is None else (g[1],)
@@ -191,7 +191,7 @@ class Attention(ScaledScores, SparseCotangents):
         return [dq, dk, dv, *[next(found) if all_too and has else None for has in floats]]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        if has_mapped_number(xs[3:], mapped[3:]):
+        if attention_maps_number(xs[3:], mapped[3:]):
             return Op.batch(self, axis, xs, mapped)
         masks = self.batch_masks(axis, xs[3:], mapped[3:])
         return self(*spread_all(axis, xs[:3], mapped[:3]), *masks)
@@ -230,7 +230,7 @@ class AttentionGradient(ScaledScores):
         if [x.shape for x in (out, statistics, lost, g)] != [shape, rows, rows, shape]:
             message = f"needs the results {list(shape)} and {list(rows)} of attention"
             raise ShapeError(f"{message}, got {out}, {statistics}, {lost}, {g}")
-        masks, _ = split_masks(q.rank, others)
+        masks, _ = split_attention_masks(q.rank, others)
         self.check_masks(q, k, masks)
         floats = [m for m in masks if m.dtype is not bool_]
         return (q, k, v, *floats) if self.all_too else (q, k, v)
@@ -238,8 +238,8 @@ class AttentionGradient(ScaledScores):
     def expand(self, q: Node, k: Node, v: Node, *more: Node) -> tuple[Node, ...]:
         types = self.infer(*[x.type for x in (q, k, v, *more)])
         out, statistics, lost, g, *others = more
-        masks, more_g = split_masks(q.type.rank, others)
-        wide = score_dtype(q.type.dtype)
+        masks, more_g = split_attention_masks(q.type.rank, others)
+        wide = attention_score_dtype(q.type.dtype)
         shift = Sum((q.type.rank - 1,), True)(cast(g, wide) * cast(out, wide))
         rows = shift.type.shape
         for x in more_g:
@@ -259,7 +259,7 @@ class AttentionGradient(ScaledScores):
         dk = MatMul()(adjoint(scaled), cast(q, wide))
         made = [dq, dk, dv]
         if self.all_too:
-            floats = [m for m in masks if not is_bool(m)]
+            floats = [m for m in masks if not is_bool_attention_mask(m)]
             made += [ds if m.type.rank else everywhere - ds for m in floats]
         return tuple([self.summed(x, t) for x, t in zip(made, types, strict=True)])
 
@@ -282,7 +282,7 @@ class AttentionGradient(ScaledScores):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         rank = xs[0].type.rank - mapped[0]
         count = 7 + sum(x.type.rank - has != rank - 1 for x, has in zip(xs[7:], mapped[7:]))
-        if self.all_too or has_mapped_number(xs[7:count], mapped[7:count]):
+        if self.all_too or attention_maps_number(xs[7:count], mapped[7:count]):
             return Op.batch(self, axis, xs, mapped)
         masks = self.batch_masks(axis, xs[7:count], mapped[7:count])
         more = spread_all(axis, xs[count:], mapped[count:])
@@ -290,7 +290,7 @@ class AttentionGradient(ScaledScores):
 
     def factors(self, q: Type, k: Type, v: Type, *more: Type) -> str:
         words = self.factor_words(q, k, "_")
-        masks, more_g = split_masks(q.rank, more[4:])
+        masks, more_g = split_attention_masks(q.rank, more[4:])
         big, small, rows = f"{words['heads']} _", f"{words['kv']} _", words["heads"]
         if self.all_too:
             return super().factors(q, k, v, *more)
@@ -309,34 +309,34 @@ class AttentionGradient(ScaledScores):
             yield own, (*xs[:3], out, statistics, lost, g, *xs[3:], *more)
 
 
-def score_dtype(dtype: DType) -> DType:
+def attention_score_dtype(dtype: DType) -> DType:
     """Return the dtype of scores and weights."""
     return float32 if dtype.bits == 16 else dtype
 
 
-def is_bool(x: Node) -> bool:
+def is_bool_attention_mask(x: Node) -> bool:
     return x.type.dtype is bool_
 
 
-def split_masks(rank: int, xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def split_attention_masks(rank: int, xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Separate masks from a cotangent of the statistics, which has one dimension less."""
     ranks = [x.type.rank if isinstance(x, Node) else x.rank for x in xs]
     pairs = list(zip(xs, ranks, strict=True))
     return [x for x, n in pairs if n != rank - 1], [x for x, n in pairs if n == rank - 1]
 
 
-def has_mapped_number(xs: Sequence[Node], mapped: Sequence[bool]) -> bool:
+def attention_maps_number(xs: Sequence[Node], mapped: Sequence[bool]) -> bool:
     """Whether examples have different scores for keys that are not seen."""
     return any(has and x.type.rank == 1 for x, has in zip(xs, mapped, strict=True))
 
 
-def in_head_groups(x: Node, heads: int, groups: int) -> Node:
+def attention_head_groups(x: Node, heads: int, groups: int) -> Node:
     """Return [..., heads of queries or keys, m, n] as [..., kv heads, group, m, n]."""
     *batch, count, m, n = x.type.shape
     split = (heads, groups) if count == heads * groups else (count, 1)
     return Reshape((*batch, *split, m, n))(x)
 
 
-def factor_dimensions(words: str) -> list[str]:
+def attention_factor_dimensions(words: str) -> list[str]:
     """Return the words of a rule's operand, one for each dimension."""
     return re.findall(r"\([^)]*\)|\S+", words)

@@ -39,13 +39,13 @@ def cudnn_attention(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
     if not cudnn_takes(op, *[x.type for x in xs]):
         return None
     q, k, v, *masks = xs
-    heads = _batched(out[0].shape, 3)
+    heads = _cudnn_batched(out[0].shape, 3)
     results = (out[0].with_shape(heads), Type(heads[:-1], float32), _WORKSPACE)
     seen = _Seen(op, b, q, k, masks) if masks else None
     y, statistics, _ = b.cudnn(
         "fmhaScaleBiasSoftmax" if seen else "fmhaSoftmax",
-        *[_by_position(b, x) for x in (q, k, v)], *([seen.bias] if seen else []), out=results,
-        orders=(_BY_POSITION, (0, 1, 2), (0,)), config=_config(op, q, k, _FORWARD),
+        *[_cudnn_by_position(b, x) for x in (q, k, v)], *([seen.bias] if seen else []), out=results,
+        orders=(_BY_POSITION, (0, 1, 2), (0,)), config=_cudnn_config(op, q, k, _FORWARD),
     )  # fmt: skip
     if seen:
         y, statistics = seen.rows_or_zero(y), seen.rows_or_zero(statistics)
@@ -60,15 +60,15 @@ def cudnn_attention_gradient(op: AttentionGradient, b: Any, out: Any, *xs: Any) 
         return None
     seen = _Seen(op, b, q, k, masks) if masks else None
     if seen:
-        g = seen.rows_or_zero(b.reshape(g, _batched(g.shape, 3)))
-    operands = [_by_position(b, x) for x in (q, k, v)]
-    operands.append(b.reshape(statistics, _batched(statistics.shape, 2)))
-    operands += [_by_position(b, g), *([seen.bias] if seen else []), _by_position(b, y)]
-    results = [t.with_shape(_batched(t.shape, 3)) for t in out]
+        g = seen.rows_or_zero(b.reshape(g, _cudnn_batched(g.shape, 3)))
+    operands = [_cudnn_by_position(b, x) for x in (q, k, v)]
+    operands.append(b.reshape(statistics, _cudnn_batched(statistics.shape, 2)))
+    operands += [_cudnn_by_position(b, g), *([seen.bias] if seen else []), _cudnn_by_position(b, y)]
+    results = [t.with_shape(_cudnn_batched(t.shape, 3)) for t in out]
     *made, _ = b.cudnn(
         "fmhaScaleBiasSoftmaxBackward" if seen else "fmhaSoftmaxBackward", *operands,
         out=(*results, _WORKSPACE), orders=(*[_BY_POSITION] * 3, (0,)),
-        config=_config(op, q, k, _BACKWARD),
+        config=_cudnn_config(op, q, k, _BACKWARD),
     )  # fmt: skip
     return tuple([b.reshape(x, t.shape) for x, t in zip(made, out, strict=True)])
 
@@ -93,7 +93,7 @@ class _Seen:
     """
 
     def __init__(self, op: ScaledScores, b: Any, q: Any, k: Any, masks: Sequence[Any]) -> None:
-        self.b, (self.batch, self.heads, rows, _) = b, _batched(q.shape, 3)
+        self.b, (self.batch, self.heads, rows, _) = b, _cudnn_batched(q.shape, 3)
         self._leading = q.shape[:-3]
         self.scores = (rows, k.shape[-2])
         seen = functools.reduce(self._both, map(self._four_dimensions, masks))
@@ -137,19 +137,19 @@ class _Seen:
         return seen
 
 
-def _batched(shape: Sequence[int], count: int) -> tuple[int, ...]:
+def _cudnn_batched(shape: Sequence[int], count: int) -> tuple[int, ...]:
     """The shape with one dimension in front of the last `count`."""
     batch = len(shape) - count
     return (math.prod(shape[:batch]), *shape[batch:])
 
 
-def _by_position(b: Any, x: Any) -> Any:
-    return b.transpose(b.reshape(x, _batched(x.shape, 3)), _BY_POSITION)
+def _cudnn_by_position(b: Any, x: Any) -> Any:
+    return b.transpose(b.reshape(x, _cudnn_batched(x.shape, 3)), _BY_POSITION)
 
 
-def _config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[str, Any]:
+def _cudnn_config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[str, Any]:
     """What XLA tells cuDNN about the computation."""
-    batch, heads, rows, _ = _batched(q.shape, 3)
+    batch, heads, rows, _ = _cudnn_batched(q.shape, 3)
     scores = [str(n) for n in (batch, heads, rows, k.shape[-2])]
     return {
         "cudnn_fmha_backend_config": {
@@ -174,12 +174,17 @@ def _config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[
             "sliding_window_length": 1 - op.lower[0] if op.lower else 0,
             "max_seg_per_batch": 1,
             "is_paged_attention": False,
-            **{f"{name}_dot_dimension_numbers": _dims(*dims) for name, dims in products.items()},
+            **{
+                f"{name}_dot_dimension_numbers": _cudnn_dims(*dims)
+                for name, dims in products.items()
+            },
         }
     }
 
 
-def _dims(left: int, right: int, lefts: Sequence[int], rights: Sequence[int]) -> dict[str, Any]:
+def _cudnn_dims(
+    left: int, right: int, lefts: Sequence[int], rights: Sequence[int]
+) -> dict[str, Any]:
     return {
         "lhs_contracting_dimensions": [str(left)],
         "rhs_contracting_dimensions": [str(right)],

@@ -57,15 +57,17 @@ class Found:
 
 def read_attention(node: Node) -> Found | None:
     """Return the parts of attention whose result is `node`, a product of weights and values."""
-    for weights, values, labels, v_labels, out_labels in _weighted_sums(node):
-        scores = _softmax_operand(_without_cast(weights))
+    for weights, values, labels, v_labels, out_labels in _read_weighted_sums(node):
+        scores = _read_softmax_operand(_read_without_cast(weights))
         if scores is None:
             continue
         last = scores.type.rank - 1
         for found in _read_scores(scores):
             names = (*[f"b{i}" for i in range(last - 1)], "row", "key")
-            known = dict(zip(labels, names, strict=True)) | {x: x for x in v_labels if is_one(x)}
-            return _with_groups(dataclasses.replace(
+            known = dict(zip(labels, names, strict=True)) | {
+                x: x for x in v_labels if is_one_in_attention(x)
+            }
+            return _attention_with_groups(dataclasses.replace(
                 found, v=values,
                 v_labels=tuple([known.get(x, "width") for x in v_labels]),
                 out_labels=tuple([known.get(x, "width") for x in out_labels]),
@@ -73,12 +75,12 @@ def read_attention(node: Node) -> Found | None:
     return None
 
 
-def is_one(label: str) -> bool:
+def is_one_in_attention(label: str) -> bool:
     """Whether a dimension of size 1 stands for one that queries have."""
     return label.startswith("one")
 
 
-def _with_groups(found: Found) -> Found:
+def _attention_with_groups(found: Found) -> Found:
     """Name the dimensions of queries along which they share keys."""
     shared = {x for x in found.q_labels if x[0] == "b" and x not in found.k_labels}
 
@@ -91,7 +93,7 @@ def _with_groups(found: Found) -> Found:
     )  # fmt: skip
 
 
-def _pair_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
+def _read_pair_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
     """Names of the dimensions of a product's operands and result; None if they broadcast, unless
     only the second operand of a matrix product does."""
     x, y = node.inputs
@@ -114,23 +116,23 @@ def _pair_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
     return (*[tuple(t) for t in terms], tuple(output)) if plain and alike else None  # type: ignore[return-value]
 
 
-def _weighted_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels, Labels]]:
+def _read_weighted_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels, Labels]]:
     """Ways to see a product as a sum of values with weights, along the weights' last dimension."""
-    labels = _pair_labels(node) if len(node.inputs) == 2 else None
+    labels = _read_pair_labels(node) if len(node.inputs) == 2 else None
     if labels is None:
         return
     x, y, out = labels
     orders = [(0, x, y)] if isinstance(node.op, MatMul) else [(0, x, y), (1, y, x)]
     for at, weights, values in orders:
         summed = set(x) & set(y) - set(out)
-        own = {x for x in values if x not in weights and not is_one(x)}
+        own = {x for x in values if x not in weights and not is_one_in_attention(x)}
         if summed != set(weights[-1:]) or not summed or len(own) != 1:
             continue
         if set(out) == {*weights[:-1], *own}:
             yield node.inputs[at], node.inputs[1 - at], weights, values, out
 
 
-def _softmax_operand(p: Node) -> Node | None:
+def _read_softmax_operand(p: Node) -> Node | None:
     """The scores of which `p` is the softmax along the last dimension."""
     last = (p.type.rank - 1,)
     if isinstance(p.op, Softmax):
@@ -152,29 +154,29 @@ def _read_scores(z: Node) -> Iterator[Found]:
     """Walk from the softmax's operand to the product of queries and keys."""
     steps: dict[str, Any] = {"scales": (), "bias": (), "masks": (), "fill": ()}
     while True:
-        z = _without_cast(z)
+        z = _read_without_cast(z)
         if isinstance(z.op, (MatMul, Einsum)):
             found = _read_product(z)
             if found is not None:
                 scales = (*steps["scales"], *found.scales)
                 yield dataclasses.replace(found, **{**steps, "scales": scales})
             return
-        if _is_scaled(z):
-            steps["scales"] += ((type(z.op), _scale_of(z)),)
-            z = _scaled(z)
+        if _is_scaled_attention(z):
+            steps["scales"] += ((type(z.op), _read_scale(z)),)
+            z = _read_scaled(z)
         elif steps["scales"]:
             return  # a scaled mask
         elif isinstance(z.op, Where) and not steps["masks"] and not steps["bias"]:
             (mask, x, y), whole = z.inputs, z.type.shape
-            seen = _number(y).type.rank == 0
-            z, fill = (x, _number(y)) if seen else (y, _number(x))
+            seen = _read_number(y).type.rank == 0
+            z, fill = (x, _read_number(y)) if seen else (y, _read_number(x))
             if fill.type.rank or not mask.type.rank or z.type.shape != whole:
                 return
             steps["masks"], steps["fill"] = ((mask, seen),), (fill,)
         elif isinstance(z.op, (Add, Sub)) and not steps["bias"]:
             (x, y), whole = z.inputs, z.type.shape
             steps["subtracted"] = isinstance(z.op, Sub)
-            first = steps["subtracted"] or leads_to_product(x)
+            first = steps["subtracted"] or leads_to_attention_product(x)
             z, bias = (x, y) if first else (y, x)
             if not bias.type.rank or z.type.shape != whole:
                 return
@@ -183,7 +185,7 @@ def _read_scores(z: Node) -> Iterator[Found]:
             return
 
 
-def _number(x: Node) -> Node:
+def _read_number(x: Node) -> Node:
     """The number that a value repeats, if it does."""
     start = x
     while isinstance(x.op, (Broadcast, ExpandDims)):
@@ -191,29 +193,29 @@ def _number(x: Node) -> Node:
     return start if x.type.rank else x
 
 
-def leads_to_product(z: Node) -> bool:
+def leads_to_attention_product(z: Node) -> bool:
     """Whether a node is a product, maybe scaled: then it is the scores, not what is added."""
-    z = _without_cast(z)
-    while _is_scaled(z):
-        z = _without_cast(_scaled(z))
+    z = _read_without_cast(z)
+    while _is_scaled_attention(z):
+        z = _read_without_cast(_read_scaled(z))
     return isinstance(z.op, (MatMul, Einsum))
 
 
-def _is_scaled(x: Node) -> bool:
+def _is_scaled_attention(x: Node) -> bool:
     if isinstance(x.op, Div):
         return x.inputs[1].type.rank == 0 and x.inputs[0].type.rank > 0
     return isinstance(x.op, Mul) and 0 in [y.type.rank for y in x.inputs] and x.type.rank > 0
 
 
-def _scaled(x: Node) -> Node:
+def _read_scaled(x: Node) -> Node:
     return x.inputs[0] if x.inputs[0].type.rank else x.inputs[1]
 
 
-def _scale_of(x: Node) -> Node:
+def _read_scale(x: Node) -> Node:
     return x.inputs[1] if x.inputs[0].type.rank else x.inputs[0]
 
 
-def _without_cast(x: Node) -> Node:
+def _read_without_cast(x: Node) -> Node:
     """A value before it was converted from a 16-bit float to f32, or back."""
     if not isinstance(x.op, Cast):
         return x
@@ -224,7 +226,7 @@ def _without_cast(x: Node) -> Node:
 
 def _read_product(node: Node) -> Found | None:
     """Queries and keys of a product whose last dimension is that of keys."""
-    labels = _pair_labels(node) if len(node.inputs) == 2 else None
+    labels = _read_pair_labels(node) if len(node.inputs) == 2 else None
     if labels is None or node.type.rank < 2:
         return None
     x, y, out = labels
@@ -234,7 +236,7 @@ def _read_product(node: Node) -> Found | None:
     own = out[-2] in k_labels or out[-1] in q_labels
     if len(summed) != 1 or own or set(q_labels) != {*out[:-1], *summed}:
         return None
-    ones = {x: x for x in k_labels if is_one(x)}
+    ones = {x: x for x in k_labels if is_one_in_attention(x)}
     if not {out[-1], *summed} <= set(k_labels) <= {*out[:-2], out[-1], *summed, *ones}:
         return None
     names = {label: f"b{i}" for i, label in enumerate(out[:-2])} | ones
@@ -242,10 +244,10 @@ def _read_product(node: Node) -> Found | None:
     scales: list[tuple[type, Node]] = []
     read: list[Node] = []
     for given in (node.inputs[at], node.inputs[1 - at]):
-        operand = _without_cast(given)
-        while _is_scaled(operand):
-            scales.append((type(operand.op), _scale_of(operand)))
-            operand = _without_cast(_scaled(operand))
+        operand = _read_without_cast(given)
+        while _is_scaled_attention(operand):
+            scales.append((type(operand.op), _read_scale(operand)))
+            operand = _read_without_cast(_read_scaled(operand))
         read.append(operand)
     return Found(
         q=read[0], k=read[1], v=read[1],

@@ -23,13 +23,13 @@ from pullback.graph.types import Type
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.functions import cast, negated
-from pullback.ops.fused.attention import Attention, AttentionGradient, score_dtype
+from pullback.ops.fused.attention import Attention, AttentionGradient, attention_score_dtype
 from pullback.ops.fused.attention_cudnn import cudnn_takes
 from pullback.ops.fused.attention_reading import (
     Found,
     Labels,
-    is_one,
-    leads_to_product,
+    is_one_in_attention,
+    leads_to_attention_product,
     read_attention,
 )
 from pullback.ops.fused.spelling import Operands, Spelling, spelling
@@ -86,14 +86,14 @@ class Form:
         op = Attention(self.scale, self.lower, self.upper, False)
         y = results(op(q, k, v, *self._masks(operands, q)))[0]
         labels, sizes = self.labels[3], self._sizes(operands)
-        return _from_heads(y, labels, ("row", "width"), [sizes[x] for x in labels])
+        return _spelled_from_heads(y, labels, ("row", "width"), [sizes[x] for x in labels])
 
     def pull(self, g: Node, made: Node, *operands: Node) -> Sequence[Node | None]:
         """Return the cotangents of queries, keys and values, at their positions."""
         while not isinstance(made.op, Attention):
             made = made.inputs[0]
         q, k, v = self._arranged(operands)
-        g = _in_heads(g, self.labels[3], ("row", "width"))
+        g = _spelled_in_heads(g, self.labels[3], ("row", "width"))
         op = AttentionGradient(self.scale, self.lower, self.upper, False)
         masks = self._masks(operands, q)
         found: list[Node | None] = [None] * self.count
@@ -101,7 +101,7 @@ class Form:
         cotangents = (self._scaled(dq, operands), *others)  # scales were factors of queries alone
         places = zip((self.q, self.k, self.v), self.labels, cotangents, _KINDS)
         for at, labels, cotangent, kind in places:
-            x = _from_heads(cotangent, labels, kind, operands[at].type.shape)
+            x = _spelled_from_heads(cotangent, labels, kind, operands[at].type.shape)
             earlier = found[at]
             found[at] = x if earlier is None else earlier + x
         return found
@@ -109,7 +109,7 @@ class Form:
     def _arranged(self, operands: Sequence[Node]) -> list[Node]:
         """Queries, keys and values [..., heads, length, depth]."""
         places = zip((self.q, self.k, self.v), self.labels, _KINDS)
-        q, k, v = [_in_heads(operands[at], labels, kind) for at, labels, kind in places]
+        q, k, v = [_spelled_in_heads(operands[at], labels, kind) for at, labels, kind in places]
         return [self._scaled(q, operands), k, v]
 
     def _sizes(self, operands: Sequence[Node]) -> dict[str, int]:
@@ -125,7 +125,7 @@ class Form:
         return x
 
     def _masks(self, operands: Sequence[Node], q: Node) -> list[Node]:
-        wide = score_dtype(q.type.dtype)
+        wide = attention_score_dtype(q.type.dtype)
         found = [self._mask_in_heads(cast(operands[i], wide)) for i in self.bias]
         found = [-x if self.subtracted else x for x in found]
         for at, seen in self.mask:
@@ -142,88 +142,92 @@ class Form:
         batch = [x for x in self.labels[0] if x[0] in "bg"]
         labels = (*sorted(batch, key=lambda x: int(x[1:])), "row", "key")
         whole = (*(1,) * (len(labels) - mask.type.rank), *mask.type.shape)
-        return _in_heads(_in_shape(mask, whole), labels, ("row", "key"))
+        return _spelled_in_heads(_spelled_in_shape(mask, whole), labels, ("row", "key"))
 
 
 _KINDS = ("row", "depth"), ("key", "depth"), ("key", "width")  # of queries, keys and values
 
 
-def _standard(labels: Labels, *last: str) -> Labels:
+def _spelling_order(labels: Labels, *last: str) -> Labels:
     """The names of dimensions in the order of the fused op: groups of queries are neighbours."""
     batch = [x for x in labels if x[0] in "bg"]
     return (*sorted(batch, key=lambda x: (x[0], int(x[1:]))), *last)
 
 
-def _in_heads(x: Node, labels: Labels, last: Labels) -> Node:
+def _spelled_in_heads(x: Node, labels: Labels, last: Labels) -> Node:
     """A value as the fused op has it, [..., heads, length, depth]."""
     sizes = dict(zip(labels, x.type.shape, strict=True))
-    kept = tuple([n for n in labels if not is_one(n)])
-    x = _in_shape(x, [sizes[n] for n in kept])
-    wanted = _standard(kept, *last)
+    kept = tuple([n for n in labels if not is_one_in_attention(n)])
+    x = _spelled_in_shape(x, [sizes[n] for n in kept])
+    wanted = _spelling_order(kept, *last)
     perm = tuple([kept.index(w) for w in wanted])
     x = x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
     batch = [sizes[n] for n in wanted if n[0] == "b"] or [1]
     groups = [sizes[n] for n in wanted if n[0] == "g"]
     heads = math.prod([batch[-1], *groups])
-    return _in_shape(x, (*batch[:-1], heads, *[sizes[n] for n in last]))
+    return _spelled_in_shape(x, (*batch[:-1], heads, *[sizes[n] for n in last]))
 
 
-def _from_heads(x: Node, labels: Labels, last: Labels, shape: Sequence[int]) -> Node:
-    """The inverse of `_in_heads`, for a value of this shape."""
+def _spelled_from_heads(x: Node, labels: Labels, last: Labels, shape: Sequence[int]) -> Node:
+    """The inverse of `_spelled_in_heads`, for a value of this shape."""
     sizes = dict(zip(labels, shape, strict=True))
-    given = _standard(labels, *last)
-    x = _in_shape(x, [sizes[n] for n in given])
-    perm = tuple([given.index(n) for n in labels if not is_one(n)])
+    given = _spelling_order(labels, *last)
+    x = _spelled_in_shape(x, [sizes[n] for n in given])
+    perm = tuple([given.index(n) for n in labels if not is_one_in_attention(n)])
     x = x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
-    return _in_shape(x, shape)
+    return _spelled_in_shape(x, shape)
 
 
-def _in_shape(x: Node, shape: Sequence[int]) -> Node:
+def _spelled_in_shape(x: Node, shape: Sequence[int]) -> Node:
     return x if x.type.shape == tuple(shape) else Reshape(tuple(shape))(x)
 
 
-def _forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+def _attention_forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """The spelling whose result is `node`, read from the program."""
     found = read_attention(node)
-    if found is None or not _fits(found) or not _is_ordinary(_scale(found), found.q.type.dtype):
+    if (
+        found is None
+        or not _attention_fits(found)
+        or not _is_ordinary_attention_scale(_attention_scale(found), found.q.type.dtype)
+    ):
         return
-    operands = [x for x in found.operands() if not _is_number(x)]
-    inner = _between(node, set(operands))
+    operands = [x for x in found.operands() if not _spells_number(x)]
+    inner = _attention_between(node, set(operands))
     if inner is None:
         return
     types = tuple([Type(x.type.shape, x.type.dtype) for x in operands])
-    form = _form_of(found, operands, _numbered(inner, operands))
+    form = _attention_form(found, operands, _spelling_steps(inner, operands))
     yield _spelling_of(form), types
     if any(isinstance(op, Max) for op, _ in form.steps):  # the derivative may stop there
         yield _spelling_of(dataclasses.replace(form, stops=True)), types
 
 
-def _form_of(found: Found, operands: Sequence[Node], steps: Steps) -> Form:
+def _attention_form(found: Found, operands: Sequence[Node], steps: Steps) -> Form:
     at = {x: i for i, x in enumerate(operands)}
-    lower, upper, masks, bias = _without_band(found)
+    lower, upper, masks, bias = _attention_without_band(found)
     others = [(kind is Div, at[x]) for kind, x in found.scales if x in at]
     return Form(
         steps=steps, count=len(operands), q=at[found.q], k=at[found.k], v=at[found.v],
         labels=(found.q_labels, found.k_labels, found.v_labels, found.out_labels),
-        scale=repr(_scale(found)), factors=tuple(others), bias=tuple([at[x] for x in bias]),
-        subtracted=found.subtracted,
+        scale=repr(_attention_scale(found)), factors=tuple(others),
+        bias=tuple([at[x] for x in bias]), subtracted=found.subtracted,
         mask=tuple([(at[x], seen) for x, seen in masks]),
-        fill=tuple([repr(_number(x)) if _is_number(x) else at[x] for x in found.fill]),
+        fill=tuple([repr(_spelled_number(x)) if _spells_number(x) else at[x] for x in found.fill]),
         lower=lower, upper=upper,
     )  # fmt: skip
 
 
-def _scale(found: Found) -> float:
+def _attention_scale(found: Found) -> float:
     """The product of the scales that are constants; NaN if one divides by 0."""
     scale = 1.0
     for kind, x in found.scales:
-        if _is_number(x):
-            number = _number(x)
+        if _spells_number(x):
+            number = _spelled_number(x)
             scale *= number if kind is not Div else 1 / number if number else math.nan
     return scale
 
 
-def _is_ordinary(scale: float, dtype: DType) -> bool:
+def _is_ordinary_attention_scale(scale: float, dtype: DType) -> bool:
     """Whether queries may be scaled instead of scores: infinity times 0 is NaN."""
     return abs(scale) <= float(ml_dtypes.finfo(dtype.numpy).max)
 
@@ -236,7 +240,7 @@ def _spelling_of(form: Form) -> Spelling:
     )  # fmt: skip
 
 
-def _fits(found: Found) -> bool:
+def _attention_fits(found: Found) -> bool:
     """Whether the fused op takes these operands."""
     dtypes = {x.type.dtype for x in (found.q, found.k, found.v)}
     labels = found.q_labels, found.k_labels, found.v_labels, found.out_labels
@@ -244,13 +248,13 @@ def _fits(found: Found) -> bool:
     if len(dtypes) != 1 or not dtypes.pop().is_float:
         return False
     shared = {x for x in q if x[0] == "g"}
-    return q == out and k == v == q - shared and _masks_fit(found)
+    return q == out and k == v == q - shared and _attention_masks_fit(found)
 
 
-def _masks_fit(found: Found) -> bool:
+def _attention_masks_fit(found: Found) -> bool:
     """Whether masks are the same for all heads, or given for each."""
     sizes = dict(zip(found.q_labels, found.q.type.shape))
-    heads = [x for x in _standard(found.q_labels) if x[0] == "b"][-1:]
+    heads = [x for x in _spelling_order(found.q_labels) if x[0] == "b"][-1:]
     heads += [x for x in sizes if x[0] == "g"]
     rank = len(found.q_labels)  # as many as scores have
     for mask in (*found.bias, *[x for x, _ in found.masks]):
@@ -261,21 +265,21 @@ def _masks_fit(found: Found) -> bool:
     return True
 
 
-def _is_number(x: Node) -> bool:
+def _spells_number(x: Node) -> bool:
     return isinstance(x.op, Const) and not x.type.rank
 
 
-def _number(x: Node) -> float:
+def _spelled_number(x: Node) -> float:
     assert isinstance(x.op, Const)
     return float(x.op.array)
 
 
-def _between(node: Node, operands: set[Node]) -> list[Node] | None:
+def _attention_between(node: Node, operands: set[Node]) -> list[Node] | None:
     """The nodes of the formula, operands of each one first; None if it has other operands."""
     found, stack = {node}, [node]
     while stack:
         x = stack.pop()
-        if not x.inputs and not _is_number(x):
+        if not x.inputs and not _spells_number(x):
             return None
         for y in x.inputs:
             if y not in operands and y not in found:
@@ -284,7 +288,7 @@ def _between(node: Node, operands: set[Node]) -> list[Node] | None:
     return sorted(found, key=by_number)
 
 
-def _numbered(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
+def _spelling_steps(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
     at = {x: i for i, x in enumerate([*operands, *inner])}
     return tuple([(x.op, tuple([at[y] for y in x.inputs])) for x in inner])
 
@@ -292,30 +296,31 @@ def _numbered(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
 Masks = tuple[tuple[Node, bool], ...]
 
 
-def _without_band(found: Found) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
+def _attention_without_band(found: Found) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
     """The limits of keys that queries see by position, and masks and biases that say more."""
     sizes = dict(
         zip((*found.q_labels, *found.k_labels), (*found.q.type.shape, *found.k.type.shape))
     )
     scores = sizes["row"], sizes["key"]
     for mask, seen in found.masks:
-        array = _known_value(mask)
-        band = None if array is None else _band(array if seen else ~array, scores)
+        array = _known_in_spelling(mask)
+        band = None if array is None else _attention_band(array if seen else ~array, scores)
         if band is not None:
             return *band, (), found.bias
     for bias in found.bias:
-        array = None if found.masks or leads_to_product(bias) else _known_value(bias)
+        unknown = found.masks or leads_to_attention_product(bias)
+        array = None if unknown else _known_in_spelling(bias)
         if array is not None and found.subtracted:
             array = -array
         if array is not None and np.all((array == 0) | (array <= _HIDDEN)):
-            band = _band(array == 0, scores)
+            band = _attention_band(array == 0, scores)
             if band is not None and np.all(np.any(array == 0, -1)):
                 lower, upper = band
                 return lower, upper, (), ()
     return (), (), found.masks, found.bias
 
 
-def _band(
+def _attention_band(
     seen: np.ndarray, scores: tuple[int, int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The limits of j - i where query i sees key j; None if the mask is not such a band."""
@@ -330,7 +335,7 @@ def _band(
     return () if low == away.min() else (low,), () if high == away.max() else (high,)
 
 
-def _known_value(x: Node) -> np.ndarray | None:
+def _known_in_spelling(x: Node) -> np.ndarray | None:
     """The value of a node that depends neither on inputs nor on the device."""
     if x.type.size > _LARGEST:
         return None
@@ -347,16 +352,16 @@ def _known_value(x: Node) -> np.ndarray | None:
     return interpret(Graph([], [x]), [])[0]
 
 
-def _forms_for_cudnn(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+def _attention_for_cudnn(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """Those that cuDNN computes; others would be written out again, in wider products."""
-    for found, types in _forms(node):
+    for found, types in _attention_forms(node):
         fused = found.fused(*[Input(f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)])
         for x in [] if fused is None else Graph([], [fused]).nodes:
             if isinstance(x.op, Attention) and cudnn_takes(x.op, *[y.type for y in x.inputs]):
                 yield found, types
 
 
-for _platform, _read in (("cpu", _forms), ("cuda", _forms_for_cudnn)):
+for _platform, _read in (("cpu", _attention_forms), ("cuda", _attention_for_cudnn)):
     for _last in (MatMul, Einsum):
         spelling(
             Spelling(

@@ -18,7 +18,7 @@ from pullback.ops.elementwise.error_functions import SLOPE, Erf
 from pullback.ops.elementwise.normal_functions import ExpMinusSquare
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.trigonometric import Tanh
-from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
 from pullback.ops.prelude import Composite, Node, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.traits import HasKernel
@@ -129,7 +129,7 @@ def _erf_formula(divides: bool, product: Product, x: Node, half: Node, one: Node
     return product.formula(half, x, one + Erf()(x / c if divides else x * c))
 
 
-def _numbers(divided: Sequence[bool], numbers: Sequence[Node]) -> list[Node]:
+def _gelu_numbers(divided: Sequence[bool], numbers: Sequence[Node]) -> list[Node]:
     """The numbers of the fused op: where the formula divides by one, its reciprocal."""
     pairs = zip(numbers, divided, strict=True)
     return [Reciprocal()(n) if divides else n for n, divides in pairs]
@@ -140,11 +140,11 @@ def _gelu_spelling(
     op: GeluFormula, gradient: GeluFormula,
 ) -> Spelling:  # fmt: skip
     def pull(g: Node, y: Node, x: Node, *numbers: Node) -> Sequence[Node | None]:
-        return [gradient(g, x, *_numbers(divided, numbers)), *[None] * len(numbers)]
+        return [gradient(g, x, *_gelu_numbers(divided, numbers)), *[None] * len(numbers)]
 
     return Spelling(
         name=name, last=last, formula=formula, operands=lambda node: (), pull=pull,
-        fused=lambda x, *numbers: op(x, *_numbers(divided, numbers)),
+        fused=lambda x, *numbers: op(x, *_gelu_numbers(divided, numbers)),
     )  # fmt: skip
 
 
@@ -164,12 +164,12 @@ ERF_SPELLINGS = [
 ]  # fmt: skip
 
 
-def _found(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+def _gelu_found(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """The spellings that may end in a node: if 1 + f(x) is a factor of it, or of a factor."""
     inner = [y for x in node.inputs if isinstance(x.op, (Mul, Div)) for y in x.inputs]
     sums = [x for x in (*node.inputs, *inner) if isinstance(x.op, Add)]
     kinds = {type(y.op) for x in sums for y in x.inputs}
-    x = plain_type(node)
+    x = spelled_type(node)
     for kind, count, spellings in ((Tanh, 4, TANH_SPELLINGS), (Erf, 3, ERF_SPELLINGS)):
         if kind in kinds:
             types = (x, *[Type((), x.dtype)] * count)
@@ -182,7 +182,7 @@ for _last in (Mul, Div):
             name="GELU",
             last=_last,
             formula=lambda *xs: xs[0],
-            operands=_found,
+            operands=_gelu_found,
             fused=lambda *xs: None,
         )
     )

@@ -57,7 +57,7 @@ class LayerNormalization(RowNormOp):
 
     def expand(self, x: Node, epsilon: Node, count: Node, *affine: Node) -> tuple[Node, ...]:
         axes = self.axes(x.type.rank)
-        mean, d = _row_mean(x, axes) if self.center else (None, x)
+        mean, d = _layer_norm_mean(x, axes) if self.center else (None, x)
         rstd = Rsqrt()(Sum(axes, True)(Square()(d)) / count + epsilon)
         y = d * rstd
         if self.scaled:
@@ -113,6 +113,6 @@ class LayerNormalizationGradient(RowNormOp):
             yield made, (x, *given, count, *affine[: int(op.scaled)])
 
 
-def _row_mean(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
+def _layer_norm_mean(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
     mean = Mean(axes, True)(x)
     return mean, x - mean

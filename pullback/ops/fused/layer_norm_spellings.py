@@ -17,7 +17,7 @@ from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.roots import Rsqrt, Sqrt
 from pullback.ops.fused.layer_norm import LayerNormalization, LayerNormalizationGradient
-from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
 from pullback.ops.prelude import Node, constant, results
 from pullback.ops.reduce.reductions import Mean, Sum
 from pullback.ops.sources import Result
@@ -59,7 +59,7 @@ class Core(NamedTuple):
         return again * root if self.inverse else again / root
 
     def operands(self, node: Node) -> Operands:
-        x, number = plain_type(node), Type((), node.type.dtype)
+        x, number = spelled_type(node), Type((), node.type.dtype)
         row = x.with_shape(x.shape[x.rank - self.dims :])
         return (x, number, *[number] * self.counted, *[row] * self.scale_first)
 
@@ -80,7 +80,7 @@ class Core(NamedTuple):
         return [dx, *numbers, Sum(rows, False)(g * norm)]
 
 
-def found_core(node: Node) -> Core | None:
+def found_norm_core(node: Node) -> Core | None:
     """Return how the norm is written that a node seems to be the result of."""
     if not node.type.dtype.is_float or not node.type.rank:
         return None
@@ -128,7 +128,7 @@ class AffineNormalization(NamedTuple):
         return y + affine[-1] if self.norm.shifted else y
 
     def operands(self, node: Node) -> Operands:
-        x, number = plain_type(node), Type((), node.type.dtype)
+        x, number = spelled_type(node), Type((), node.type.dtype)
         row = x.with_shape(x.shape[x.rank - self.norm.dims :])
         return (x, number, number, *[row] * (self.norm.scaled + self.norm.shifted))
 
@@ -140,18 +140,18 @@ class AffineNormalization(NamedTuple):
         return [dx, None, None, *affine]
 
 
-def _under(node: Node, ops: tuple[type, ...]) -> Iterator[Node]:
+def _under_norm(node: Node, ops: tuple[type, ...]) -> Iterator[Node]:
     """Yield the operands of operands, where these apply `ops`."""
     if not ops:
         yield node
     elif isinstance(node.op, ops[0]):
         for x in node.inputs:
-            yield from _under(x, ops[1:])
+            yield from _under_norm(x, ops[1:])
 
 
 def _core_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """Yield the ways to write the norm that a node seems to be the result of."""
-    core = found_core(node)
+    core = found_norm_core(node)
     if core is not None and core.dims in DIMS:
         for shared in SHARING if core.center else SHARING[:1]:
             yield _core_spelling(core, shared), core.operands(node)
@@ -173,7 +173,7 @@ def _affine_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """Yield what may be multiplied and added to a norm, if a node seems to be the result."""
     for scaled, shifted in ((True, True), (True, False), (False, True)):
         ops = (Add,) * shifted + (Mul,) * scaled
-        norms = {x.inputs[0].op for x in _under(node, ops) if isinstance(x.op, Result)}
+        norms = {x.inputs[0].op for x in _under_norm(node, ops) if isinstance(x.op, Result)}
         for norm in norms:
             if isinstance(norm, LayerNormalization) and not norm.scaled and not norm.shifted:
                 made = LayerNormalization(norm.dims, norm.center, scaled, shifted)

@@ -10,7 +10,7 @@ from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import cast, equal, guarded, where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.fused.softmax import LogSoftmaxGradient
-from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, spelled_type, spelling
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.index.bounds import require_in_range
 from pullback.ops.prelude import Composite, Node, Type, results
@@ -124,7 +124,7 @@ class LabelSpelling(NamedTuple):
         x, labels = node.inputs
         last = x.type.rank - 1
         if x.op is LogSoftmax((last,)) and labels.type.shape == (*x.type.shape[:-1], 1):
-            yield plain_type(x), plain_type(labels)
+            yield spelled_type(x), spelled_type(labels)
 
     def fused(self, x: Node, labels: Node) -> Node:
         return results(LogProbability(self.trusted, self.examples)(x, labels))[0]
@@ -144,7 +144,7 @@ class LabelSpelling(NamedTuple):
         if isinstance(put.op, PutAlongAxisAdd) and put.type.shape == node.type.shape:
             g, labels = put.inputs
             if g.type.shape == (*node.type.shape[:-1], 1):
-                yield plain_type(g), plain_type(node), plain_type(labels)
+                yield spelled_type(g), spelled_type(node), spelled_type(labels)
 
     def gradient(self, g: Node, x: Node, labels: Node) -> Node | None:
         return self.pull(g, self.fused(x, labels), x, labels)[0]

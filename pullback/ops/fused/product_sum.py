@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.arithmetic import Add
-from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.product_kernel import product_call
 from pullback.ops.prelude import Composite, Node, Type, same_dtype
@@ -48,12 +48,12 @@ class ProductSum(Composite, HasKernel):
         yield cls(), (real(2, 3, 4), real(2, 4, 5, salt=1), real(3, 1, salt=2))
 
 
-def _operands(node: Node, op: type, count: int) -> Iterator[Operands]:
+def _product_sum_operands(node: Node, op: type, count: int) -> Iterator[Operands]:
     """The types of a sum's operands, if one of its terms has the op, applied to so many."""
     for term, other in (node.inputs, node.inputs[::-1]):
         whole = term.type.shape == node.type.shape and node.type.dtype.is_float
         if isinstance(term.op, op) and len(term.inputs) == count and whole:
-            yield *[plain_type(x) for x in term.inputs], plain_type(other)
+            yield *[spelled_type(x) for x in term.inputs], spelled_type(other)
 
 
 # After all other formulas, which may contain such sums
@@ -63,7 +63,7 @@ for _op, _count in ((MatMul, 2), (ProductSum, 3)):
             name=f"product and {_count - 1} addends",
             last=Add,
             formula=lambda *xs: ProductSum().expand(*xs),
-            operands=partial(_operands, op=_op, count=_count),
+            operands=partial(_product_sum_operands, op=_op, count=_count),
             fused=lambda *xs: ProductSum()(*xs),
             stage=2 + _count,
         )

@@ -20,7 +20,7 @@ from pullback.ops.fused.softmax import (
     LogSumExpGradient,
     SoftmaxGradient,
 )
-from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, spelled_type, spelling
 from pullback.ops.prelude import TABLE, Node, results
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
@@ -28,31 +28,31 @@ from pullback.ops.reduce.softmax import LogSoftmax, Softmax
 from pullback.ops.sources import Result
 
 
-def last_axis(x: Node) -> tuple[int, ...]:
+def softmax_axis(x: Node) -> tuple[int, ...]:
     return (x.type.rank - 1,)
 
 
-def total(x: Node) -> Node:
-    return Sum(last_axis(x), True)(x)
+def softmax_total(x: Node) -> Node:
+    return Sum(softmax_axis(x), True)(x)
 
 
 # What is subtracted before exponentials
 
 
-def largest(x: Node) -> Node:
-    return Max(last_axis(x), True)(x)
+def softmax_largest(x: Node) -> Node:
+    return Max(softmax_axis(x), True)(x)
 
 
-def largest_held(x: Node) -> Node:
-    return TABLE["StopGradient"]()(largest(x))
+def softmax_largest_held(x: Node) -> Node:
+    return TABLE["StopGradient"]()(softmax_largest(x))
 
 
-def largest_finite(x: Node) -> Node:
-    top = largest_held(x)
+def softmax_largest_finite(x: Node) -> Node:
+    top = softmax_largest_held(x)
     return where(IsFinite()(top), top, 0)
 
 
-SHIFTS = (largest, largest_held, largest_finite)
+SHIFTS = (softmax_largest, softmax_largest_held, softmax_largest_finite)
 
 
 # Softmax
@@ -60,22 +60,22 @@ SHIFTS = (largest, largest_held, largest_finite)
 
 def softmax_formula(shift: Callable[[Node], Node], x: Node) -> Node:
     weights = Exp()(x - shift(x))
-    return weights / total(weights)
+    return weights / softmax_total(weights)
 
 
 def softmax_operand(node: Node) -> Iterator[Operands]:
     above, below = node.inputs
     if isinstance(above.op, Exp) and isinstance(below.op, Sum) and node.type.rank:
-        yield (plain_type(node),)
+        yield (spelled_type(node),)
 
 
 def softmax_fused(shift: Callable[[Node], Node], x: Node) -> Node:
-    op = Softmax if shift is largest_finite else BareSoftmax
-    return op(last_axis(x))(x)
+    op = Softmax if shift is softmax_largest_finite else BareSoftmax
+    return op(softmax_axis(x))(x)
 
 
 def softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
-    return [SoftmaxGradient(last_axis(x))(g, y)]
+    return [SoftmaxGradient(softmax_axis(x))(g, y)]
 
 
 # Its logarithm
@@ -84,22 +84,22 @@ def softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
 def log_softmax_formula(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
     top = shift(x)
     shifted = x - top
-    return (x - top if again else shifted) - Log()(total(Exp()(shifted)))
+    return (x - top if again else shifted) - Log()(softmax_total(Exp()(shifted)))
 
 
 def log_softmax_operand(node: Node) -> Iterator[Operands]:
     left, right = node.inputs
     if isinstance(left.op, Sub) and isinstance(right.op, Log) and node.type.rank:
-        yield (plain_type(node),)
+        yield (spelled_type(node),)
 
 
 def log_softmax_fused(shift: Callable[[Node], Node], x: Node) -> Node:
-    op = LogSoftmax if shift is largest_finite else BareLogSoftmax
-    return op(last_axis(x))(x)
+    op = LogSoftmax if shift is softmax_largest_finite else BareLogSoftmax
+    return op(softmax_axis(x))(x)
 
 
 def log_softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
-    return [LogSoftmaxGradient(last_axis(x))(g, y)]
+    return [LogSoftmaxGradient(softmax_axis(x))(g, y)]
 
 
 # The logarithm of the sum
@@ -107,7 +107,7 @@ def log_softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
 
 def logsumexp_formula(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
     top = shift(x)
-    return Log()(total(Exp()(x - top))) + (shift(x) if again else top)
+    return Log()(softmax_total(Exp()(x - top))) + (shift(x) if again else top)
 
 
 def logsumexp_operand(node: Node) -> Iterator[Operands]:
@@ -115,43 +115,43 @@ def logsumexp_operand(node: Node) -> Iterator[Operands]:
         if isinstance(x.op, Log) and isinstance(x.inputs[0].op, Sum):
             terms = x.inputs[0].inputs[0]
             if isinstance(terms.op, Exp) and terms.type.rank:
-                yield (plain_type(terms),)
+                yield (spelled_type(terms),)
 
 
 def logsumexp_fused(shift: Callable[[Node], Node], x: Node) -> Node:
-    return results(LogSumExp(last_axis(x), shift is not largest_finite)(x))[0]
+    return results(LogSumExp(softmax_axis(x), shift is not softmax_largest_finite)(x))[0]
 
 
 def logsumexp_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
     _, shift, log_sum = results(y.inputs[0])
-    return [LogSumExpGradient(last_axis(x))(x, shift, log_sum, g)]
+    return [LogSumExpGradient(softmax_axis(x))(x, shift, log_sum, g)]
 
 
 # x - logsumexp(x), once the latter is found
 
 
-def difference_operand(node: Node) -> Iterator[Operands]:
+def softmax_difference_operand(node: Node) -> Iterator[Operands]:
     right = node.inputs[1]
     if isinstance(right.op, Result) and isinstance(right.inputs[0].op, LogSumExp):
-        yield (plain_type(node),)
+        yield (spelled_type(node),)
 
 
-def difference_formula(shift: Callable[[Node], Node], x: Node) -> Node:
+def softmax_difference_formula(shift: Callable[[Node], Node], x: Node) -> Node:
     return x - logsumexp_formula(shift, False, x)
 
 
-def gradient_operands(node: Node) -> Iterator[Operands]:
+def softmax_gradient_operands(node: Node) -> Iterator[Operands]:
     if node.type.dtype.is_float and node.type.rank and isinstance(node.inputs[1].op, MulNoNan):
-        yield plain_type(node), plain_type(node)
+        yield spelled_type(node), spelled_type(node)
 
 
 def softmax_gradient(g: Node, y: Node) -> Node | None:
-    axes = last_axis(y)
+    axes = softmax_axis(y)
     return SoftmaxGradient(axes)(g, y) if y.op is Softmax(axes) else None
 
 
 def log_softmax_gradient(g: Node, y: Node) -> Node | None:
-    axes = last_axis(y)
+    axes = softmax_axis(y)
     return LogSoftmaxGradient(axes)(g, y) if y.op is LogSoftmax(axes) else None
 
 
@@ -185,8 +185,8 @@ def _softmax_spellings() -> Iterator[Spelling]:
         yield Spelling(
             name="log-softmax by logsumexp",
             last=Sub,
-            formula=partial(difference_formula, shift),
-            operands=difference_operand,
+            formula=partial(softmax_difference_formula, shift),
+            operands=softmax_difference_operand,
             fused=partial(log_softmax_fused, shift),
             pull=log_softmax_pull,
             stage=1,
@@ -195,15 +195,15 @@ def _softmax_spellings() -> Iterator[Spelling]:
     yield Spelling(
         name="softmax gradient",
         last=Sub,
-        formula=lambda g, y: guarded(g, y) - guarded(total(guarded(g, y)), y),
-        operands=gradient_operands,
+        formula=lambda g, y: guarded(g, y) - guarded(softmax_total(guarded(g, y)), y),
+        operands=softmax_gradient_operands,
         fused=softmax_gradient,
     )
     yield Spelling(
         name="log-softmax gradient",
         last=Sub,
-        formula=lambda g, y: g - guarded(total(g), Exp()(y)),
-        operands=gradient_operands,
+        formula=lambda g, y: g - guarded(softmax_total(g), Exp()(y)),
+        operands=softmax_gradient_operands,
         fused=log_softmax_gradient,
     )
 

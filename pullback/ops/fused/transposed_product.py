@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from pullback.ops.fused.spelling import Operands, Spelling, plain_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.prelude import Node
@@ -27,12 +27,12 @@ def _products(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     product, rank, perm = node.inputs[0], node.type.rank, node.op.perm
     if rank < 2 or perm != (*range(rank - 2), rank - 1, rank - 2) or not node.type.dtype.is_float:
         return
-    if isinstance(product.op, (MatMul, DotGeneral)) and _are_matrices(product):
+    if isinstance(product.op, (MatMul, DotGeneral)) and _is_matrix_product(product):
         x, y = product.inputs
-        yield _spelling_of(product.op), (plain_type(x), plain_type(y))
+        yield _transposed_spelling(product.op), (spelled_type(x), spelled_type(y))
 
 
-def _are_matrices(product: Node) -> bool:
+def _is_matrix_product(product: Node) -> bool:
     """Whether rows are of the first operand and columns of the second, and nothing broadcasts."""
     x, y = product.inputs
     if isinstance(product.op, MatMul):
@@ -44,15 +44,15 @@ def _are_matrices(product: Node) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _spelling_of(op: MatMul | DotGeneral) -> Spelling:
+def _transposed_spelling(op: MatMul | DotGeneral) -> Spelling:
     return Spelling(
         name="transposed product", last=Transpose,
         formula=lambda x, y: _matrices_transposed(op(x, y)),
-        operands=lambda node: (), fused=partial(_swapped, op), stage=2,
+        operands=lambda node: (), fused=partial(_swapped_product, op), stage=2,
     )  # fmt: skip
 
 
-def _swapped(op: MatMul | DotGeneral, x: Node, y: Node) -> Node:
+def _swapped_product(op: MatMul | DotGeneral, x: Node, y: Node) -> Node:
     if isinstance(op, MatMul):
         return op(_matrices_transposed(y), _matrices_transposed(x))
     return DotGeneral(op.contract[::-1], ((), ()))(y, x)
