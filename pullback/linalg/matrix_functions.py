@@ -11,8 +11,8 @@ from pullback.functions.shape import broadcast_shapes, spread
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.linalg.arguments import float_operands, matrix_adjoint
 from pullback.ops.linalg.exponential import MatrixExp
+from pullback.ops.linalg.matrix_roots_logs import MatrixLog, MatrixSqrt
 from pullback.ops.linalg.polar import UnitaryFactor
-from pullback.ops.linalg.roots import MatrixLog, MatrixSqrt
 from pullback.ops.linalg.sylvester import Sylvester
 from pullback.typing import ArrayLike
 

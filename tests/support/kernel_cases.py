@@ -22,7 +22,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.ops.conv.geometry import ConvolutionGeometry
 from pullback.ops.fused.attention import Attention, AttentionGradient
-from pullback.ops.linalg.kernel import RealMatrixKernel
+from pullback.ops.linalg.matrix_kernel import RealMatrixKernel
 from pullback.ops.samples import positive, real
 from pullback.ops.traits import HasKernel
 

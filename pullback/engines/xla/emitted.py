@@ -18,7 +18,7 @@ from pullback.engines.xla.printer import print_module
 from pullback.errors import PullbackError, VerificationError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
-from pullback.ops.linalg.kernel import PREFIX, MatrixKernel
+from pullback.ops.linalg.matrix_kernel import PREFIX, MatrixKernel
 
 _NAMES = """
     abs add all_gather all_reduce all_to_all and atan2 bitcast_convert broadcast_in_dim case

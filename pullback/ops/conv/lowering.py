@@ -14,7 +14,7 @@ from pullback.ops.conv.windows import (
     pad_for_windows,
 )
 from pullback.ops.instructions import sliced, stacked_instruction
-from pullback.ops.linalg.contraction import dot_general, precision
+from pullback.ops.linalg.contraction import contraction_precision, dot_general
 from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import reduction_accumulator
 
@@ -72,7 +72,7 @@ def _lower_convolution_instruction(
         lhs_dilation=m.lhs_dilation, rhs_dilation=m.rhs_dilation,
         dimension_numbers=f"#stablehlo.conv<{left}x{right}->{result}>",
         feature_group_count=m.groups, batch_group_count=1,
-        precision_config=precision(b, out.dtype),
+        precision_config=contraction_precision(b, out.dtype),
     )  # fmt: skip
 
 

@@ -10,15 +10,15 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import (
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
     RealMatrixKernel,
     check_matrices,
     each_matrix,
     lower_part,
-    or_nan,
+    matrix_or_nan,
 )  # fmt: skip
-from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.triangles import lower_with_half_diagonal, mirrored, unmirrored
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.prelude import Node, Type
@@ -59,7 +59,7 @@ class Cholesky(MatrixKernel, RealMatrixKernel):
         return b.matrix_kernel("cholesky", x, out=out)
 
     def _finished(self, b: Any, factor: Any, info: Any) -> Any:
-        return or_nan(b, info, lower_part(b, factor))
+        return matrix_or_nan(b, info, lower_part(b, factor))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         inner = lower_with_half_diagonal(MatMul()(adjoint(out), g))
@@ -76,10 +76,10 @@ class Cholesky(MatrixKernel, RealMatrixKernel):
     @classmethod
     def samples(cls) -> Any:
         for x in (real(2, 4, 4), complexes(3, 3)):
-            yield cls(), (positive_definite(x),)
+            yield cls(), (cholesky_sample(x),)
         yield from [(cls(), (real(*shape),)) for shape in ((0, 2, 2), (2, 0, 0))]
 
 
-def positive_definite(x: np.ndarray) -> np.ndarray:
+def cholesky_sample(x: np.ndarray) -> np.ndarray:
     """Return a Hermitian matrix with eigenvalues of 1 or more."""
     return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(x.shape[-1])

@@ -16,13 +16,18 @@ from pullback.graph.graph import Graph
 from pullback.ops.elementwise.arithmetic import Abs
 from pullback.ops.elementwise.functions import cast, either, equal, less_equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.linalg.blocks import as_column, diagonal, diagonal_matrix, scaled_columns
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.determinant import as_matrices, pivots_and_sign, trace
-from pullback.ops.linalg.kernel import check_matrices
+from pullback.ops.linalg.determinant import determinant_pivots, determinants_as_matrices, trace
 from pullback.ops.linalg.linear_solve import swap
 from pullback.ops.linalg.lu import Inverse
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.matrix_rows_columns import (
+    as_column,
+    diagonal,
+    diagonal_matrix,
+    scaled_columns,
+)
 from pullback.ops.linalg.svd import SVD
 from pullback.ops.linalg.triangles import off_diagonal
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
@@ -54,11 +59,11 @@ class Det(Composite):
         return x.with_shape(x.shape[:-2])
 
     def expand(self, x: Node) -> Node:
-        pivots, sign = pivots_and_sign(x)
+        pivots, sign = determinant_pivots(x)
         return Prod((pivots.type.rank - 1,), False)(pivots) * sign
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [as_matrices(g) * conjugate(Cofactors()(xs[0]))]
+        return [determinants_as_matrices(g) * conjugate(Cofactors()(xs[0]))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[0] is None:
@@ -82,7 +87,7 @@ class Cofactors(Composite):
         return x
 
     def expand(self, x: Node) -> Node:
-        return _unless_singular(_cofactors, _cofactors_by_svd, 0.0, x)
+        return _cofactors_unless_singular(_cofactors, _cofactors_by_svd, 0.0, x)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [conjugate(CofactorChange()(xs[0], conjugate(g)))]
@@ -110,7 +115,7 @@ class CofactorChange(Composite):
     def expand(self, x: Node, t: Node) -> Node:
         # The formula with inverses loses digits long before a matrix is singular.
         bound = float(np.finfo(x.dtype.real.numpy).eps) ** 0.25
-        return _unless_singular(_cofactor_change, _cofactor_change_by_svd, bound, x, t)
+        return _cofactors_unless_singular(_cofactor_change, _cofactor_change_by_svd, bound, x, t)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         return self(*spread_all(axis, xs, mapped))
@@ -128,12 +133,14 @@ def cofactor_samples() -> Any:
     yield np.array([[1.0, 2.0, 3.0], [2.0, 5.0, 4.0], [3.0, 6.0, 9.0]])  # of rank 2
 
 
-def _unless_singular(regular: Callable, singular: Callable, bound: float, *xs: Node) -> Node:
+def _cofactors_unless_singular(
+    regular: Callable, singular: Callable, bound: float, *xs: Node
+) -> Node:
     """Return `regular(*xs)`, or `singular(*xs)` if the smallest pivot of the first operand, or of
     one matrix of a stack, is at most `bound` times the largest."""
     if 0 in xs[0].type.shape:
         return xs[0]
-    sizes = Abs()(pivots_and_sign(xs[0])[0])
+    sizes = Abs()(determinant_pivots(xs[0])[0])
     last = (sizes.type.rank - 1,)
     poor = less_equal(Min(last, False)(sizes), Max(last, False)(sizes) * bound)
     found = Any_(tuple(range(poor.type.rank)), False)(poor)
@@ -144,40 +151,40 @@ def _unless_singular(regular: Callable, singular: Callable, bound: float, *xs: N
     return results(TABLE["Cond"](tuple(branches))(found, *xs))[0]
 
 
-def _determinant(x: Node) -> Node:
-    return as_matrices(Det().expand(x))
+def _determinant_of_cofactors(x: Node) -> Node:
+    return determinants_as_matrices(Det().expand(x))
 
 
 def _cofactors(x: Node) -> Node:
-    return _determinant(x) * swap(Inverse()(x))
+    return _determinant_of_cofactors(x) * swap(Inverse()(x))
 
 
 def _cofactor_change(x: Node, t: Node) -> Node:
     inverse = Inverse()(x)
     moved = MatMul()(inverse, t)
-    whole = as_matrices(trace(moved)) * inverse - MatMul()(moved, inverse)
-    return _determinant(x) * swap(whole)
+    whole = determinants_as_matrices(trace(moved)) * inverse - MatMul()(moved, inverse)
+    return _determinant_of_cofactors(x) * swap(whole)
 
 
 def _cofactors_by_svd(x: Node) -> Node:
     u, s, vh = results(SVD()(x))
-    made = MatMul()(scaled_columns(u, _products_without(s, 1)), vh)
-    return _determinant(u) * _determinant(vh) * conjugate(made)
+    made = MatMul()(scaled_columns(u, _cofactor_products(s, 1)), vh)
+    return _determinant_of_cofactors(u) * _determinant_of_cofactors(vh) * conjugate(made)
 
 
 def _cofactor_change_by_svd(x: Node, t: Node) -> Node:
     u, s, vh = results(SVD()(x))
     inner = MatMul()(MatMul()(adjoint(u), t), adjoint(vh))
-    products = cast(_products_without(s, 2), x.type.dtype)
+    products = cast(_cofactor_products(s, 2), x.type.dtype)
     on = MatMul()(off_diagonal(products), as_column(diagonal(inner)))
     changed = diagonal_matrix(Reshape(on.type.shape[:-1])(on)) - off_diagonal(
         products * swap(inner)
     )
     made = MatMul()(MatMul()(conjugate(u), changed), conjugate(vh))
-    return _determinant(u) * _determinant(vh) * made
+    return _determinant_of_cofactors(u) * _determinant_of_cofactors(vh) * made
 
 
-def _products_without(s: Node, count: int) -> Node:
+def _cofactor_products(s: Node, count: int) -> Node:
     """Return the products of all numbers but one, as vectors, or but two, as matrices."""
     *batch, n = s.type.shape
     shape = (*batch, *(n,) * count, n)

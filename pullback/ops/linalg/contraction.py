@@ -47,18 +47,18 @@ def _swap_contraction(rank: int) -> Op:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
-def as_column(x: Node) -> Node:
+def contraction_column(x: Node) -> Node:
     return Reshape((*x.type.shape, 1))(x)
 
 
-def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def numpy_contraction(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """NumPy's matrix product. A single term is the sum itself, also if it is -0.0."""
     if x.shape[-1] == 1 and min(x.ndim, y.ndim) >= 2:
         return np.multiply(x, y)
     return np.matmul(widened_for_reduction(x), widened_for_reduction(y)).astype(x.dtype)
 
 
-def precision(b: Any, dtype: DType) -> str:
+def contraction_precision(b: Any, dtype: DType) -> str:
     """The precision of factors: f32 is true f32 on every device, unless the user wants less;
     products of f16 and bf16 are exact in every unit."""
     less = dtype is float32 and b.matmul_precision != "highest"
@@ -86,5 +86,6 @@ def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
     )
     return b.op(
         "stablehlo.dot_general", x, y, out=out,
-        dot_dimension_numbers=f"#stablehlo.dot<{numbers}>", precision_config=precision(b, x.dtype),
+        dot_dimension_numbers=f"#stablehlo.dot<{numbers}>",
+        precision_config=contraction_precision(b, x.dtype),
     )  # fmt: skip

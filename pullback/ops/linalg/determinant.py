@@ -14,10 +14,10 @@ from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.exponential import Log
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.linalg.blocks import diagonal
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.lu import LU, Inverse, Solve
+from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.matrix_rows_columns import diagonal
 from pullback.ops.linalg.triangles import on_diagonal
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
 from pullback.ops.prelude import Composite, Node, Type, conjugate, constant, results
@@ -32,12 +32,12 @@ def trace(x: Node) -> Node:
     return Sum((x.type.rank - 2, x.type.rank - 1), False)(on_diagonal(x))
 
 
-def as_matrices(x: Node) -> Node:
+def determinants_as_matrices(x: Node) -> Node:
     """Return numbers as matrices with one element, which broadcast."""
     return Reshape((*x.type.shape, 1, 1))(x)
 
 
-def pivots_and_sign(x: Node) -> tuple[Node, Node]:
+def determinant_pivots(x: Node) -> tuple[Node, Node]:
     """Return the diagonal of the LU factorization, and the sign of the exchanges."""
     factors, exchanged = results(LU(columns=True)(x))
     rank = exchanged.type.rank
@@ -62,7 +62,7 @@ class SlogDet(Composite, SparseCotangents):
         return number, number.with_dtype(x.dtype.real)
 
     def expand(self, x: Node) -> tuple[Node, Node]:
-        pivots, sign = pivots_and_sign(x)
+        pivots, sign = determinant_pivots(x)
         last = (pivots.type.rank - 1,)
         size = Sum(last, False)(Log()(Abs()(pivots)))
         return Prod(last, False)(Sign()(pivots)) * sign, size
@@ -77,7 +77,7 @@ class SlogDet(Composite, SparseCotangents):
             return [None]
         else:
             scale = of_size
-        return [as_matrices(scale) * adjoint(Inverse()(x))]
+        return [determinants_as_matrices(scale) * adjoint(Inverse()(x))]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:

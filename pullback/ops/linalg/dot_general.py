@@ -12,7 +12,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule, named_factors
-from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, matmul
+from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, numpy_contraction
 from pullback.ops.prelude import GRADIENT, Axis, Imported, Node, Op, Type, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.axes import check_axes
@@ -70,7 +70,7 @@ class DotGeneral(Contraction):
         m, n, k = (int(np.prod(dims, dtype=np.int64)) for dims in (rows, columns, inner))
         left = x.transpose(*bx, *fx, *cx).reshape(*batch, m, k)
         right = y.transpose(*by, *cy, *fy).reshape(*batch, k, n)
-        return matmul(left, right).reshape((*batch, *rows, *columns))
+        return numpy_contraction(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         if (

@@ -12,24 +12,24 @@ from pullback.graph.kinds import SparseCotangents
 from pullback.ops.elementwise.complex_parts import COMPLEX_OF, Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.linalg.blocks import (
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.lu import Solve
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import (
+    MatrixKernel,
+    check_matrices,
+    each_matrix,
+    either_kernel_failed,
+    matrix_or_nan,
+    matrix_or_zero,
+)  # fmt: skip
+from pullback.ops.linalg.matrix_rows_columns import (
     diagonal,
     diagonal_matrix,
     reciprocal_differences,
     scaled_columns,
     total,
 )  # fmt: skip
-from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import (
-    MatrixKernel,
-    check_matrices,
-    each_matrix,
-    either_failed,
-    or_nan,
-    or_zero,
-)  # fmt: skip
-from pullback.ops.linalg.lu import Solve
-from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.prelude import Node, Type, conjugate, results
 from pullback.ops.samples import complexes, real
 
@@ -56,12 +56,12 @@ class Eig(MatrixKernel, SparseCotangents):
         return each_matrix(complex_eig, x, finite=True)
 
     def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        values, vectors, failed = _geev(b, x, out, "V")
-        return or_nan(b, failed, values, vectors)
+        values, vectors, failed = _eig_by_lapack(b, x, out, "V")
+        return matrix_or_nan(b, failed, values, vectors)
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        values, vectors, failed = _geev_on_cuda(b, x, out, True)
-        return or_nan(b, failed, values, vectors)
+        values, vectors, failed = _eig_on_cuda(b, x, out, True)
+        return matrix_or_nan(b, failed, values, vectors)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         (values, vectors), (of_values, of_vectors) = out, g
@@ -107,12 +107,12 @@ class Eigvals(MatrixKernel):
         return each_matrix(complex_eigvals, x, finite=True)
 
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
-        values, _, failed = _geev(b, x, Eig().infer(x.type), "N")
-        return or_nan(b, failed, values)
+        values, _, failed = _eig_by_lapack(b, x, Eig().infer(x.type), "N")
+        return matrix_or_nan(b, failed, values)
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
-        values, _, failed = _geev_on_cuda(b, x, Eig().infer(x.type), False)
-        return or_nan(b, failed, values)
+        values, _, failed = _eig_on_cuda(b, x, Eig().infer(x.type), False)
+        return matrix_or_nan(b, failed, values)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return Eig().vjp((g, None), results(Eig()(xs[0])), xs, need)
@@ -127,9 +127,9 @@ class Eigvals(MatrixKernel):
         yield cls(), (complexes(2, 3, 3),)
 
 
-def _geev(b: Any, x: Any, out: tuple[Type, Type], right: str) -> tuple[Any, Any, Any]:
+def _eig_by_lapack(b: Any, x: Any, out: tuple[Type, Type], right: str) -> tuple[Any, Any, Any]:
     """Write LAPACK's call: eigenvalues, eigenvectors (if `right` is V), and failures."""
-    x, bad = or_zero(b, x)
+    x, bad = matrix_or_zero(b, x)
     values, vectors = out
     info, options = Type(x.shape[:-2], int32), {"compute_left": "N", "compute_right": right}
     if x.dtype.is_complex:
@@ -140,14 +140,14 @@ def _geev(b: Any, x: Any, out: tuple[Type, Type], right: str) -> tuple[Any, Any,
         types = (part, part, vectors, vectors, info)
         re, im, _, made, failed = b.lapack("geev", x, out=types, **options)
         found = b.op("stablehlo.complex", re, im, out=values)
-    return found, made, either_failed(b, failed, bad)
+    return found, made, either_kernel_failed(b, failed, bad)
 
 
-def _geev_on_cuda(b: Any, x: Any, out: tuple[Type, Type], right: bool) -> tuple[Any, Any, Any]:
+def _eig_on_cuda(b: Any, x: Any, out: tuple[Type, Type], right: bool) -> tuple[Any, Any, Any]:
     """The same with the CUDA plugin's routine, for complex matrices: of real ones it would pack
     each two conjugate eigenvectors into two real ones."""
-    x, bad = or_zero(b, b.convert(x, out[1].dtype))
+    x, bad = matrix_or_zero(b, b.convert(x, out[1].dtype))
     values, vectors = out
     types = (vectors, values, vectors, vectors, Type(x.shape[:-2], int32))
     _, found, _, made, failed = b.cusolver("cusolver_geev", x, out=types, left=False, right=right)
-    return found, made, either_failed(b, failed, bad)
+    return found, made, either_kernel_failed(b, failed, bad)

@@ -12,24 +12,24 @@ from pullback.graph.kinds import SparseCotangents
 from pullback.ops.elementwise.complex_parts import Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.linalg.blocks import (
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import (
+    MatrixKernel,
+    RealMatrixKernel,
+    check_matrices,
+    each_matrix,
+    either_kernel_failed,
+    lower_part,
+    matrix_or_nan,
+    matrix_or_zero,
+)  # fmt: skip
+from pullback.ops.linalg.matrix_rows_columns import (
     diagonal,
     diagonal_matrix,
     reciprocal_differences,
     scaled_columns,
 )  # fmt: skip
-from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import (
-    MatrixKernel,
-    RealMatrixKernel,
-    check_matrices,
-    each_matrix,
-    either_failed,
-    lower_part,
-    or_nan,
-    or_zero,
-)  # fmt: skip
-from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.linalg.triangles import mirrored, unmirrored
 from pullback.ops.prelude import Node, Type, results
 from pullback.ops.samples import complexes, real
@@ -47,16 +47,16 @@ class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangents):
 
     def infer(self, x: Type) -> tuple[Type, Type]:
         check_matrices(self, x, square=True)
-        return eigenvalue_type(x), x
+        return eigh_value_type(x), x
 
     def numpy(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return tuple(each_matrix(np.linalg.eigh, np.tril(x), finite=True))
 
     def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        return _syevd(b, x, out[0], "V")
+        return _eigh_by_lapack(b, x, out[0], "V")
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        return _syevd(b, x, out[0], "V")
+        return _eigh_by_lapack(b, x, out[0], "V")
 
     def real_kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         return b.matrix_kernel("eigh", x, out=out)
@@ -83,7 +83,7 @@ class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangents):
     @classmethod
     def samples(cls) -> Any:
         for shape in ((3, 3), (2, 4, 4), (0, 2, 2)):
-            yield cls(), (hermitian_sample(real(*shape)),)
+            yield cls(), (eigh_sample(real(*shape)),)
 
 
 class EigvalsH(MatrixKernel, RealMatrixKernel):
@@ -94,18 +94,18 @@ class EigvalsH(MatrixKernel, RealMatrixKernel):
 
     def infer(self, x: Type) -> Type:
         check_matrices(self, x, square=True)
-        return eigenvalue_type(x)
+        return eigh_value_type(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return each_matrix(np.linalg.eigvalsh, np.tril(x), finite=True)
 
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
         if x.shape[-1] > 32:  # LAPACK's blocks are not smaller
-            return _eigenvalues(b, x, out)
-        return _syevd(b, x, out, "N")[0]
+            return _eigh_values(b, x, out)
+        return _eigh_by_lapack(b, x, out, "N")[0]
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
-        return _syevd(b, x, out, "V")[0]  # there is no routine without eigenvectors
+        return _eigh_by_lapack(b, x, out, "V")[0]  # there is no routine without eigenvectors
 
     def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
         return b.matrix_kernel("eigh", x, out=out)
@@ -120,21 +120,21 @@ class EigvalsH(MatrixKernel, RealMatrixKernel):
     @classmethod
     def samples(cls) -> Any:
         yield from [(cls(), arrays) for _, arrays in Eigh.samples()]
-        yield cls(), (hermitian_sample(complexes(2, 3, 3)),)
+        yield cls(), (eigh_sample(complexes(2, 3, 3)),)
 
 
-def eigenvalue_type(x: Type) -> Type:
+def eigh_value_type(x: Type) -> Type:
     return x.with_shape(x.shape[:-1]).with_dtype(x.dtype.real)
 
 
-def hermitian_sample(x: np.ndarray) -> np.ndarray:
+def eigh_sample(x: np.ndarray) -> np.ndarray:
     """Return a Hermitian matrix whose eigenvalues are apart."""
     return (x + np.conj(np.swapaxes(x, -1, -2))) / 2 + np.diag(3.0 * np.arange(x.shape[-1]))
 
 
-def _syevd(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
+def _eigh_by_lapack(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
     """Write the call of the eigenvalue routine: eigenvalues, and eigenvectors if mode is V."""
-    x, bad = or_zero(b, x, lower_part(b, x))
+    x, bad = matrix_or_zero(b, x, lower_part(b, x))
     out = (x.type, values, Type(x.shape[:-2], int32))
     if b.platform == "cpu":
         # The other triangle would need no transpose of x, but give vectors of other signs.
@@ -143,30 +143,30 @@ def _syevd(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
         vectors, found, info = b.cusolver(
             "cusolver_syevd", x, out=out, lower=True, algorithm=chr(0)
         )
-    return or_nan(b, either_failed(b, info, bad), found, vectors)
+    return matrix_or_nan(b, either_kernel_failed(b, info, bad), found, vectors)
 
 
-def _eigenvalues(b: Any, x: Any, values: Type) -> Any:
+def _eigh_values(b: Any, x: Any, values: Type) -> Any:
     """Write the eigenvalues of large matrices, through tridiagonal ones.
 
     The kernel for eigenvalues alone gives LAPACK so little memory that it reduces matrices to
     tridiagonal ones column by column. The kernel for this reduction does it in blocks, and the
     other one leaves a matrix alone that is tridiagonal.
     """
-    x, bad = or_zero(b, x, lower_part(b, x))
+    x, bad = matrix_or_zero(b, x, lower_part(b, x))
     # By columns, the memory of x is its conjugate: its upper triangle is the lower one of x.
     (*batch, n), info = values.shape, Type(values.shape[:-1], int32)
     beside = values.with_shape((*batch, n - 1))
     out = (x.type, values, beside, beside.with_dtype(x.dtype), info)
     _, main, off, _, _ = b.lapack("sytrd", x, out=out, by_rows=True, in_place=True, uplo="U")
-    x = _tridiagonal(b, main, off)
+    x = _eigh_tridiagonal(b, main, off)
     _, found, failed = b.lapack(
         "syevd", x, out=(x.type, values, info), in_place=True, mode="N", uplo="L"
     )
-    return or_nan(b, either_failed(b, failed, bad), found)
+    return matrix_or_nan(b, either_kernel_failed(b, failed, bad), found)
 
 
-def _tridiagonal(b: Any, main: Any, below: Any) -> Any:
+def _eigh_tridiagonal(b: Any, main: Any, below: Any) -> Any:
     """Write matrices with these diagonals, and zeros above."""
     *batch, n = main.shape
     last = b.full(below.type.with_shape((*batch, 1)), 0)

@@ -13,9 +13,9 @@ from pullback.ops.elementwise.functions import both, cast, greater, less, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.helpers import op_functions
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.lu import Solve
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
 from pullback.ops.linalg.triangles import eye_like
 from pullback.ops.prelude import Axis, Node, Op, Type, zeros
 from pullback.ops.reduce.extrema import Max
@@ -47,7 +47,7 @@ SINGLE = Approximant(tuple(c / _SEVEN[0] for c in _SEVEN), 3.925724783138660, 23
 DOUBLE = Approximant(tuple(c / _THIRTEEN[0] for c in _THIRTEEN), 5.371920351148152, 52, 1023)
 
 
-def _approximant(dtype: DType) -> Approximant:
+def _exponential_approximant(dtype: DType) -> Approximant:
     return SINGLE if dtype.real is float32 else DOUBLE
 
 
@@ -73,7 +73,7 @@ class MatrixExp(Op):
         kept = np.where(np.isfinite(norm), norm, 0)
         limit = approximant.bias - 4
         times = np.clip(np.frexp(kept / approximant.largest)[1], 0, limit)[..., None, None]
-        result = _exp_of_scaled(np.ldexp(kept.dtype.type(1), -times) * x, approximant)
+        result = _exponential_of_scaled(np.ldexp(kept.dtype.type(1), -times) * x, approximant)
         for i in range(times.max(initial=0)):
             result = np.where(i < times, result @ result, result)
         return result.astype(x.dtype)
@@ -81,10 +81,10 @@ class MatrixExp(Op):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         if 0 in x.shape:
             return x
-        times, scale = _lower_scaling(b, x)
+        times, scale = _lower_exponential_scaling(b, x)
         scale = b.broadcast(b.convert(scale, x.dtype), x.shape)
         scaled = b.op("stablehlo.multiply", x, scale, out=out)
-        (start,) = b.inline(_approximation_graph(out), [scaled])
+        (start,) = b.inline(_exponential_graph(out), [scaled])
         count = b.reduce("maximum", times, 0, range(len(times.shape)))
         square = Graph([z := Input("x", out.shape, out.dtype)()], [MatMul()(z, z)])
 
@@ -98,10 +98,10 @@ class MatrixExp(Op):
         return b.loop(state, lambda i, _: b.compare("LT", i, count), step)[1]
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [_direction_derivative(adjoint(xs[0]), g)]
+        return [_exponential_derivative(adjoint(xs[0]), g)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else _direction_derivative(xs[0], ts[0])
+        return None if ts[0] is None else _exponential_derivative(xs[0], ts[0])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
@@ -112,7 +112,7 @@ class MatrixExp(Op):
             yield cls(), (x,)
 
 
-def _direction_derivative(x: Node, direction: Node) -> Node:
+def _exponential_derivative(x: Node, direction: Node) -> Node:
     """Return the derivative of the exponential at x in a direction.
 
     The direction is divided by its largest element, which is multiplied in the end: it must not
@@ -131,20 +131,20 @@ def _direction_derivative(x: Node, direction: Node) -> Node:
     return Slice(starts, stops, (1,) * rank)(whole) * size
 
 
-def _exp_of_scaled(x: Any, approximant: Approximant) -> np.ndarray:
+def _exponential_of_scaled(x: Any, approximant: Approximant) -> np.ndarray:
     eye = np.eye(x.shape[-1], dtype=x.dtype)
-    odd, even = _pade(approximant.coefficients, x, eye, lambda y, z: y @ z)
+    odd, even = _exponential_pade(approximant.coefficients, x, eye, lambda y, z: y @ z)
     return np.linalg.solve(even - odd, even + odd)
 
 
-def _approximation_graph(type: Type) -> Graph:
+def _exponential_graph(type: Type) -> Graph:
     x = Input("x", type.shape, type.dtype)()
-    coefficients = _approximant(type.dtype).coefficients
-    odd, even = _pade(coefficients, x, eye_like(type), MatMul())
+    coefficients = _exponential_approximant(type.dtype).coefficients
+    odd, even = _exponential_pade(coefficients, x, eye_like(type), MatMul())
     return Graph([x], [Solve()(even - odd, even + odd)])
 
 
-def _pade(c: Sequence[float], x: Any, eye: Any, product: Any) -> tuple[Any, Any]:
+def _exponential_pade(c: Sequence[float], x: Any, eye: Any, product: Any) -> tuple[Any, Any]:
     """Return the odd and the even part of the numerator of degree 7 or 13, for arrays or nodes."""
     x2 = product(x, x)
     x4 = product(x2, x2)
@@ -157,12 +157,12 @@ def _pade(c: Sequence[float], x: Any, eye: Any, product: Any) -> tuple[Any, Any]
     return product(x, odd), even
 
 
-def _lower_scaling(b: Any, x: Any) -> tuple[Any, Any]:
+def _lower_exponential_scaling(b: Any, x: Any) -> tuple[Any, Any]:
     """Write how often each matrix is halved, i64[..., 1, 1], and the power of 2 that does it.
 
     The exponents of floats are bits of them, so that the power is exact.
     """
-    a, part = _approximant(x.dtype), x.dtype.real
+    a, part = _exponential_approximant(x.dtype), x.dtype.real
     word = int64 if part.bits == 64 else int32
     rank = len(x.shape)
     sizes = b.op("stablehlo.abs", x, out=x.type.with_dtype(part))

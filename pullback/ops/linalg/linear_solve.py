@@ -9,8 +9,8 @@ from typing import Any
 from pullback.errors import ArgumentError, ShapeError
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, spread
 from pullback.ops.shape.movement import Reshape, Transpose
 
@@ -23,7 +23,7 @@ def swap(x: Node) -> Node:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))(x)
 
 
-def _trans_of(op: Any) -> str:
+def _trans_of_solve(op: Any) -> str:
     return op.trans
 
 
@@ -34,9 +34,9 @@ class LinearSolve(Op, abstract=True):
     factors = fixed_factor_rule("... _ _, ... _ k -> ... _ k")
 
     def __post_init__(self) -> None:
-        if _trans_of(self) not in TRANSPOSES:
+        if _trans_of_solve(self) not in TRANSPOSES:
             raise ArgumentError(
-                f"trans must be 'N', 'T' or 'C', got {_trans_of(self)!r}", op=self.title
+                f"trans must be 'N', 'T' or 'C', got {_trans_of_solve(self)!r}", op=self.title
             )
 
     def infer(self, *xs: Type) -> Any:
@@ -57,7 +57,7 @@ class LinearSolve(Op, abstract=True):
         return g
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        a, trans = xs[0], _trans_of(self)
+        a, trans = xs[0], _trans_of_solve(self)
         if trans == "T":
             of_b = conjugate(self.with_trans("N")(a, conjugate(g)))
         else:
@@ -75,8 +75,8 @@ class LinearSolve(Op, abstract=True):
         of_a, t = ts
         if of_a is not None:
             of_a = self.stated(of_a)
-            if _trans_of(self) != "N":
-                of_a = swap(of_a) if _trans_of(self) == "T" else adjoint(of_a)
+            if _trans_of_solve(self) != "N":
+                of_a = swap(of_a) if _trans_of_solve(self) == "T" else adjoint(of_a)
             change = MatMul()(of_a, out)
             t = -change if t is None else t - change
         return None if t is None else self(xs[0], t)

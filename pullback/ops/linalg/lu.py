@@ -10,17 +10,17 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.linalg.blocks import diagonal
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import (
+from pullback.ops.linalg.linear_solve import LinearSolve, swap
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
     RealMatrixKernel,
     check_matrices,
     swapped,
     swapped_type,
 )  # fmt: skip
-from pullback.ops.linalg.linear_solve import LinearSolve, swap
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_rows_columns import diagonal
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.triangles import eye_like, lower_triangle, upper_triangle  # fmt: skip
 from pullback.ops.linalg.triangular_solve import TriangularSolve, diagonally_dominant
@@ -147,10 +147,10 @@ class Solve(LinearSolve, Composite, RealMatrixKernel):
             found = ReorderRows()(b, PivotPermutation(n)(pivots))
             found = TriangularSolve(False, self.trans, True)(factors, found)
             found = TriangularSolve(True, self.trans)(factors, found)
-        return _or_singular(found, factors)
+        return _lu_or_singular(found, factors)
 
     def real_kernel(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
-        factors, pivots = _factored(b, a)
+        factors, pivots = _lu_factored(b, a)
         trans = "N" if self.trans == "N" else "T"
         return b.matrix_kernel("lu_solve", factors, pivots, rhs, out=out, flags=ord(trans))
 
@@ -176,14 +176,14 @@ class Inverse(Composite, RealMatrixKernel):
         n = x.type.shape[-1]
         if n < LARGE:
             # The identity's rows are reordered before the systems are solved, not the result's.
-            return swap(Solve("T")(x, _identities(x.type.shape[:-1], x.type)))
+            return swap(Solve("T")(x, _lu_identities(x.type.shape[:-1], x.type)))
         factors, pivots = results(LU(columns=True)(x))
-        found = TriangularSolve(False, "N", True)(factors, _lower_inverse(factors))
+        found = TriangularSolve(False, "N", True)(factors, _lu_lower_inverse(factors))
         found = ReorderRows()(found, PivotPermutation(n, inverse=True)(pivots))
-        return _or_singular(found, factors)
+        return _lu_or_singular(found, factors)
 
     def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
-        return b.matrix_kernel("lu_inverse", *_factored(b, x), out=out)
+        return b.matrix_kernel("lu_inverse", *_lu_factored(b, x), out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = adjoint(out)
@@ -198,25 +198,25 @@ class Inverse(Composite, RealMatrixKernel):
             yield cls(), (diagonally_dominant(x),)
 
 
-def _factored(b: Any, x: Any) -> Any:
+def _lu_factored(b: Any, x: Any) -> Any:
     """Write the factors and pivots, in a call that XLA computes once if several ops write it."""
     op = LU(columns=True)
     return op.real_kernel(b, op.infer(x.type), x)
 
 
-def _or_singular(found: Node, factors: Node) -> Node:
+def _lu_or_singular(found: Node, factors: Node) -> Node:
     """Return what was found, or NaN for matrices whose factors have a zero on the diagonal."""
     pivot = diagonal(factors)
     singular = Any_((pivot.type.rank - 1,), True)(equal(pivot, 0))
     return where(Reshape((*singular.type.shape, 1))(singular), np.nan, found)
 
 
-def _identities(shape: Sequence[int], x: Type) -> Node:
+def _lu_identities(shape: Sequence[int], x: Type) -> Node:
     """Return identity matrices of the dtype of x; the shape has one of their two dimensions."""
     return Broadcast((*shape, shape[-1]))(eye_like(x.with_shape(tuple(shape))))
 
 
-def _lower_inverse(x: Node) -> Node:
+def _lu_lower_inverse(x: Node) -> Node:
     """Return the inverse of the lower triangle of large matrices.
 
     In blocks [[a, 0], [b, c]] it is [[1/a, 0], [-1/c b 1/a, 1/c]], for which LAPACK solves systems
@@ -228,8 +228,8 @@ def _lower_inverse(x: Node) -> Node:
         Slice((*zero, *start), (*batch, *stop), (1,) * rank)(x)
         for start, stop in (((0, 0), (half, half)), ((half, 0), (n, half)), ((half, half), (n, n)))
     )
-    first = TriangularSolve(True)(a, _identities((*batch, half), x.type))
-    rest = _identities((*batch, n - half), x.type)
+    first = TriangularSolve(True)(a, _lu_identities((*batch, half), x.type))
+    rest = _lu_identities((*batch, n - half), x.type)
     below = Concat(rank - 1)(-MatMul()(b, first), rest)
     above = Pad((*zero, 0, 0), (*zero, 0, n - half), (0,) * rank)(first, constant(0, x.type.dtype))
     return Concat(rank - 2)(above, TriangularSolve(True)(c, below))

@@ -11,7 +11,13 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import align_elementwise, check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule, fixed_factor_rule
-from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot_general, matmul
+from pullback.ops.linalg.contraction import (
+    Contraction,
+    adjoint,
+    contraction_column,
+    dot_general,
+    numpy_contraction,
+)
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.prelude import CORE, Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
@@ -36,7 +42,7 @@ class MatMul(Contraction):
         return x.with_shape((*batch, x.shape[-2], y.shape[-1]))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return matmul(x, y)
+        return numpy_contraction(x, y)
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         # A batch dimension that only one operand has is a free dimension of that operand: it is
@@ -112,7 +118,7 @@ class Dot(Contraction):
         return x.with_shape((*x.shape[:-1], *y.shape[1:]))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.asarray(matmul(x, y))
+        return np.asarray(numpy_contraction(x, y))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return dot_general(b, x, y, ((len(x.shape) - 1,), (0,)), ((), ()))
@@ -129,11 +135,11 @@ class Dot(Contraction):
         if need[0] and y.type.rank == 2:
             left = self(g, adjoint(y))
         elif need[0]:
-            left = (as_column(g) if x.type.rank == 2 else g) * conjugate(y)
+            left = (contraction_column(g) if x.type.rank == 2 else g) * conjugate(y)
         if need[1] and x.type.rank == 2:
             right = self(adjoint(x), g)
         elif need[1]:
-            right = conjugate(as_column(x) if y.type.rank == 2 else x) * g
+            right = conjugate(contraction_column(x) if y.type.rank == 2 else x) * g
         return [left, right]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:

@@ -67,21 +67,21 @@ class PivotPermutation(Composite):
     def _done(self, pivots: Node, position: Node) -> Node:
         # At turn i, place q has the row that the last turn j < i with pivots[j] = q brought there:
         # the one that was in place j before its turn. That row is found in the same way.
-        turn, before = _turns(pivots)
+        turn, before = _permutation_turns(pivots)
         own = _turn_found(Max, both(greater(turn, before), _same(position, pivots)), before, -1)
-        there = _followed(where(less(own, 0), position, own))
+        there = _followed_permutation(where(less(own, 0), position, own))
         last = _turn_found(Max, both(greater(turn, before), _same(pivots, pivots)), before, -1)
-        moved = _taken(there, where(less(last, 0), 0, last))
+        moved = _permuted(there, where(less(last, 0), 0, last))
         return where(less(last, 0), pivots, moved)
 
     def _undone(self, pivots: Node, position: Node) -> Node:
         # Turns run backwards. Turn i brings row i to place pivots[i], and to place i what is there:
         # row j if a turn j > i has put it there, else what turn pivots[i] has left.
-        turn, other = _turns(pivots)
+        turn, other = _permutation_turns(pivots)
         n = self.size
         after = _turn_found(Min, both(less(turn, other), _same(pivots, pivots)), other, n)
-        root = _followed(where(less(after, n), position, pivots))
-        left = _taken(where(less(after, n), after, position), root)
+        root = _followed_permutation(where(less(after, n), position, pivots))
+        left = _permuted(where(less(after, n), after, position), root)
         own = _turn_found(Min, both(greater(turn, other), _same(position, pivots)), other, n)
         return where(less(own, n), own, left)
 
@@ -98,7 +98,7 @@ class PivotPermutation(Composite):
         yield from [(cls(9, inverse), (drawn.astype(np.int32),)) for inverse in (False, True)]
 
 
-def _turns(pivots: Node) -> tuple[Node, Node]:
+def _permutation_turns(pivots: Node) -> tuple[Node, Node]:
     """Return the numbers of two turns, along the rows and columns of a table of pairs."""
     shape = (*pivots.type.shape, pivots.type.shape[-1])
     rank = len(shape)
@@ -116,14 +116,14 @@ def _turn_found(reduction: Any, found: Node, other: Node, none: int) -> Node:
     return reduction((found.type.rank - 1,), False)(where(found, other, none))
 
 
-def _taken(x: Node, indices: Node) -> Node:
+def _permuted(x: Node, indices: Node) -> Node:
     return TakeAlongAxis(x.type.rank - 1, True)(x, indices)
 
 
-def _followed(places: Node) -> Node:
+def _followed_permutation(places: Node) -> Node:
     """Return where each chain of places ends, in steps that double."""
     for _ in range(math.ceil(math.log2(places.type.shape[-1]))):
-        places = _taken(places, places)
+        places = _permuted(places, places)
     return places
 
 

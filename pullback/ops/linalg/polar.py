@@ -8,10 +8,10 @@ from typing import Any
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.linear_solve import swap
 from pullback.ops.linalg.lu import Solve
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
 from pullback.ops.linalg.svd import SVD
 from pullback.ops.linalg.sylvester import Sylvester
 from pullback.ops.linalg.triangles import hermitian_part
@@ -49,14 +49,14 @@ class UnitaryFactor(Composite):
         t = ts[0]
         if t is None:
             return None
-        p, inner = _hermitian_factor(out, xs[0]), MatMul()(adjoint(out), t)
+        p, inner = _hermitian_polar_factor(out, xs[0]), MatMul()(adjoint(out), t)
         made = MatMul()(out, Sylvester()(p, p, inner - adjoint(inner)))
-        return made + _outside(out, p, t)
+        return made + _outside_polar_factor(out, p, t)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        p = _hermitian_factor(out, xs[0])
+        p = _hermitian_polar_factor(out, xs[0])
         inner = Sylvester()(p, p, MatMul()(adjoint(out), g))
-        return [MatMul()(out, inner - adjoint(inner)) + _outside(out, p, g)]
+        return [MatMul()(out, inner - adjoint(inner)) + _outside_polar_factor(out, p, g)]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
@@ -67,11 +67,11 @@ class UnitaryFactor(Composite):
             yield cls(), (x,)
 
 
-def _hermitian_factor(u: Node, x: Node) -> Node:
+def _hermitian_polar_factor(u: Node, x: Node) -> Node:
     return hermitian_part(MatMul()(adjoint(u), x))
 
 
-def _outside(u: Node, p: Node, t: Node) -> Node:
+def _outside_polar_factor(u: Node, p: Node, t: Node) -> Node:
     """Return the part of t that is orthogonal to u, times the inverse of p."""
     if u.type.shape[-2] == u.type.shape[-1]:
         return t * 0

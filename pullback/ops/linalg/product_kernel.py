@@ -33,7 +33,7 @@ def product_call(
         return None
     (base_x, start_x, at_x), (base_y, start_y, at_y) = b.strided(x), b.strided(y)
     added = [b.strided(b.broadcast(v, out.shape)) for v in addends]
-    at_out = iter(_result_strides(out.shape, [strides for *_, strides in added]))
+    at_out = iter(_product_strides(out.shape, [strides for *_, strides in added]))
     own_x, own_y = ({*c, *shared} for c, shared in zip(contract, batch, strict=True))
     pairs = zip(*batch, strict=True)
     loops: Dims = [(x.shape[i], at_x[i], at_y[j], *next(at_out)) for i, j in pairs]
@@ -48,7 +48,7 @@ def product_call(
     row, column, depth = rows.pop(rows.index(max(rows))), columns.pop(), sums[0]
     loops += [(n, s, 0, *t) for n, s, *t in rows] + [(n, 0, s, *t) for n, s, *t in columns]
     loops, sizes = _merged_dims(loops), (row[0], column[0], depth[0])
-    if not _is_worthwhile(sizes, bool(loops), transposed=row[1] < depth[1]):
+    if not _is_worthwhile_product(sizes, bool(loops), transposed=row[1] < depth[1]):
         return None
     if any(s != 1 for s in column[3 : 3 + len(added)]):  # the kernel adds rows
         return None
@@ -59,14 +59,14 @@ def product_call(
     return b.kernel("product", *operands, out=out, sizes=sizes, places=tuple(places), batch=flat)
 
 
-def _result_strides(shape: Sequence[int], addends: Sequence[Sequence[int]]) -> Dims:
+def _product_strides(shape: Sequence[int], addends: Sequence[Sequence[int]]) -> Dims:
     """The distances along each dimension in the result, and in as many addends as there can be."""
     own = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     none = [[0] * len(shape)] * (_ADDENDS - len(addends))
     return list(zip(own, *addends, *none, strict=True))
 
 
-def _is_worthwhile(sizes: tuple[int, ...], batched: bool, transposed: bool) -> bool:
+def _is_worthwhile_product(sizes: tuple[int, ...], batched: bool, transposed: bool) -> bool:
     rows, columns, _ = sizes
     if min(sizes) < _LEAST:
         return False

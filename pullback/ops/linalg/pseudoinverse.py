@@ -11,8 +11,8 @@ from pullback.errors import ShapeError
 from pullback.ops.elementwise.functions import cast, greater, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
 from pullback.ops.linalg.svd import SVD
 from pullback.ops.prelude import Axis, Composite, Node, Type, results, spread_all, zeros
 from pullback.ops.reduce.extrema import Max

@@ -12,10 +12,10 @@ from pullback.graph.kinds import SparseCotangents
 from pullback.ops.elementwise.complex_parts import Complex, Imag
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
-from pullback.ops.linalg.blocks import columns, padded, padded_rows, rows, total
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import MatrixKernel, RealMatrixKernel, check_matrices
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import MatrixKernel, RealMatrixKernel, check_matrices
+from pullback.ops.linalg.matrix_rows_columns import columns, padded, padded_rows, rows, total
 from pullback.ops.linalg.triangles import lower_triangle, on_diagonal
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.prelude import Node, Type
@@ -46,10 +46,10 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
         return tuple(np.linalg.qr(x, "complete" if self.complete else "reduced"))
 
     def on_cpu(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        return _householder(b, out, x, b.lapack, "geqrf", "orgqr")
+        return _qr_by_householder(b, out, x, b.lapack, "geqrf", "orgqr")
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
-        return _householder(b, out, x, b.cusolver, "cusolver_geqrf", "cusolver_orgqr")
+        return _qr_by_householder(b, out, x, b.cusolver, "cusolver_geqrf", "cusolver_orgqr")
 
     def real_kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         return b.matrix_kernel("qr", x, out=out)
@@ -78,7 +78,7 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
             of_head = rows(of_r, 0, least)
             of_x.append(MatMul()(first, of_head))
             of_turn.append(-MatMul()(of_head, adjoint(head)))
-        of_inner.append(_antihermitian_pull(total(of_turn)))
+        of_inner.append(_qr_antihermitian_pull(total(of_turn)))
         pulled.append(MatMul()(first, total(of_inner)))
         corner = columns(head, 0, least)
         of_columns = adjoint(TriangularSolve(False, "N")(corner, adjoint(total(pulled))))
@@ -94,7 +94,7 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
         corner = columns(head, 0, least)
         change = adjoint(TriangularSolve(False, "C")(corner, adjoint(columns(t, 0, least))))
         inner = MatMul()(adjoint(first), change)
-        turn = _antihermitian(inner)
+        turn = _qr_antihermitian(inner)
         of_q = MatMul()(first, turn)
         if m > least:
             of_q = of_q + (change - MatMul()(first, inner))
@@ -115,25 +115,25 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
             yield cls(), (complexes(*shape),)
 
 
-def _antihermitian(x: Node) -> Node:
+def _qr_antihermitian(x: Node) -> Node:
     """Return the antihermitian matrix with the lower triangle of x; its diagonal is imaginary."""
     low = lower_triangle(x, strict=True)
     made = low - adjoint(low)
-    return made + _imaginary_diagonal(x) if x.type.dtype.is_complex else made
+    return made + _qr_imaginary_diagonal(x) if x.type.dtype.is_complex else made
 
 
-def _antihermitian_pull(g: Node) -> Node:
-    """Return the adjoint of `_antihermitian`."""
+def _qr_antihermitian_pull(g: Node) -> Node:
+    """Return the adjoint of `_qr_antihermitian`."""
     made = lower_triangle(g - adjoint(g), strict=True)
-    return made + _imaginary_diagonal(g) if g.type.dtype.is_complex else made
+    return made + _qr_imaginary_diagonal(g) if g.type.dtype.is_complex else made
 
 
-def _imaginary_diagonal(x: Node) -> Node:
+def _qr_imaginary_diagonal(x: Node) -> Node:
     part = on_diagonal(Imag()(x))
     return Complex()(part * 0, part)
 
 
-def _householder(
+def _qr_by_householder(
     b: Any, out: tuple[Type, Type], x: Any, call: Any, factorize: str, generate: str
 ) -> tuple[Any, Any]:
     """Write the factorization into reflections, and the product of the reflections."""

@@ -13,7 +13,20 @@ from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.instructions import sliced
-from pullback.ops.linalg.blocks import (
+from pullback.ops.linalg.contraction import adjoint
+from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import (
+    MatrixKernel,
+    RealMatrixKernel,
+    check_matrices,
+    each_matrix,
+    either_kernel_failed,
+    matrix_or_nan,
+    matrix_or_zero,
+    swapped,
+    swapped_type,
+)  # fmt: skip
+from pullback.ops.linalg.matrix_rows_columns import (
     as_column,
     as_row,
     columns,
@@ -26,19 +39,6 @@ from pullback.ops.linalg.blocks import (
     scaled_columns,
     total,
 )  # fmt: skip
-from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import (
-    MatrixKernel,
-    RealMatrixKernel,
-    check_matrices,
-    each_matrix,
-    either_failed,
-    or_nan,
-    or_zero,
-    swapped,
-    swapped_type,
-)  # fmt: skip
-from pullback.ops.linalg.matmul import MatMul
 from pullback.ops.prelude import Node, Type, results
 from pullback.ops.samples import complexes, real
 
@@ -68,9 +68,9 @@ class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
         return tuple(each_matrix(lambda a: np.linalg.svd(a, self.full), x, finite=True))
 
     def on_cpu(self, b: Any, out: tuple[Type, ...], x: Any) -> Any:
-        x, bad = or_zero(b, x)
-        u, s, vh, info = _gesdd(b, x, out, "A" if self.full else "S")
-        return or_nan(b, either_failed(b, info, bad), u, s, vh)
+        x, bad = matrix_or_zero(b, x)
+        u, s, vh, info = _svd_by_lapack(b, x, out, "A" if self.full else "S")
+        return matrix_or_nan(b, either_kernel_failed(b, info, bad), u, s, vh)
 
     def on_cuda(self, b: Any, out: tuple[Type, ...], x: Any) -> Any:
         return svd_on_cuda(b, out, x)
@@ -87,19 +87,19 @@ class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
             terms.append(padded_rows(padded(middle, q), p))
         if of_u is not None:
             inner = MatMul()(adjoint(u), of_u)
-            terms.append(_times_values(_turned(inner, padded(s, p)), s, q))
+            terms.append(_times_svd_values(_svd_turned(inner, padded(s, p)), s, q))
             if u.type.dtype.is_complex:
-                phase = diagonal_matrix(_phase(inner, s))
+                phase = diagonal_matrix(_svd_phase(inner, s))
                 terms.append(padded_rows(padded(phase, q), p))
             if not self.full and u.type.shape[-2] > p:
-                rest = scaled_columns(_outside(u, of_u), reciprocal_or_zero(s))
+                rest = scaled_columns(_outside_svd(u, of_u), reciprocal_or_zero(s))
                 outside.append(MatMul()(rest, vh))
         if of_vh is not None:
             of_v = adjoint(of_vh)
-            inner = _turned(MatMul()(vh, of_v), padded(s, q))
-            terms.append(adjoint(_times_values(inner, s, p)))
+            inner = _svd_turned(MatMul()(vh, of_v), padded(s, q))
+            terms.append(adjoint(_times_svd_values(inner, s, p)))
             if not self.full and vh.type.shape[-1] > q:
-                rest = scaled_columns(_outside(v, of_v), reciprocal_or_zero(s))
+                rest = scaled_columns(_outside_svd(v, of_v), reciprocal_or_zero(s))
                 outside.append(MatMul()(u, adjoint(rest)))
         return [total([MatMul()(MatMul()(u, total(terms)), vh), *outside])]
 
@@ -112,19 +112,19 @@ class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
         change = MatMul()(t, v)
         inner = MatMul()(adjoint(u), change)
         of_s = diagonal(Real()(rows(columns(inner, 0, least), 0, least)))
-        left = _times_values(inner, s, p)
-        left = (left + adjoint(left)) * _scales(padded(s, p), u)
-        right = _times_values(adjoint(inner), s, q)
-        right = (right + adjoint(right)) * _scales(padded(s, q), u)
+        left = _times_svd_values(inner, s, p)
+        left = (left + adjoint(left)) * _svd_scales(padded(s, p), u)
+        right = _times_svd_values(adjoint(inner), s, q)
+        right = (right + adjoint(right)) * _svd_scales(padded(s, q), u)
         of_u, of_v = MatMul()(u, left), MatMul()(v, right)
         if u.type.dtype.is_complex:
-            phase = padded(_phase(rows(columns(inner, 0, least), 0, least), s), p)
+            phase = padded(_svd_phase(rows(columns(inner, 0, least), 0, least), s), p)
             of_u = of_u + scaled_columns(u, phase)
         if not self.full and u.type.shape[-2] > p:
-            of_u = of_u + scaled_columns(_outside(u, change), reciprocal_or_zero(s))
+            of_u = of_u + scaled_columns(_outside_svd(u, change), reciprocal_or_zero(s))
         if not self.full and vh.type.shape[-1] > q:
             change = MatMul()(adjoint(t), u)
-            of_v = of_v + scaled_columns(_outside(v, change), reciprocal_or_zero(s))
+            of_v = of_v + scaled_columns(_outside_svd(v, change), reciprocal_or_zero(s))
         return of_u, of_s, adjoint(of_v)
 
     @classmethod
@@ -150,9 +150,9 @@ class SingularValues(MatrixKernel, RealMatrixKernel):
         return each_matrix(lambda a: np.linalg.svd(a, compute_uv=False), x, finite=True)
 
     def on_cpu(self, b: Any, out: Type, x: Any) -> Any:
-        x, bad = or_zero(b, x)
-        _, s, _, info = _gesdd(b, x, SVD().infer(x.type), "N")
-        return or_nan(b, either_failed(b, info, bad), s)
+        x, bad = matrix_or_zero(b, x)
+        _, s, _, info = _svd_by_lapack(b, x, SVD().infer(x.type), "N")
+        return matrix_or_nan(b, either_kernel_failed(b, info, bad), s)
 
     def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
         return svd_on_cuda(b, SVD().infer(x.type), x)[1]
@@ -178,12 +178,12 @@ def svd_sample(x: np.ndarray) -> np.ndarray:
     return x + np.eye(*x.shape[-2:]) * (2 + 4 * np.arange(x.shape[-1]))
 
 
-def _times_values(x: Node, s: Node, size: int) -> Node:
+def _times_svd_values(x: Node, s: Node, size: int) -> Node:
     """Return x times the matrix with the singular values on its diagonal and `size` columns."""
     return padded(scaled_columns(columns(x, 0, s.type.shape[-1]), s), size)
 
 
-def _scales(s: Node, like: Node) -> Node:
+def _svd_scales(s: Node, like: Node) -> Node:
     """Return 1 / (s[j]**2 - s[i]**2) as matrices, or 0 where they are equal.
 
     A compiler may round the difference of squares once, and then it is not 0 on the diagonal.
@@ -192,17 +192,17 @@ def _scales(s: Node, like: Node) -> Node:
     return cast(reciprocal_or_zero((row - column) * (row + column)), like.type.dtype)
 
 
-def _turned(inner: Node, s: Node) -> Node:
+def _svd_turned(inner: Node, s: Node) -> Node:
     """Return the cotangent of a rotation among singular vectors."""
-    return (inner - adjoint(inner)) * _scales(s, inner)
+    return (inner - adjoint(inner)) * _svd_scales(s, inner)
 
 
-def _outside(u: Node, x: Node) -> Node:
+def _outside_svd(u: Node, x: Node) -> Node:
     """Return the part of columns that is orthogonal to those of u."""
     return x - MatMul()(u, MatMul()(adjoint(u), x))
 
 
-def _phase(inner: Node, s: Node) -> Node:
+def _svd_phase(inner: Node, s: Node) -> Node:
     """Return the imaginary diagonal of a complex matrix, divided by the singular values."""
     least = s.type.shape[-1]
     part = Imag()(diagonal(rows(columns(inner, 0, least), 0, least)))
@@ -210,7 +210,7 @@ def _phase(inner: Node, s: Node) -> Node:
     return Complex()(part * 0, part)
 
 
-def _gesdd(b: Any, x: Any, out: tuple[Type, ...], mode: str) -> tuple[Any, Any, Any, Any]:
+def _svd_by_lapack(b: Any, x: Any, out: tuple[Type, ...], mode: str) -> tuple[Any, Any, Any, Any]:
     """Write LAPACK's call: the left vectors, the values, the right vectors, and failures."""
     left, values, right = out
     types = (x.type, values, left, right, Type(x.shape[:-2], int32))
@@ -222,7 +222,7 @@ def svd_on_cuda(b: Any, out: tuple[Type, ...], x: Any) -> Any:
     """Write the calls of the CUDA plugin: the Jacobi method for matrices of up to 1,024 rows and
     columns, else the QR method, which wants at least as many rows as columns."""
     left, s, right = out
-    x, bad = or_zero(b, x)
+    x, bad = matrix_or_zero(b, x)
     *batch, m, n = x.shape
     info = Type(tuple(batch), int32)
     full = left.shape[-1] == m and right.shape[-2] == n
@@ -250,4 +250,4 @@ def svd_on_cuda(b: Any, out: tuple[Type, ...], x: Any) -> Any:
             transposed=False,
         )  # fmt: skip
         u, vh = swapped(b, ut), swapped(b, v)
-    return or_nan(b, either_failed(b, failed, bad), u, values, vh)
+    return matrix_or_nan(b, either_kernel_failed(b, failed, bad), u, values, vh)

@@ -10,13 +10,13 @@ from pullback.graph.dtypes import complex128, float64
 from pullback.ops.elementwise.complex_parts import Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.linalg.blocks import as_row
-from pullback.ops.linalg.contraction import adjoint, as_column
+from pullback.ops.linalg.contraction import adjoint, contraction_column
 from pullback.ops.linalg.eig import Eig
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.linear_solve import swap
 from pullback.ops.linalg.lu import Solve
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.matrix_rows_columns import as_row
 from pullback.ops.linalg.triangles import eye_like
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
 from pullback.ops.prelude import Axis, Composite, Node, Type, results, spread_all
@@ -47,7 +47,8 @@ class Sylvester(Composite):
     def expand(self, a: Node, b: Node, c: Node) -> Node:
         if 0 in c.type.shape:
             return c
-        solve = _by_system if a.type.shape[-1] * b.type.shape[-1] <= LARGEST else _by_eigenvectors
+        small = a.type.shape[-1] * b.type.shape[-1] <= LARGEST
+        solve = _sylvester_system if small else _sylvester_eigenvectors
         wide = complex128 if c.type.dtype.is_complex else float64
         return cast(solve(*[cast(x, wide) for x in (a, b, c)]), c.type.dtype)
 
@@ -75,7 +76,7 @@ class Sylvester(Composite):
             yield cls(), (a, b, make(*lead, m, n, salt=5))
 
 
-def _by_system(a: Node, b: Node, c: Node) -> Node:
+def _sylvester_system(a: Node, b: Node, c: Node) -> Node:
     """Solve for the columns of x as one vector: (1 kron a + b.T kron 1) x = c."""
     *batch, m, n = c.type.shape
     left = Reshape((*batch, 1, m, 1, m))(a) * Reshape((n, 1, n, 1))(eye_like(b.type))
@@ -85,9 +86,9 @@ def _by_system(a: Node, b: Node, c: Node) -> Node:
     return swap(Reshape((*batch, n, m))(found))
 
 
-def _by_eigenvectors(a: Node, b: Node, c: Node) -> Node:
+def _sylvester_eigenvectors(a: Node, b: Node, c: Node) -> Node:
     (of_a, u), (of_b, v) = results(Eig()(a)), results(Eig()(b))
-    sums = as_column(of_a) + as_row(of_b)
+    sums = contraction_column(of_a) + as_row(of_b)
 
     def solved(c: Node) -> Node:
         inner = Solve()(u, MatMul()(cast(c, complex128), v)) / sums

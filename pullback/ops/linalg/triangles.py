@@ -10,7 +10,7 @@ from pullback.ops.elementwise.complex_parts import Real
 from pullback.ops.elementwise.functions import cast, equal, greater, greater_equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.kernel import check_matrices
+from pullback.ops.linalg.matrix_kernel import check_matrices
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.iota import Iota

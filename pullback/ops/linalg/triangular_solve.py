@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.linalg.kernel import MatrixKernel, RealMatrixKernel, swapped, swapped_type
 from pullback.ops.linalg.linear_solve import TRANSPOSES, LinearSolve
+from pullback.ops.linalg.matrix_kernel import MatrixKernel, RealMatrixKernel, swapped, swapped_type
 from pullback.ops.linalg.triangles import triangle
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import complexes, real

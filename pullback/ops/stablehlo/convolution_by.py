@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ops.linalg.contraction import precision
+from pullback.ops.linalg.contraction import contraction_precision
 from pullback.ops.prelude import TABLE, Composite, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Transpose
@@ -53,7 +53,7 @@ class ConvolutionBy(Composite):
             padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{rank}x2xi64>",
             lhs_dilation=self.lhs_dilation, rhs_dilation=self.rhs_dilation,
             dimension_numbers=f"#stablehlo.conv<{self.roles}>", feature_group_count=self.groups,
-            batch_group_count=1, precision_config=precision(b, out.dtype),
+            batch_group_count=1, precision_config=contraction_precision(b, out.dtype),
         )  # fmt: skip
 
     @classmethod

@@ -14,7 +14,7 @@ from pullback.errors import VerificationError
 from pullback.graph.dtypes import float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.linalg.kernel import MatrixKernel
+from pullback.ops.linalg.matrix_kernel import MatrixKernel
 
 KERNELS = sorted(n for n, cls in TABLE.items() if issubclass(cls, MatrixKernel))
 X = np.array([[4.0, 1.0], [1.0, 3.0]])

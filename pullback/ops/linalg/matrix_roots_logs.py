@@ -21,13 +21,13 @@ from pullback.ops.elementwise.functions import (
 from pullback.ops.elementwise.special_base import vector
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.helpers import op_functions
-from pullback.ops.linalg.blocks import scaled_columns
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.eig import Eig
-from pullback.ops.linalg.kernel import check_matrices
 from pullback.ops.linalg.linear_solve import swap
 from pullback.ops.linalg.lu import Inverse, Solve
 from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.matrix_rows_columns import scaled_columns
 from pullback.ops.linalg.sylvester import Sylvester
 from pullback.ops.linalg.triangles import eye_like
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
@@ -86,11 +86,11 @@ class MatrixSqrt(MatrixFunction):
 
     def formula(self, x: Node) -> Node:
         # The product form of the iteration by Denman and Beavers: m tends to 1, and y to the root.
-        size = _norm(x)
+        size = _matrix_column_norm(x)
         scaled = x / cast(where(both(less(0, size), less(size, np.inf)), size, 1), x.type.dtype)
         m, y = (Input(name, x.type.shape, x.type.dtype)() for name in "my")
         i = Input("i", (), int32)()
-        far = greater_equal(_distance(m), CLOSE)
+        far = greater_equal(_matrix_identity_distance(m), CLOSE)
         following = _root_step(m, y)
         body = [i + 1, *[where(far, new, old) for new, old in zip(following, (m, y), strict=True)]]
         goes_on = both(less(i, ROUNDS), Any_(tuple(range(far.type.rank)), False)(far))
@@ -98,9 +98,9 @@ class MatrixSqrt(MatrixFunction):
         _, m, y = results(loop(constant(0, int32), scaled, scaled))
         found = _root_step(m, y)[1] * cast(square_root(size), x.type.dtype)
         if not x.type.dtype.is_complex:
-            return where(less(_distance(m), CLOSE), found, np.nan)
+            return where(less(_matrix_identity_distance(m), CLOSE), found, np.nan)
         # It does not converge for negative eigenvalues, where the root is on the imaginary axis.
-        return where(less(_distance(m), CLOSE), found, _root_by_eigenvectors(x))
+        return where(less(_matrix_identity_distance(m), CLOSE), found, _root_by_eigenvectors(x))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = adjoint(out)
@@ -124,30 +124,30 @@ class MatrixLog(MatrixFunction):
         # Square roots bring x near to the identity; each halves the logarithm.
         i, y = Input("i", (), int32)(), Input("y", x.type.shape, x.type.dtype)()
         scale = Input("s", (*x.type.shape[:-2], 1, 1), float64)()
-        far = greater_equal(_distance(y), NEAR)
+        far = greater_equal(_matrix_identity_distance(y), NEAR)
         body = [i + 1, where(far, MatrixSqrt()(y), y), where(far, scale * 2, scale)]
         goes_on = both(less(i, ROUNDS), Any_(tuple(range(far.type.rank)), False)(far))
         loop = While(Graph([i, y, scale], [goes_on]), Graph([i, y, scale], body), 3)
         ones = Broadcast(scale.type.shape)(constant(1, float64))
         _, y, scale = results(loop(constant(0, int32), x, ones))
-        return _log_near_identity(y - eye_like(y.type)) * cast(scale, x.type.dtype)
+        return _matrix_log_near_identity(y - eye_like(y.type)) * cast(scale, x.type.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [_log_direction(adjoint(xs[0]), g)]
+        return [_matrix_log_direction(adjoint(xs[0]), g)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else _log_direction(xs[0], ts[0])
+        return None if ts[0] is None else _matrix_log_direction(xs[0], ts[0])
 
 
-def _norm(x: Node) -> Node:
+def _matrix_column_norm(x: Node) -> Node:
     """Return the largest sum of sizes in a column of each matrix, as a matrix of one element."""
     rank = x.type.rank
     return Max((rank - 1,), True)(Sum((rank - 2,), True)(absolute(x)))
 
 
-def _distance(x: Node) -> Node:
+def _matrix_identity_distance(x: Node) -> Node:
     """Return the norm of the difference from the identity."""
-    return _norm(x - eye_like(x.type))
+    return _matrix_column_norm(x - eye_like(x.type))
 
 
 def _root_step(m: Node, y: Node) -> tuple[Node, Node]:
@@ -162,7 +162,7 @@ def _root_by_eigenvectors(x: Node) -> Node:
     return swap(Solve("T")(vectors, swap(scaled_columns(vectors, roots))))
 
 
-def _log_near_identity(x: Node) -> Node:
+def _matrix_log_near_identity(x: Node) -> Node:
     """Return log(1 + x): the integral of x / (1 + t x) over t from 0 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(8)
     shape = (len(nodes), *(1,) * x.type.rank)
@@ -172,13 +172,13 @@ def _log_near_identity(x: Node) -> Node:
     return Sum((0,), False)(found * w)
 
 
-def _log_direction(x: Node, direction: Node) -> Node:
+def _matrix_log_direction(x: Node, direction: Node) -> Node:
     """Return the derivative of the logarithm at x in a direction, which is made small first: it
     must not decide how many roots are taken."""
     n, rank = x.type.shape[-1], x.type.rank
     if 0 in x.type.shape:
         return direction
-    size = StopGradient()(_norm(direction))
+    size = StopGradient()(_matrix_column_norm(direction))
     size = where(both(less(0, size), less(size, np.inf)), size, 1) * (4 / NEAR)
     size = cast(size, x.type.dtype)
     upper = Concat(rank - 1)(x, direction / size)

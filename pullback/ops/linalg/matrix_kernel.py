@@ -136,7 +136,7 @@ def lower_part(b: Any, x: Any) -> Any:
     return b.select(keep, x, b.full(x.type, 0))
 
 
-def or_nan(b: Any, info: Any, *xs: Any) -> Any:
+def matrix_or_nan(b: Any, info: Any, *xs: Any) -> Any:
     """Write the values, or NaN for the matrices whose `info` (a number for each) is not 0."""
     failed = b.compare("NE", info, b.full(info.type, 0))
     dims = tuple(range(len(info.shape)))
@@ -146,7 +146,7 @@ def or_nan(b: Any, info: Any, *xs: Any) -> Any:
     return made if len(made) > 1 else made[0]
 
 
-def or_zero(b: Any, x: Any, read: Any = None) -> tuple[Any, Any]:
+def matrix_or_zero(b: Any, x: Any, read: Any = None) -> tuple[Any, Any]:
     """Write the matrices, with zeros in place of those that are not finite, and 1 for each of
     these: iterations that get NaN may not end. If `read` is given, only it has to be finite."""
     # The difference is 0 or NaN. Products with ones add up a row much faster than reductions do.
@@ -162,6 +162,6 @@ def or_zero(b: Any, x: Any, read: Any = None) -> tuple[Any, Any]:
     return b.select(mask, b.full(x.type, 0), x), bad
 
 
-def either_failed(b: Any, info: Any, bad: Any) -> Any:
+def either_kernel_failed(b: Any, info: Any, bad: Any) -> Any:
     """Write a number for each matrix that is not 0 if one of two is not."""
     return b.op("stablehlo.or", info, bad, out=info.type)
