@@ -50,12 +50,12 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     >>> pb.linalg.toeplitz([1, 2, 3], [1, 4]).tolist()
     [[1, 4], [2, 1], [3, 2]]
     """
-    column = _vector("linalg.toeplitz", "c", c)
-    row = conj(column) if r is None else _vector("linalg.toeplitz", "r", r)
-    column, row = _alike(column, row)
+    column = _construction_vector("linalg.toeplitz", "c", c)
+    row = conj(column) if r is None else _construction_vector("linalg.toeplitz", "r", r)
+    column, row = _construct_alike(column, row)
     m, n = column.shape[-1], row.shape[-1]
     diagonals = concat([flip(column, axis=-1), row[..., 1:]], axis=-1)
-    i, j = _places(m, n)
+    i, j = _construction_places(m, n)
     return take(diagonals, j - i + literal(max(m - 1, 0), int64), axis=-1)
 
 
@@ -67,10 +67,10 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     >>> pb.linalg.hankel([1, 2, 3], [3, 4]).tolist()
     [[1, 2], [2, 3], [3, 4]]
     """
-    column = _vector("linalg.hankel", "c", c)
-    row = zeros_like(column) if r is None else _vector("linalg.hankel", "r", r)
-    column, row = _alike(column, row)
-    i, j = _places(column.shape[-1], row.shape[-1])
+    column = _construction_vector("linalg.hankel", "c", c)
+    row = zeros_like(column) if r is None else _construction_vector("linalg.hankel", "r", r)
+    column, row = _construct_alike(column, row)
+    i, j = _construction_places(column.shape[-1], row.shape[-1])
     return take(concat([column, row[..., 1:]], axis=-1), i + j, axis=-1)
 
 
@@ -80,9 +80,9 @@ def circulant(c: ArrayLike) -> Tensor:
     >>> pb.linalg.circulant([1, 2, 3]).tolist()
     [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
     """
-    column = _vector("linalg.circulant", "c", c)
+    column = _construction_vector("linalg.circulant", "c", c)
     n = column.shape[-1]
-    i, j = _places(n, n)
+    i, j = _construction_places(n, n)
     return take(column, (i - j) % literal(max(n, 1), int64), axis=-1)
 
 
@@ -94,7 +94,7 @@ def companion(a: ArrayLike) -> Tensor:
     [[3.0, -2.0], [1.0, 0.0]]
     """
     name = "linalg.companion"
-    x = wrap(float_node(_vector(name, "a", a)))
+    x = wrap(float_node(_construction_vector(name, "a", a)))
     if x.shape[-1] < 2:
         raise ShapeError(f"a must have two elements or more, got {x._node.type}", op=name)
     n = x.shape[-1] - 1
@@ -128,25 +128,25 @@ def hilbert(n: int) -> Tensor:
     size = integer("linalg.hilbert", n, "n")
     if size < 0:
         raise ArgumentError(f"n must not be negative, got {n}", op="linalg.hilbert")
-    i, j = _places(size, size)
+    i, j = _construction_places(size, size)
     return 1 / (i + j + 1).astype(float64)
 
 
-def _vector(op: str, name: str, x: ArrayLike) -> Tensor:
+def _construction_vector(op: str, name: str, x: ArrayLike) -> Tensor:
     a = as_tensor(x)
     if a.ndim == 0:
         raise ShapeError(f"{name} must be a vector, got {a._node.type}", op=op, code="E3002")
     return a
 
 
-def _alike(*xs: Tensor) -> list[Tensor]:
+def _construct_alike(*xs: Tensor) -> list[Tensor]:
     """Vectors of one dtype, in stacks of one shape."""
     made = [wrap(a) for a in operands(*xs)]
     lead = broadcast_shapes(*[a.shape[:-1] for a in made])
     return [broadcast_to(a, (*lead, a.shape[-1])) for a in made]
 
 
-def _places(rows: int, columns: int) -> tuple[Tensor, Tensor]:
+def _construction_places(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     """The row and the column of each element of a matrix."""
     i, j = (record(Iota((rows, columns), axis, int64), ()) for axis in (0, 1))
     return i, j

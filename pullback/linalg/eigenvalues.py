@@ -62,7 +62,7 @@ def eigh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> EighResult:
     [1.0, 3.0]
     """
     name = "linalg.eigh"
-    return EighResult(*recorded_results(name, Eigh(), _hermitian(name, x, UPLO)))
+    return EighResult(*recorded_results(name, Eigh(), _hermitian_for_eigenvalues(name, x, UPLO)))
 
 
 def eigvalsh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> Tensor:
@@ -74,10 +74,10 @@ def eigvalsh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> Tensor:
     [1.0, 3.0]
     """
     name = "linalg.eigvalsh"
-    return record_as(name, EigvalsH(), _hermitian(name, x, UPLO))
+    return record_as(name, EigvalsH(), _hermitian_for_eigenvalues(name, x, UPLO))
 
 
-def _hermitian(name: str, x: ArrayLike, uplo: object) -> Node:
+def _hermitian_for_eigenvalues(name: str, x: ArrayLike, uplo: object) -> Node:
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise ArgumentError(f'UPLO must be "L" or "U", got {uplo!r}', op=name)
     return lower_of_hermitian(name, float_node(x), uplo.upper() == "U")

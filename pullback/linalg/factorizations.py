@@ -118,10 +118,10 @@ def cholesky(x: ArrayLike, upper: bool = False) -> Tensor:
     >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
-    return _cholesky("linalg.cholesky", float_node(x), upper)
+    return _cholesky_factorization("linalg.cholesky", float_node(x), upper)
 
 
-def _cholesky(name: str, x: Node, upper: bool) -> Tensor:
+def _cholesky_factorization(name: str, x: Node, upper: bool) -> Tensor:
     found = record_as(name, Cholesky(), lower_of_hermitian(name, x, upper))
     return matrix_adjoint(found) if upper else found
 
@@ -142,7 +142,7 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> CholeskyFactor:
     [1.0, 1.0]
     """
     name = "linalg.cho_factor"
-    return CholeskyFactor(_cholesky(name, float_node(a), not lower), lower)
+    return CholeskyFactor(_cholesky_factorization(name, float_node(a), not lower), lower)
 
 
 @overload

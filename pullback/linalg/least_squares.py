@@ -66,9 +66,9 @@ def matrix_rank(
     if not sizes.shape[-1]:
         return zeros(a.shape[:-2], dtype=int64)
     if tol is None:
-        limit = _relative(op, a, rtol) * largest(sizes, -1)
+        limit = _least_squares_tolerance(op, a, rtol) * largest(sizes, -1)
     else:
-        limit = _per_matrix(op, "tol", a, tol)
+        limit = _least_squares_per_matrix(op, "tol", a, tol)
     return sum((sizes > expand_dims(limit, -1)).astype(int64), -1)
 
 
@@ -91,7 +91,8 @@ def pinv(
     op = "linalg.pinv"
     if rtol is not None and rcond is not None:
         raise ArgumentError("rtol and rcond are the same: give one of them", op=op)
-    return _pinv(op, wrap(float_node(x)), rcond if rtol is None else rtol, hermitian)
+    tolerance = rcond if rtol is None else rtol
+    return _least_squares_inverse(op, wrap(float_node(x)), tolerance, hermitian)
 
 
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqResult:
@@ -121,7 +122,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
         raise ShapeError(f"{what}, got {got}", op=op, code="E3003")
     vector = right.ndim == 1
     columns = expand_dims(right, -1) if vector else right
-    solution = matmul(_pinv(op, left, rcond, False), columns)
+    solution = matmul(_least_squares_inverse(op, left, rcond, False), columns)
     m, n = left.shape[-2:]
     if m > n:
         missed = absolute(columns - matmul(left, solution))
@@ -130,7 +131,10 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
         residuals = zeros((*solution.shape[:-2], 0), dtype=left.dtype.real)
     # the same decomposition as in the pseudoinverse, so that the compiler merges them
     values = recorded_results(op, SVD(), left._node)[1]
-    limit = _relative(op, left, rcond) * largest(values, -1) if min(m, n) else zeros(())
+    if min(m, n):
+        limit = _least_squares_tolerance(op, left, rcond) * largest(values, -1)
+    else:
+        limit = zeros(())
     rank = sum((values > expand_dims(limit, -1)).astype(int64), -1)
     return LstsqResult(squeeze(solution, -1) if vector else solution, residuals, rank, values)
 
@@ -158,28 +162,28 @@ def cond(x: ArrayLike, p: MatrixOrder = None) -> Tensor:
     return where(isnan(made) & ~any_of(isnan(a), (-2, -1)), literal(math.inf, made.dtype), made)
 
 
-def _pinv(op: str, a: Tensor, rtol: ArrayLike | None, hermitian: bool) -> Tensor:
+def _least_squares_inverse(op: str, a: Tensor, rtol: ArrayLike | None, hermitian: bool) -> Tensor:
     if a.ndim < 2:
         what = f"needs matrices, so a rank of 2 or more, got {a._node.type}"
         raise ShapeError(what, op=op, code="E3002")
-    matrix = _of_lower_triangle(record_as(op, Hermitian(), a._node)) if hermitian else a
-    tolerance = _relative(op, a, rtol)
+    matrix = _least_squares_hermitian(record_as(op, Hermitian(), a._node)) if hermitian else a
+    tolerance = _least_squares_tolerance(op, a, rtol)
     return record_as(op, PseudoInverse(), matrix._node, tolerance._node)
 
 
-def _of_lower_triangle(x: Tensor) -> Tensor:
+def _least_squares_hermitian(x: Tensor) -> Tensor:
     """The Hermitian matrices that the lower triangles state."""
     below, diagonal = tril(x, -1), real(tril(triu(x)))
     return below + conj(matrix_transpose(below)) + diagonal
 
 
-def _relative(op: str, a: Tensor, rtol: ArrayLike | None) -> Tensor:
+def _least_squares_tolerance(op: str, a: Tensor, rtol: ArrayLike | None) -> Tensor:
     """The relative tolerance of singular values, for each matrix."""
     given = literal(rounding_tolerance(a), a.dtype.real) if rtol is None else rtol
-    return _per_matrix(op, "rtol", a, given)
+    return _least_squares_per_matrix(op, "rtol", a, given)
 
 
-def _per_matrix(op: str, name: str, a: Tensor, value: ArrayLike) -> Tensor:
+def _least_squares_per_matrix(op: str, name: str, a: Tensor, value: ArrayLike) -> Tensor:
     given = as_tensor(value)
     if given.dtype.is_complex:
         raise ArgumentError(f"{name} must be real, got {given._node.type}", op=op)

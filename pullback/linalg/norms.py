@@ -36,7 +36,7 @@ def vector_norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: fl
     (5.0, 7.0)
     """
     op = "linalg.vector_norm"
-    order, kept = _order(op, ord), flag(op, keepdims, "keepdims")
+    order, kept = _norm_order(op, ord), flag(op, keepdims, "keepdims")
     a = wrap(float_node(x))
     axes = axes_argument(op, axis, a.ndim)
     if order > 0 or order == -math.inf:
@@ -87,14 +87,14 @@ def norm(
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ArgumentError(f"ord must be a number for vectors, got {ord!r}", op=op)
-        return vector_norm(a, axes, kept, 2 if ord is None else _order(op, ord))
+        return vector_norm(a, axes, kept, 2 if ord is None else _norm_order(op, ord))
     if len(axes) != 2:
         raise ArgumentError(f"axis must be one or two axes, got {axis!r}", op=op)
     made = _matrix_norm(op, moveaxis(a, axes, (-2, -1)), False, "fro" if ord is None else ord)
     return expand_dims(made, tuple(sorted(axes))) if kept else made
 
 
-def _order(op: str, ord: object) -> float:
+def _norm_order(op: str, ord: object) -> float:
     """Return the order of a norm as a number that is not NaN."""
     order = float(real(op, ord, "ord"))
     if order != order:
@@ -111,7 +111,7 @@ def _matrix_norm(op: str, x: ArrayLike, keepdims: bool, ord: MatrixOrder) -> Ten
         return _matrix_norm(op, a.astype(float32), kept, ord).astype(a.dtype)
     if ord == "fro":
         return norm_over(a, (-2, -1), kept)
-    order = ord if isinstance(ord, str) else _order(op, ord)
+    order = ord if isinstance(ord, str) else _norm_order(op, ord)
     if order in (1, -1, math.inf, -math.inf):
         sums = sum(absolute(a), -2 if abs(order) == 1 else -1, keepdims=True)
         return (largest if order > 0 else smallest)(sums, (-2, -1), kept)
@@ -120,13 +120,13 @@ def _matrix_norm(op: str, x: ArrayLike, keepdims: bool, ord: MatrixOrder) -> Ten
         raise ArgumentError(f"{what}, got {shown(ord)}", op=op)
     values = record_as(op, SingularValues(), a._node)
     if order == "nuc":
-        made = sum(_nuclear_terms(a, values), -1)
+        made = sum(_nuclear_norm_terms(a, values), -1)
     else:
         made = (largest if order == 2 else smallest)(values, -1)
     return expand_dims(made, (a.ndim - 2, a.ndim - 1)) if kept else made
 
 
-def _nuclear_terms(a: Tensor, values: Tensor) -> Tensor:
+def _nuclear_norm_terms(a: Tensor, values: Tensor) -> Tensor:
     """The singular values; those that are 0 up to rounding have no gradient, as abs has none at 0:
     among all directions in which the norm grows, this one is the shortest."""
     if not values.shape[-1]:

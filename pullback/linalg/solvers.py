@@ -111,13 +111,13 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int |
 def _solve_by_lu(name: str, x: Node, rows: Tensor, rhs: Node, letter: str) -> Tensor:
     first, second = TriangularSolve(True, letter, True), TriangularSolve(False, letter)
     if letter == "N":
-        found = solved(name, first, x, _reordered_rows(name, rhs, rows, False))
+        found = solved(name, first, x, _rows_for_solver(name, rhs, rows, False))
         return solved(name, second, x, found._node)
     found = solved(name, first, x, solved(name, second, x, rhs)._node)
-    return wrap(_reordered_rows(name, found._node, rows, True))
+    return wrap(_rows_for_solver(name, found._node, rows, True))
 
 
-def _reordered_rows(name: str, b: Node, rows: Tensor, inverse: bool) -> Node:
+def _rows_for_solver(name: str, b: Node, rows: Tensor, inverse: bool) -> Node:
     """Reorder the rows of matrices, which broadcast with `rows`."""
     batch = broadcast_shapes(rows.shape[:-1], b.type.shape[:-2])
     n, k = b.type.shape[-2:]

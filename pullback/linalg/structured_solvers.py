@@ -44,8 +44,8 @@ def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike) -> Tenso
     if below < 0 or above < 0:
         raise ArgumentError(f"l_and_u must not be negative, got {l_and_u!r}", op=name)
     diagonals, right = (wrap(x) for x in float_operands(ab, b))
-    _check_rows(name, diagonals, below + above + 1)
-    return solve(_from_diagonals(diagonals, below, above), right)
+    _check_solver_rows(name, diagonals, below + above + 1)
+    return solve(_solver_from_diagonals(diagonals, below, above), right)
 
 
 @composed
@@ -61,20 +61,20 @@ def solveh_banded(ab: ArrayLike, b: ArrayLike, lower: bool = False) -> Tensor:
     """
     name = "linalg.solveh_banded"
     diagonals, right = (wrap(x) for x in float_operands(ab, b))
-    _check_rows(name, diagonals, None)
+    _check_solver_rows(name, diagonals, None)
     width = diagonals.shape[-2] - 1
-    part = _from_diagonals(diagonals, *((width, 0) if lower else (0, width)))
+    part = _solver_from_diagonals(diagonals, *((width, 0) if lower else (0, width)))
     off_diagonal = where(~np.eye(part.shape[-1], dtype=bool), part, literal(0, part.dtype))
     return cho_solve((cholesky(part + matrix_adjoint(off_diagonal)), True), right)
 
 
-def _check_rows(name: str, ab: Tensor, rows: int | None) -> None:
+def _check_solver_rows(name: str, ab: Tensor, rows: int | None) -> None:
     if ab.ndim < 2 or not ab.shape[-2] or (rows is not None and ab.shape[-2] != rows):
         wanted = "at least one row" if rows is None else f"{rows} rows, one for each diagonal"
         raise ShapeError(f"ab must be a matrix with {wanted}, got {ab._node.type}", op=name)
 
 
-def _from_diagonals(ab: Tensor, below: int, above: int) -> Tensor:
+def _solver_from_diagonals(ab: Tensor, below: int, above: int) -> Tensor:
     """The matrices with these diagonals, and zeros elsewhere."""
     n = ab.shape[-1]
     i, j = np.indices((n, n))

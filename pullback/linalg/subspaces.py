@@ -24,7 +24,7 @@ def orth(a: ArrayLike, rcond: float | None = None) -> Tensor:
     >>> abs(pb.linalg.orth([[0.0, 0.0], [3.0, 0.0]])).numpy().round(5).tolist()
     [[0.0], [1.0]]
     """
-    x = _one_matrix("linalg.orth", a)
+    x = _matrix_of_subspace("linalg.orth", a)
     u, _, _ = svd(x, full_matrices=False)
     return u[:, : int(matrix_rank(x.detach(), rtol=rcond).item())]
 
@@ -38,12 +38,12 @@ def null_space(a: ArrayLike, rcond: float | None = None) -> Tensor:
     >>> abs(pb.linalg.null_space([[1.0, 0.0]])).numpy().round(5).tolist()
     [[0.0], [1.0]]
     """
-    x = _one_matrix("linalg.null_space", a)
+    x = _matrix_of_subspace("linalg.null_space", a)
     _, _, vh = svd(x, full_matrices=True)
     return matrix_adjoint(vh)[:, int(matrix_rank(x.detach(), rtol=rcond).item()) :]
 
 
-def _one_matrix(name: str, a: ArrayLike) -> Tensor:
+def _matrix_of_subspace(name: str, a: ArrayLike) -> Tensor:
     x = wrap(float_node(a))
     if x.ndim != 2:
         raise ShapeError(f"needs one matrix, got {x._node.type}", op=name, code="E3002")
