@@ -17,9 +17,9 @@ from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
 from pullback.graph.arguments import integer, validated
 from pullback.graph.boundary import public_methods
+from pullback.graph.derivative_tokens import tokens_of_constant
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
-from pullback.graph.tape import tokens_of_constant
 from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several

@@ -17,14 +17,18 @@ from pullback.api.trace import refuse_cut_trace
 from pullback.api.vjp_jvp import matching_vjp_derivatives
 from pullback.errors import ArgumentError, NonDifferentiableInput, TraceError, UnsupportedShape
 from pullback.graph.ambient import thread
+from pullback.graph.derivative_tokens import (
+    consumed_token_of,
+    leaf_tokens_gone,
+    tokens_require_gradient,
+)
 from pullback.graph.node import Node
-from pullback.graph.tape import consumed_by, requires_gradient, tape_leaves_gone
 from pullback.lazy.backward import already_consumed, paths_to_leaves
 from pullback.lazy.host_reads import is_unknown
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
-from pullback.transforms.call_rules import start_log
+from pullback.transforms.call_rules import start_rule_log
 from pullback.transforms.reverse import accumulate, reverse_path
 from pullback.transforms.reverse import gradients as derive_gradients
 
@@ -60,7 +64,7 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
     wanted = _GradientTargets(targets)
     wanted.check(made)
     if not thread.transform_depth:
-        start_log()
+        start_rule_log()
     grads = iter(derive_gradients(made, cotangents, wanted.nodes()))
     results = [
         None if t is None else _total_gradient(t, [next(grads) for _ in nodes])
@@ -139,7 +143,9 @@ class _GradientTargets:
 
     def _find_leaves(self, outputs: Sequence[Node]) -> None:
         """Let each leaf tensor stand for the values that it had when the outputs were computed."""
-        if not any(requires_gradient(y.tokens) or _keeps_gradient_history(y) for y in outputs):
+        if not any(
+            tokens_require_gradient(y.tokens) or _keeps_gradient_history(y) for y in outputs
+        ):
             raise ArgumentError(
                 "gradients: the outputs do not depend on a tensor with requires_grad=True",
                 hint="Compute them again after the tensor was made to require a gradient. What is "
@@ -151,9 +157,9 @@ class _GradientTargets:
                 self.spread[i] = [n for n in leaves if t._token in n.tokens] or self.spread[i]
 
     def _dropped(self, node: Node, i: int) -> Exception:
-        if consumed_by(node) is not None:
+        if consumed_token_of(node) is not None:
             return already_consumed(node)
-        if tape_leaves_gone(node.tokens):
+        if leaf_tokens_gone(node.tokens):
             hint = "Keep a reference to them: `w = pb.tensor(data, requires_grad=True)`."
             what = "the tensors with requires_grad=True that it was computed from no longer exist"
             return ArgumentError(f"gradients: {self._path(i)} has no history: {what}", hint=hint)

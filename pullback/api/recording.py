@@ -10,8 +10,8 @@ from pullback import tree
 from pullback.api.signatures import Argnums, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.ambient import thread
+from pullback.graph.derivative_tokens import lasting_tokens
 from pullback.graph.node import Node
-from pullback.graph.tape import lasting_tokens
 from pullback.lazy import settings
 from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
@@ -22,7 +22,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
-from pullback.transforms.call_rules import start_log
+from pullback.transforms.call_rules import start_rule_log
 from pullback.tree_constants import constant_leaves
 from pullback.tree_nodes import register_node_hint
 from pullback.tree_writes import LostWrites, refuse_shared
@@ -42,7 +42,7 @@ class RecordingTransform:
         if not thread.transform_depth:
             if not thread.tracing_from:
                 self.outside = Outside(self._roots)
-            start_log()
+            start_rule_log()
         thread.transform_depth += 1
 
     def _roots(self) -> list[Node]:

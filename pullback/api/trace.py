@@ -14,10 +14,10 @@ from pullback.api.vjp_jvp import matching_jvp_tangents, matching_vjp_derivatives
 from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.arguments import validated
 from pullback.graph.boundary import public_methods
+from pullback.graph.derivative_tokens import DerivativeToken
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.html import html_program
 from pullback.graph.node import Node
-from pullback.graph.tape import Token
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
@@ -168,7 +168,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
     return {x: deliver_recorded(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
-def refuse_cut_trace(name: str, token: Token, inputs: Sequence[Node]) -> None:
+def refuse_cut_trace(name: str, token: DerivativeToken, inputs: Sequence[Node]) -> None:
     """Raise if the function of a trace read, as an array, a value that depends on inputs: what it
     computed from that has no derivative."""
     for line, node in token.cuts:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from pullback.graph.ambient import thread
+from pullback.graph.derivative_tokens import merge_tokens, tokens_of_constant
 from pullback.graph.kinds import Detached, RunsAs, Transparent
 from pullback.graph.native import bind_native, native
 from pullback.graph.table import TABLE
-from pullback.graph.tape import merge_tokens, tokens_of_constant
 
 if TYPE_CHECKING:
     from pullback.errors import Location

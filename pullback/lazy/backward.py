@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.ambient import thread
+from pullback.graph.derivative_tokens import Consumed, consumed_token_of, tokens_require_gradient
 from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
-from pullback.graph.tape import Consumed, consumed_by, requires_gradient
 from pullback.lazy.history import forget_history
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import guard_placeholder_write, register, wrap
 from pullback.ops.prelude import ones
-from pullback.transforms.call_rules import start_log
+from pullback.transforms.call_rules import start_rule_log
 from pullback.transforms.reverse import accumulate, gradients
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def backward(loss: Tensor) -> None:
     _check_loss_for_backward(loss)
     path = paths_to_leaves([loss._node])
     leaves = [n for n in path if not n.inputs]
-    start_log()
+    start_rule_log()
     thread.leaf_tokens = False
     try:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
@@ -53,7 +53,7 @@ def _check_loss_for_backward(loss: Tensor) -> None:
         hint = "Reduce it first, with .sum() or .mean()."
         raise UnsupportedShape(f"backward() needs a scalar loss, got {loss._node.type}", hint=hint)
     tokens = loss._node.tokens
-    if not requires_gradient(tokens):
+    if not tokens_require_gradient(tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
             hint="For the parameters of a model, create an optimizer first, as in\n"
@@ -61,7 +61,7 @@ def _check_loss_for_backward(loss: Tensor) -> None:
             "tensors with requires_grad=True. What is recorded inside `with pb.no_grad():` does "
             "not count.",
         )
-    if consumed_by(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
+    if consumed_token_of(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
         raise ArgumentError(
             "backward() needs a leaf to store a gradient in, but the tensors with "
             "requires_grad=True that this loss was computed from no longer exist",
@@ -75,7 +75,7 @@ def paths_to_leaves(outputs: Sequence[Node]) -> list[Node]:
     seen = set(stack)
     active: dict[tuple, bool] = {}  # most nodes have the same tokens
     for node in stack:
-        mark = consumed_by(node)
+        mark = consumed_token_of(node)
         if mark is not None and (node.number < mark.before or not node.inputs):
             raise already_consumed(node)
         for x in node.inputs:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from pullback.graph.derivative_tokens import DerivativeToken, lasting_tokens
 from pullback.graph.node import Node
-from pullback.graph.tape import Token, lasting_tokens
 from pullback.ops.sources import Leaf
 
 
@@ -40,7 +40,7 @@ class Derivative:
     """Owns a token: while this object lives, nodes recorded under the token keep their history."""
 
     def __init__(self, traces: bool = False) -> None:
-        self.token = Token(traces)
+        self.token = DerivativeToken(traces)
 
     def close(self) -> None:
         """End the derivative: nodes that only it needed drop their history."""

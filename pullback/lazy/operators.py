@@ -34,7 +34,7 @@ from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits, weak_limits
 from pullback.ops.sources import SCALAR, pack_source_bits
 
 if TYPE_CHECKING:
-    from pullback.graph.tape import LeafToken
+    from pullback.graph.derivative_tokens import LeafToken
     from pullback.lazy.tensor import Tensor
     from pullback.ops.op import Op
     from pullback.typing import ArrayLike, Index

@@ -11,10 +11,10 @@ import numpy as np
 
 from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
+from pullback.graph.derivative_tokens import merge_tokens, tokens_of_constant
 from pullback.graph.kinds import Detached
 from pullback.graph.native import bind_native, native
 from pullback.graph.node import Node, results
-from pullback.graph.tape import merge_tokens, tokens_of_constant
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock

@@ -10,10 +10,10 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError, InPlaceError, NonDifferentiableInput
 from pullback.graph.arguments import flag
 from pullback.graph.boundary import boundary, public_methods
+from pullback.graph.derivative_tokens import LeafToken, tokens_require_gradient
 from pullback.graph.dtypes import DType
 from pullback.graph.html import html_array
 from pullback.graph.node import Node
-from pullback.graph.tape import LeafToken, requires_gradient
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
@@ -287,7 +287,7 @@ class Tensor(
         >>> (x * 2).requires_grad
         True
         """
-        return self._token is not None or requires_gradient(self._node.tokens)
+        return self._token is not None or tokens_require_gradient(self._node.tokens)
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:

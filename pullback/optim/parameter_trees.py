@@ -12,8 +12,8 @@ from pullback.errors import ArgumentError
 from pullback.functions.sharding import reshard
 from pullback.functions.where_take import where
 from pullback.graph.arguments import shown
+from pullback.graph.derivative_tokens import LeafToken
 from pullback.graph.dtypes import DType, float32
-from pullback.graph.tape import LeafToken
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import cut, register, wrap
 from pullback.lazy.tensor import Tensor

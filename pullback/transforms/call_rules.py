@@ -22,7 +22,7 @@ def rules_applied() -> list[str]:
     return list(thread.rules_applied)
 
 
-def start_log() -> None:
+def start_rule_log() -> None:
     thread.rules_applied = []
 
 

@@ -44,7 +44,7 @@ def push_forward(node: Node, known: dict[Node, Any]) -> Any:
     require_call_rule(node, "forward-mode")
     several = isinstance(node.type, tuple)
     call_rule_from(node, backward=False)
-    made = _apply_jvp_rule(node, results(node) if several else node, ts)
+    made = _apply_forward_rule(node, results(node) if several else node, ts)
     types = node.type if several else (node.type,)
     found = made if several and made is not None else (made,) * len(types)
     call_rules.check_rule_nodes(node, found, len(types), "tangents", "results")
@@ -55,7 +55,7 @@ def push_forward(node: Node, known: dict[Node, Any]) -> Any:
     return made
 
 
-def _apply_jvp_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
+def _apply_forward_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
         transforms = (forward_tangents,) if isinstance(node.op, HigherOrder) else ()

@@ -125,12 +125,12 @@ class GradientTemplate(NamedTuple):
     def instantiate(self, nodes: list[Node]) -> list[Node | None]:
         """Write the nodes after those of a key; return the gradients."""
         log_rules(self.rules)
-        write = _write_gradient_template if native is None else native.write_template
+        write = _write_cached_gradient if native is None else native.write_template
         write(self.nodes, nodes, _gradient_template_tokens(nodes), emitted_node_tokens)
         return [None if i is None else nodes[i] for i in self.gradients]
 
 
-def _write_gradient_template(
+def _write_cached_gradient(
     entries: list[TemplateNode], nodes: list[Node], common: tuple | None,
     find_tokens: Callable[[Op, tuple[Node, ...]], tuple],
 ) -> None:  # fmt: skip

@@ -197,7 +197,7 @@ def pull_back(
     else:
         g = accumulate(node, contributions)
     try:
-        pulled = _apply_vjp_rule(node, g, out, need)
+        pulled = _apply_reverse_rule(node, g, out, need)
         check_rule_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
         kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
         for x, c in zip(node.inputs, kept, strict=True):
@@ -209,7 +209,7 @@ def pull_back(
     return kept
 
 
-def _apply_vjp_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence[Node | None]:
+def _apply_reverse_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence[Node | None]:
     rule = node.op.vjp
     if rule is not None:
         transforms = (gradients,) if isinstance(node.op, HigherOrder) else ()

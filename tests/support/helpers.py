@@ -21,7 +21,7 @@ from pullback.graph.types import Type
 from pullback.ops.prelude import Op, ones
 from pullback.ops.sources import Input
 from pullback.ops.traits import op_communicates
-from pullback.transforms.call_rules import start_log
+from pullback.transforms.call_rules import start_rule_log
 from pullback.transforms.reverse import gradients
 
 
@@ -73,7 +73,7 @@ def names(nodes: Sequence[Node]) -> list[str]:
 
 def gradient(y: Node, *xs: Node) -> list[Node | None]:
     """Gradients of the sum of `y`, under a fresh log of rules."""
-    start_log()
+    start_rule_log()
     return gradients([y], [ones(y.type)], xs)
 
 

@@ -48,12 +48,12 @@ def from_stablehlo(program: str | bytes) -> IRModule:
 
 def read_stablehlo_graph(program: str | bytes) -> Graph:
     block = instructions.normal_instructions(rewrite_foreign(mlir.read_mlir(program)))
-    names = _read_argument_names(block.names)
+    names = _read_stablehlo_names(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
     return Graph(inputs, _ReaderScope(block, inputs).results(), names)
 
 
-def _read_argument_names(given: Sequence[str | None]) -> list[str]:
+def _read_stablehlo_names(given: Sequence[str | None]) -> list[str]:
     """The names of the arguments; those without a unique name are named by position."""
     made: list[str] = []
     for i, name in enumerate(given):
@@ -97,7 +97,7 @@ class _ReaderScope:
                 continue
             if op is not None and self.is_lowered_to(op, i, outer):
                 return op
-        raise mlir.unsupported_mlir(f"stablehlo.{i.name}", i.where, _description_of_unread(i))
+        raise mlir.unsupported_mlir(f"stablehlo.{i.name}", i.where, _describe_unread_instruction(i))
 
     def is_lowered_to(self, op: Any, i: HloInstruction, outer: Sequence[HloValue]) -> bool:
         positions = _operands_read(op, i)
@@ -139,7 +139,7 @@ def stablehlo_readers(version: int) -> dict[str, list[Any]]:
     return found
 
 
-def _description_of_unread(i: HloInstruction) -> str:
+def _describe_unread_instruction(i: HloInstruction) -> str:
     """An instruction's operand types and attributes, for the error that it cannot be read."""
     types = ", ".join(map(str, i.operand_types)) or "nothing"
     attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])

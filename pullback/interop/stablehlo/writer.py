@@ -60,7 +60,7 @@ def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | byt
     return (
         mlir.portable_mlir(text)
         if portable
-        else _write_argument_names(mlir.pretty_mlir(text), main)
+        else _write_stablehlo_names(mlir.pretty_mlir(text), main)
     )
 
 
@@ -72,7 +72,7 @@ def written_stablehlo(graph: Graph, builder: UncheckedWriter) -> Block:
     )
 
 
-def _write_argument_names(text: str, main: Block) -> str:
+def _write_stablehlo_names(text: str, main: Block) -> str:
     """Add the names of the arguments to MLIR's text, which omits all locations."""
     plain = [f"%arg{i}: {print_type(t)}" for i, t in enumerate(main.types)]
     named = [

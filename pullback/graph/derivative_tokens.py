@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
 
 
-class Token:
+class DerivativeToken:
     """A derivative in progress, held by a running call, a pullback or a trace."""
 
     __slots__ = ("_limit", "alive", "computed", "cuts", "reads", "running", "traces")
@@ -84,27 +84,27 @@ class LeafGone:
 LEAF_GONE = LeafGone()
 
 
-def requires_gradient(tokens: tuple) -> bool:
+def tokens_require_gradient(tokens: tuple) -> bool:
     """Whether a computed value with these tokens has or had leaves that require a gradient."""
     return any(
-        _is_live_tape_leaf(t) or _is_gone_from_tape(t) or type(t) is Consumed for t in tokens
+        _is_live_leaf_token(t) or _is_gone_leaf_token(t) or type(t) is Consumed for t in tokens
     )
 
 
-def _is_live_tape_leaf(token: Any) -> bool:
+def _is_live_leaf_token(token: Any) -> bool:
     return token.leaf and token.alive
 
 
-def tape_leaves_gone(tokens: tuple) -> bool:
+def leaf_tokens_gone(tokens: tuple) -> bool:
     """Whether a value was computed from leaves that no longer exist."""
-    return any(map(_is_gone_from_tape, tokens))
+    return any(map(_is_gone_leaf_token, tokens))
 
 
-def _is_gone_from_tape(token: Any) -> bool:
+def _is_gone_leaf_token(token: Any) -> bool:
     return token.gone if token.leaf else token is LEAF_GONE
 
 
-def consumed_by(node: Node) -> Consumed | None:
+def consumed_token_of(node: Node) -> Consumed | None:
     """Return the mark of the `backward()` that consumed the node or one it was computed from."""
     return next((t for t in node.tokens if type(t) is Consumed), None)
 
@@ -132,10 +132,10 @@ def tokens_of_constant(tokens: tuple) -> tuple:
 def lasting_tokens(tokens: tuple) -> tuple:
     """Return the tokens that still matter: live ones, and a mark for leaves that are consumed or
     gone."""
-    if len(tokens) == 1 and type(tokens[0]) is Token:  # the most frequent case
+    if len(tokens) == 1 and type(tokens[0]) is DerivativeToken:  # the most frequent case
         return tokens if tokens[0].alive else ()
     kept = [t for t in tokens if t.alive]
     marks: list[Any] = [t for t in tokens if type(t) is Consumed][-1:]
-    if not marks and any(map(_is_gone_from_tape, tokens)):
+    if not marks and any(map(_is_gone_leaf_token, tokens)):
         marks = [LEAF_GONE]
     return (*kept, *marks)
