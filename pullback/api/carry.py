@@ -18,7 +18,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, scalar_dtype, weak
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import TracedNumber, is_weak
+from pullback.lazy.traced_number import TracedNumber, is_traced_number
 from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.varying import varying_axes_of, varying_union
 from pullback.ops.prelude import Op
@@ -87,7 +87,7 @@ class Carry:
         arguments = len(graph.inputs) - len(staged.captured)
         typed = {x for k, x in enumerate(graph.inputs[:arguments]) if k not in free}
         pairs = zip(graph.inputs[arguments:], staged.captured, strict=True)
-        typed |= {x for x, outer in pairs if outer.op is not SCALAR and not is_weak(outer)}
+        typed |= {x for x, outer in pairs if outer.op is not SCALAR and not is_traced_number(outer)}
         stack = [graph.outputs[i]]
         seen = set(stack)
         found: DType | None = None

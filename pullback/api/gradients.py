@@ -23,8 +23,8 @@ from pullback.graph.derivative_tokens import (
     tokens_require_gradient,
 )
 from pullback.graph.node import Node
-from pullback.lazy.backward import already_consumed, paths_to_leaves
-from pullback.lazy.host_reads import is_unknown
+from pullback.lazy.backward import backward_paths, consumed_by_backward
+from pullback.lazy.host_reads import unknown_to_host
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
@@ -151,14 +151,14 @@ class _GradientTargets:
                 hint="Compute them again after the tensor was made to require a gradient. What is "
                 "recorded\ninside `with pb.no_grad():` does not count.",
             )
-        leaves = [n for n in paths_to_leaves(outputs) if not n.inputs]
+        leaves = [n for n in backward_paths(outputs) if not n.inputs]
         for i, t in enumerate(self.tensors):
             if t is not None and t._token is not None:
                 self.spread[i] = [n for n in leaves if t._token in n.tokens] or self.spread[i]
 
     def _dropped(self, node: Node, i: int) -> Exception:
         if consumed_token_of(node) is not None:
-            return already_consumed(node)
+            return consumed_by_backward(node)
         if leaf_tokens_gone(node.tokens):
             hint = "Keep a reference to them: `w = pb.tensor(data, requires_grad=True)`."
             what = "the tensors with requires_grad=True that it was computed from no longer exist"
@@ -176,7 +176,7 @@ def _keeps_gradient_history(node: Node) -> bool:
     """Whether what was computed from a node can be differentiated with respect to it."""
     if any(t.alive for t in node.tokens):
         return True
-    return bool(thread.tracing_from) and node.value is None and is_unknown(node)
+    return bool(thread.tracing_from) and node.value is None and unknown_to_host(node)
 
 
 def _hangs_on_gradient_leaves(node: Node) -> bool:

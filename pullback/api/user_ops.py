@@ -9,7 +9,7 @@ from pullback.api.signatures import ArrayLike
 from pullback.errors import ArgumentError
 from pullback.graph.table import TABLE
 from pullback.lazy.operators import as_tensor, node_of, operands
-from pullback.lazy.record import record, several
+from pullback.lazy.record import record, recorded_handles
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
 
@@ -41,7 +41,7 @@ def apply(op: Op, *xs: ArrayLike) -> Any:
     promoted = isinstance(op, Elementwise) and bool(xs)
     nodes = operands(*xs) if promoted else [node_of(as_tensor(x)) for x in xs]
     made = record(op, tuple(nodes))
-    return several(made._node) if isinstance(made._node.type, tuple) else made
+    return recorded_handles(made._node) if isinstance(made._node.type, tuple) else made
 
 
 def op(name: str, *parameters: Any) -> Op:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pullback import tree
 from pullback.compiled.arguments import STATIC
 from pullback.graph.types import Type
-from pullback.lazy.cache import Cause, cause_of_differing_types
+from pullback.lazy.cache import Cause, cached_type_difference
 from pullback.lazy.launch import lock, refuse_launch, state
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _kinds_cause(before: Specialization, call: Invocation) -> Cause:
         if old == new:
             continue
         if isinstance(old, Type) and isinstance(new, Type):
-            return Cause(*cause_of_differing_types(old, new, call.where, path))
+            return Cause(*cached_type_difference(old, new, call.where, path))
         kind = "static" if STATIC in (old, new) else "dtype"
         return Cause(kind, call.where, path, str(old), str(new))
     return Cause("static", call.where, "arguments", str(before.key[4]), str(call.key[4]))

@@ -20,11 +20,11 @@ from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock, state
 from pullback.lazy.operators import node_of, number, scalar_operand
 from pullback.lazy.pending import compute_pending
-from pullback.lazy.program import pack
+from pullback.lazy.program import pack_program
 from pullback.lazy.runtime_checks import Failed, any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.values import argument_value, to_host
+from pullback.lazy.values import argument_value, value_to_host
 from pullback.ops.sources import LEAF
 
 
@@ -78,7 +78,7 @@ class Executor(ABC):
         program = self.program
         last = program.packed
         if last is None or last[0] != words:
-            last = program.packed = words, pack(words, program.engine, program.compiled)
+            last = program.packed = words, pack_program(words, program.engine, program.compiled)
         return last[1]
 
     def run(self, leaves: Sequence[Any], buffers: list[Any], hit: bool = True) -> Any:
@@ -105,12 +105,12 @@ class Executor(ABC):
         it so."""
         from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
 
-        arrays = list(map(to_host, buffers))  # before the run: some may be donated
+        arrays = list(map(value_to_host, buffers))  # before the run: some may be donated
 
         def check(values: list[Any]) -> None:
             pairs = zip(values, self.program.outs)
             # A result that failed a check raises its own error when it is read
-            outputs = [_NOTHING if isinstance(v, Failed) else to_host(v) for v, _ in pairs]
+            outputs = [_NOTHING if isinstance(v, Failed) else value_to_host(v) for v, _ in pairs]
             errors = nonfinite_errors(outputs, lambda: (self.program.executed, arrays))
             for error in errors.values():
                 raise error

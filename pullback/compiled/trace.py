@@ -25,7 +25,7 @@ from pullback.lazy.record import alias_of, leaf_of
 from pullback.lazy.state_writes import collect_state_writes
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown_traced_number
-from pullback.lazy.values import checked_value, to_host
+from pullback.lazy.values import checked_value, value_to_host
 from pullback.ops.sources import Input
 from pullback.tree_writes import LostWrites, refuse_shared
 
@@ -153,7 +153,7 @@ def _trace_with_constants(
     for x, node in zip(graph.inputs[count:], captured, strict=True):
         mine = node.number >= first and not any(t.leaf for t in node.tokens)
         if mine and node.type.size <= _SMALL:
-            values.append(constant(to_host(checked_value(node)), node.type.dtype))
+            values.append(constant(value_to_host(checked_value(node)), node.type.dtype))
         else:
             values.append(x)
             inputs.append(x)

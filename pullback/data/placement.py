@@ -13,7 +13,7 @@ from pullback.errors import ArgumentError
 from pullback.functions.sharding import to_device
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import BY_NUMPY
-from pullback.lazy.devices import placement
+from pullback.lazy.devices import device_layout
 from pullback.lazy.host_data import asarray
 from pullback.lazy.precision import mark_numpy_default
 from pullback.lazy.settings import current
@@ -32,7 +32,7 @@ class BatchPlacement:
         if device is not None and sharding is not None:
             raise ArgumentError("device and sharding must not both be given", op=_OP)
         if device is not None:
-            placement(_OP, device)  # raises if there is no such device
+            device_layout(_OP, device)  # raises if there is no such device
         self._device = device
         self._sharding = _batch_placement_sharding(sharding)
 

@@ -25,7 +25,7 @@ from pullback.lazy.history import Derivative
 from pullback.lazy.operators import node_of
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import checked_value, to_host
+from pullback.lazy.values import checked_value, value_to_host
 from pullback.ops.prelude import ones
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
@@ -105,4 +105,4 @@ def exact_debugged_lines() -> Iterator[None]:
 def debugged_host_values(nodes: Sequence[Node]) -> list[np.ndarray]:
     """The values of nodes as arrays of the host."""
     compute_pending([n for n in nodes if n.value is None])
-    return [np.asarray(to_host(checked_value(n))) for n in nodes]
+    return [np.asarray(value_to_host(checked_value(n))) for n in nodes]

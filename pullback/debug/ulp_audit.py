@@ -22,10 +22,10 @@ from pullback.graph.kinds import SumOfProducts
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.lazy.mesh_watch import MeshWatch, numpy_result
+from pullback.lazy.mesh_watch import MeshWatch, watched_numpy_result
 from pullback.lazy.settings import current
 from pullback.lazy.value_reports import Loop, title_of
-from pullback.lazy.values import to_host
+from pullback.lazy.values import value_to_host
 from pullback.ops.prelude import Op, interpret
 from pullback.ops.watch import GraphRun
 from pullback.transforms.call_rules import rule_of_result
@@ -161,7 +161,7 @@ def _audited(
     """Compare one value; `result` is the node, or one of its results."""
     xs = [compiled[x] if x in compiled else run.notes[x] for x in node.inputs]
     with np.errstate(all="ignore"):
-        made = numpy_result(node, xs)
+        made = watched_numpy_result(node, xs)
     if result is not node:
         made = made[result.op.index]  # type: ignore[attr-defined]
     scale = _audit_scale(node.op, xs, compiled[result])
@@ -200,7 +200,7 @@ def _audit_execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarra
         return []
     given = [engine.put(np.array(a), x.type) for a, x in zip(arrays, graph.inputs, strict=True)]
     made = engine.compile(graph).run(given)
-    return [np.asarray(to_host(y)) for y in made[: len(graph.outputs)]]
+    return [np.asarray(value_to_host(y)) for y in made[: len(graph.outputs)]]
 
 
 def _audit_ulp(value: float) -> str:

@@ -10,10 +10,10 @@ from pullback.functions.composed import composed_writing
 from pullback.functions.shape import flatten, shaped, spread
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import int64
-from pullback.lazy.index_plan import counted_from_start, known_index, out_of_range
-from pullback.lazy.indexing import updated
+from pullback.lazy.index_plan import index_from_start, index_out_of_range, known_index
+from pullback.lazy.indexing import updated_at_index
 from pullback.lazy.operators import as_tensor, node_of
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.ops.prelude import broadcast_shapes
@@ -34,7 +34,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> 
     x, axis = _index_along_axis("take_along_axis", as_tensor(x), axis)
     x, wide = _aligned_along_axis("take_along_axis", x, indices, axis)
     size = x.shape[axis]
-    index = counted_from_start(node_of(wide), size) if wide.dtype.is_integer else wide._node
+    index = index_from_start(node_of(wide), size) if wide.dtype.is_integer else wide._node
     return record(TakeAlongAxis(axis), (node_of(x), index))
 
 
@@ -65,8 +65,8 @@ def put_along_axis(
     places = [record(Iota(_shape_along_axis(n, i, wide.ndim), i, int64), ())
               for i, n in enumerate(wide.shape)]  # fmt: skip
     places[axis] = wide
-    with at_one_line("put_along_axis"):
-        return shaped(updated(whole, tuple(places), values, mode), given.shape)
+    with record_at_one_line("put_along_axis"):
+        return shaped(updated_at_index(whole, tuple(places), values, mode), given.shape)
 
 
 def _shape_along_axis(size: int, axis: int, rank: int) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def _aligned_along_axis(op: str, x: Tensor, indices: ArrayLike, axis: int) -> tu
     if values is not None:
         wrong = values[(values < -size) | (values >= size)]
         if wrong.size:
-            raise out_of_range(int(wrong[0]), axis, size)
+            raise index_out_of_range(int(wrong[0]), axis, size)
     return x, wide
 
 

@@ -15,7 +15,7 @@ from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
 from pullback.lazy import operators
-from pullback.lazy.indexing import handle
+from pullback.lazy.indexing import indexed_handle
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands
 from pullback.lazy.precision import WIDE, numbers_of_user
 from pullback.lazy.record import record
@@ -93,7 +93,7 @@ def literal(value: Any, dtype: DType) -> Tensor:
 
 def fresh(x: Tensor) -> Tensor:
     """A new handle on the same value: rebinding one of them must not change the other."""
-    return handle(node_of(x))
+    return indexed_handle(node_of(x))
 
 
 def dtype_argument(op: str, dtype: DTypeLike | None, default: DType) -> DType:

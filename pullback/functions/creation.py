@@ -36,10 +36,10 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.lazy.devices import placement
+from pullback.lazy.devices import device_layout
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.settings import Scope, current
 from pullback.lazy.tensor import wrap
 from pullback.lazy.values import HostFormula
@@ -70,12 +70,12 @@ def _created(
     if math.prod([n or 1 for n in shape]) >= MOST:
         raise _too_large_to_create(op, shape)
     if thread.tracing_from:
-        with at_one_line():
+        with record_at_one_line():
             made = recorded() if recorded else _created_constant(_create_allocated(op, shape, make))
             return _created_placed(made, device)
     if math.prod(shape) * dtype.bits // 8 >= ADDRESS_SPACE:
         raise _too_large_to_create(op, shape)
-    place = current().place if device is None else placement(op, device)
+    place = current().place if device is None else device_layout(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
     return wrap(leaf_source(type, HostFormula(lambda: _create_allocated(op, shape, make, line))))

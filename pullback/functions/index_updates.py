@@ -17,8 +17,8 @@ from pullback.functions.shape import moveaxis, shaped, spread
 from pullback.functions.where_take import take
 from pullback.graph.arguments import text
 from pullback.lazy.index_plan import known_index
-from pullback.lazy.indexing import updated
-from pullback.lazy.record import at_one_line
+from pullback.lazy.indexing import updated_at_index
+from pullback.lazy.record import record_at_one_line
 from pullback.typing import ArrayLike, Index
 
 Reduce = Literal["set", "sum", "prod", "mean", "amax", "amin"]
@@ -259,8 +259,8 @@ def scatter(
     [0, 4, 0]
     """
     mode = text("scatter", mode, "mode")  # type: ignore[assignment]
-    with at_one_line("scatter"):
-        return updated(x, index, updates, mode)
+    with record_at_one_line("scatter"):
+        return updated_at_index(x, index, updates, mode)
 
 
 __all__ = [

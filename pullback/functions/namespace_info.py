@@ -8,7 +8,7 @@ from pullback.functions.data_types import isdtype
 from pullback.graph.arguments import shown
 from pullback.graph.dtypes import ALL, DType, bfloat16, complex64, complex128, float16, int64
 from pullback.graph.dtypes import float64 as wide
-from pullback.lazy.devices import find_device, platform_name
+from pullback.lazy.devices import device_platform_name, find_device
 from pullback.lazy.settings import current
 
 _BEYOND = (float16, bfloat16)  # dtypes that the standard does not have
@@ -42,8 +42,8 @@ class NamespaceInfo:
         """Return the devices of this process, those of the platform in use first."""
         mode = current()
         there = engine(mode.engine, mode.device)
-        names = [f"{platform_name(there)}:{k}" for k in range(len(there.local_devices))]
-        return (*names, "cpu:0") if platform_name(there) != "cpu" else tuple(names)
+        names = [f"{device_platform_name(there)}:{k}" for k in range(len(there.local_devices))]
+        return (*names, "cpu:0") if device_platform_name(there) != "cpu" else tuple(names)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the dtypes that functions choose if none is given."""

@@ -11,7 +11,7 @@ from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.lazy.index_plan import known_index
 from pullback.lazy.operators import as_tensor, node_of
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.logic import Equal
@@ -40,7 +40,7 @@ def one_hot(
     if not x.dtype.is_integer:
         raise DTypeError(f"indices must be integers, got {x._node.type}", op="one_hot")
     _check_one_hot_classes(known_index(given), count)
-    with at_one_line("one_hot"):
+    with record_at_one_line("one_hot"):
         index = record(CheckedIndex(count), (node_of(x),))
     index = index if x.dtype.bits >= 32 else index.astype(int64)
     shape = (*(1,) * axis, count, *(1,) * (x.ndim - axis))

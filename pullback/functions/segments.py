@@ -14,9 +14,9 @@ from pullback.graph.arguments import shown, validated
 from pullback.graph.dtypes import float32, int64
 from pullback.lazy.host_reads import read
 from pullback.lazy.index_plan import known_index
-from pullback.lazy.indexing import updated
+from pullback.lazy.indexing import updated_at_index
 from pullback.lazy.operators import as_tensor, cast_node
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike
@@ -122,8 +122,8 @@ def _segmented(
     elif ids.dtype.kind == "i":  # as an index, a negative id would count from the end
         places = where(places < 0, count, places)
     start = spread(literal(neutral, wide.dtype), (rows, *x.shape[ids.ndim :]))
-    with at_one_line(op):
-        made = updated(start, places, wide, update)
+    with record_at_one_line(op):
+        made = updated_at_index(start, places, wide, update)
     made = made[:count] if mode == "drop" else made
     return made if made.dtype is x.dtype else made.astype(x.dtype)
 

@@ -8,13 +8,13 @@ from pullback.functions.arguments import Tensor, as_tensor, fresh, node_of
 from pullback.graph.ambient import thread
 from pullback.graph.arguments import shown
 from pullback.graph.node import Node
-from pullback.lazy.devices import placement
-from pullback.lazy.host_data import on_mesh
+from pullback.lazy.devices import device_layout
+from pullback.lazy.host_data import host_data_on_mesh
 from pullback.lazy.host_reads import readable
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import checked_value, to_host
+from pullback.lazy.values import checked_value, value_to_host
 from pullback.ops.collective.reshard import Reshard
 from pullback.ops.sources import leaf_source
 from pullback.sharding.mesh import DeviceMesh, as_mesh
@@ -102,7 +102,7 @@ def _put_shards(node: Node, sharding: Sharding) -> Tensor:
     """Copy a computed value to the devices shard by shard: none of them gets all of it."""
     type = node.type.sharded(sharding)
     engine = engine_for(current(), sharding.mesh)
-    return wrap(leaf_source(type, engine.put(to_host(checked_value(node)), type)))
+    return wrap(leaf_source(type, engine.put(value_to_host(checked_value(node)), type)))
 
 
 def to_device(x: ArrayLike, device: str, *, stream: int | None = None) -> Tensor:
@@ -116,15 +116,15 @@ def to_device(x: ArrayLike, device: str, *, stream: int | None = None) -> Tensor
     """
     if stream is not None:
         raise ArgumentError(f"stream must be None, got {shown(stream)}", op="to_device")
-    x, place = as_tensor(x), placement("to_device", device)
+    x, place = as_tensor(x), device_layout("to_device", device)
     if x.sharding is place:
         return fresh(x)
     if x.sharding is None and place is not None:
         return _reshard_function("to_device", x, place)
     _check_sharding_movable(x)
-    array = to_host(readable(x))
+    array = value_to_host(readable(x))
     if place is not None:
-        return on_mesh(array, place)
+        return host_data_on_mesh(array, place)
     return wrap(leaf_source(x._node.type.plain, array))
 
 

@@ -7,7 +7,7 @@ from pullback.functions.arguments import apply, index_argument_along, literal
 from pullback.functions.shape import shaped, spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
-from pullback.lazy.index_plan import counted_from_start
+from pullback.lazy.index_plan import index_from_start
 from pullback.lazy.operators import as_tensor, cast_node, node_of, operands
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.division import Mod
@@ -57,7 +57,7 @@ def _take_filled_mode(
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     if not size:
         return spread(fill, shape)
-    place = wrap(counted_from_start(cast_node(node_of(indices), int64), size))
+    place = wrap(index_from_start(cast_node(node_of(indices), int64), size))
     inside = (place >= 0) & (place < size)
     taken = x[index_argument_along(axis, take_indices_in_mode(place, size, "clip"))]
     mask = shaped(inside, (*indices.shape, *(1,) * (x.ndim - axis - 1)))

@@ -16,7 +16,7 @@ from pullback.lazy.host_data import from_host
 from pullback.lazy.host_reads import read
 from pullback.lazy.index_plan import index_array
 from pullback.lazy.operators import as_tensor, operands
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.select import Where
 from pullback.typing import ArrayLike
@@ -69,7 +69,7 @@ def take(
         raise ArgumentError(message, op="take")
     if fill_value is not None and mode != "fill":
         raise ArgumentError('fill_value needs mode="fill"', op="take")
-    with at_one_line("take"):
+    with record_at_one_line("take"):
         places = _take_indices(indices)
         if mode == "raise":
             return x[index_argument_along(axis, places)]
@@ -95,7 +95,7 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
     >>> pb.gather([10, 20, 30], [[2, 0]]).tolist()
     [[30, 10]]
     """
-    with at_one_line("gather"):
+    with record_at_one_line("gather"):
         return take(x, indices, axis)
 
 

@@ -24,7 +24,7 @@ from pullback.errors import ArgumentError, GradientCut
 from pullback.functions.arguments import tensor_arguments
 from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
+from pullback.lazy.host_reads import read, read_cuts_backward, read_cuts_derivative
 from pullback.lazy.tensor import Tensor
 
 # Older names of NumPy, and the names of the array API standard
@@ -237,7 +237,7 @@ def _call_numpy_on_host(name: str, function: Function, args: tuple, kwargs: dict
     result = function(*values, **options)
     # a function that returns None has written its result somewhere
     lost = result is None or _numpy_call_holds_floats(result)
-    if lost and any(cuts_derivative(x) or cuts_backward(x) for x in found):
+    if lost and any(read_cuts_derivative(x) or read_cuts_backward(x) for x in found):
         what = "NumPy would compute on the values of a tensor that is being differentiated"
         hint = "Use a pullback function, or x.detach() to make the tensor a constant."
         raise GradientCut(f"np.{name}: {what}, and its derivative would be lost", hint=hint)

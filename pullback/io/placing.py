@@ -11,7 +11,7 @@ from pullback.graph.types import Type
 from pullback.io.boxes import device_box
 from pullback.io.saved_file import SavedTensor
 from pullback.io.snapshot import SCALAR, TENSOR
-from pullback.lazy.host_data import from_host, on_mesh
+from pullback.lazy.host_data import from_host, host_data_on_mesh
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf_source
@@ -36,7 +36,7 @@ def read_placed_tensor(saved: SavedTensor, sharding: Sharding | None) -> Tensor:
         array.flags.writeable = False
         return wrap(leaf_source(saved.type, array))
     if not engine_spans_processes(current(), sharding.mesh):
-        return on_mesh(saved.whole(), sharding)
+        return host_data_on_mesh(saved.whole(), sharding)
     engine = cast("XlaMesh", engine_for(current(), sharding.mesh))
     shape = saved.shape
     found = saved.boxes({k: device_box(sharding, shape, k) for k in engine.group.here})

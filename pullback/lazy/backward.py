@@ -25,7 +25,7 @@ def backward(loss: Tensor) -> None:
     """Differentiate `loss` with respect to every leaf, and consume its graph."""
     node_of(loss)  # makes a leaf that was assigned to a root again
     _check_loss_for_backward(loss)
-    path = paths_to_leaves([loss._node])
+    path = backward_paths([loss._node])
     leaves = [n for n in path if not n.inputs]
     start_rule_log()
     thread.leaf_tokens = False
@@ -33,7 +33,7 @@ def backward(loss: Tensor) -> None:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
         for node, g in zip(leaves, found, strict=True):
             if g is not None:
-                _deposit_gradient(node, g)
+                _deposit_backward_gradient(node, g)
     finally:
         thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
@@ -69,7 +69,7 @@ def _check_loss_for_backward(loss: Tensor) -> None:
         )
 
 
-def paths_to_leaves(outputs: Sequence[Node]) -> list[Node]:
+def backward_paths(outputs: Sequence[Node]) -> list[Node]:
     """Return the nodes between outputs and their leaves; raise if one was already consumed."""
     stack = list(dict.fromkeys(outputs))
     seen = set(stack)
@@ -77,19 +77,19 @@ def paths_to_leaves(outputs: Sequence[Node]) -> list[Node]:
     for node in stack:
         mark = consumed_token_of(node)
         if mark is not None and (node.number < mark.before or not node.inputs):
-            raise already_consumed(node)
+            raise consumed_by_backward(node)
         for x in node.inputs:
             if x not in seen:
                 tokens = x.tokens
                 if tokens not in active:
-                    active[tokens] = _are_active(tokens)
+                    active[tokens] = _active_in_backward(tokens)
                 if active[tokens]:
                     seen.add(x)
                     stack.append(x)
     return stack
 
 
-def already_consumed(node: Node) -> GraphConsumed:
+def consumed_by_backward(node: Node) -> GraphConsumed:
     place = f" ({node.where})" if node.where is not None else ""
     return GraphConsumed(
         f"the graph of this loss was already consumed at {node.op.title}{place}; run the forward "
@@ -99,7 +99,7 @@ def already_consumed(node: Node) -> GraphConsumed:
     )
 
 
-def _are_active(tokens: tuple) -> bool:
+def _active_in_backward(tokens: tuple) -> bool:
     """Whether a gradient flows through a node with these tokens to a leaf, or did until it was
     consumed."""
     return any((t.leaf and t.alive) or type(t) is Consumed for t in tokens)
@@ -111,7 +111,7 @@ _FUNCTIONAL_STEP = (
 )
 
 
-def _deposit_gradient(leaf: Node, g: Node) -> None:
+def _deposit_backward_gradient(leaf: Node, g: Node) -> None:
     """Add a gradient to `.grad` of the tensor of a leaf."""
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf and token.alive else None

@@ -255,18 +255,18 @@ def _cache_difference(
         where = node.where or place
         if isinstance(old, Type) and isinstance(new, Type):
             return Cause(
-                *cause_of_differing_types(old, new, where, f"operand of {_cache_name(node)}")
+                *cached_type_difference(old, new, where, f"operand of {_cache_name(node)}")
             )
         if isinstance(old, Op) and isinstance(new, Op) and type(old) is type(new):
             return Cause("static", where, _cache_name(node), repr(old), repr(new))
         which = "the op at" if isinstance(new, Op) else "after" if new is _END else "operand of"
         path = f"{which} {_cache_name(node)}" if which != "the op at" else f"the op at {where}"
-        shown = (_show_key_part(old, work), _show_key_part(new, work))
+        shown = (_show_cache_key_part(old, work), _show_cache_key_part(new, work))
         return Cause("split" if split else "structure", where, path, *shown)
     return Cause("structure", place, "the program", "dropped", "the same")
 
 
-def cause_of_differing_types(old: Type, new: Type, where: Location, path: str) -> tuple:
+def cached_type_difference(old: Type, new: Type, where: Location, path: str) -> tuple:
     """Return the fields of a cause for two types that differ."""
     if old.dtype is not new.dtype:
         return "dtype", where, path, str(old), str(new)
@@ -283,7 +283,7 @@ def _cache_name(node: Node) -> str:
     return f"{node.op.title} ({node.where})" if node.where is not None else node.op.title
 
 
-def _show_key_part(part: Any, work: Work) -> str:
+def _show_cache_key_part(part: Any, work: Work) -> str:
     """Describe a part of a key; numbers agree in both keys up to the first difference."""
     if part is _END:
         return "the end"

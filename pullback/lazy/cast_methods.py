@@ -71,7 +71,7 @@ class CastMethods:
         if wrong:
             message = f"takes a device, a dtype or a tensor, got {sorted(wrong)}"
             raise ArgumentError(message, op="to")
-        for name, value in _targets(args, type(self)):
+        for name, value in _cast_targets(args, type(self)):
             if wanted[name] is not None:
                 got = f"{shown(value)} and {shown(wanted[name])}"
                 raise ArgumentError(f"the {name} is given twice, as {got}", op="to")
@@ -101,13 +101,13 @@ class CastMethods:
         return hooks.functions.to_device(self, name)
 
 
-def _targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, Any]]:
+def _cast_targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, Any]]:
     """What the arguments of `to` say about the device and the dtype."""
     for given in args:
         if isinstance(given, tensor):
             other: Any = given
             yield from (("device", other.device), ("dtype", other.dtype))
-        elif _is_dtype(given):
+        elif _casts_to_dtype(given):
             yield "dtype", given
         elif isinstance(given, str):
             yield "device", given
@@ -116,7 +116,7 @@ def _targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, Any]]:
             raise ArgumentError(message, op="to")
 
 
-def _is_dtype(value: Any) -> Any:
+def _casts_to_dtype(value: Any) -> Any:
     """Whether `to` was given a dtype, rather than the name of a device."""
     if isinstance(value, str):
         try:

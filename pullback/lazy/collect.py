@@ -15,14 +15,14 @@ from pullback.ops.sources import SCALAR, Input
 from pullback.ops.traits import op_position
 
 
-def base(node: Node) -> Node:
+def collected_base(node: Node) -> Node:
     """Return the node behind aliases, which derivatives see and programs do not."""
     while node.value is None and isinstance(node.op, Transparent):
         node = node.inputs[0]
     return node
 
 
-def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
+def collect_pending_ancestors(targets: Iterable[Node]) -> list[Node]:
     """Return the targets and the nodes they depend on that have no value, in recording order."""
     stack = [t for t in targets if t.value is None]
     seen = set(stack)
@@ -30,7 +30,7 @@ def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
         for x in node.inputs:
             if x.value is None:
                 if isinstance(x.op, Transparent):
-                    x = base(x)
+                    x = collected_base(x)
                     if x.value is not None:
                         continue
                 if x not in seen:
@@ -87,7 +87,7 @@ def _explore_to_collect(
                     seen.add(x)
                     stack.append(x)
                     continue
-                x = base(x)
+                x = collected_base(x)
             if x.value is not None:
                 if x.op is not SCALAR:
                     leaves.add(x)
@@ -145,7 +145,7 @@ class Work:
                 key += self._key_of_operands(inputs)
             index[node] = number
             if not inputs and type(node.op) is Input:
-                raise _without_value(node)
+                raise _collect_without_value(node)
         return tuple(key)
 
     def _key_of_operands(self, inputs: tuple[Node, ...]) -> list[Any]:
@@ -155,11 +155,11 @@ class Work:
         for x in inputs:
             i = index.get(x)
             if i is None and x.value is None:
-                x = base(x)
+                x = collected_base(x)
                 i = index.get(x)
             if i is None:
                 if x.value is None:
-                    raise _without_value(x)
+                    raise _collect_without_value(x)
                 if x.op is SCALAR:
                     i = ~(2 * len(scalars) + 1)
                     scalars.append(x)
@@ -189,7 +189,7 @@ class Work:
         return [i for n in self.nodes for i in op_position(n.op)]
 
 
-def _without_value(node: Node) -> HostReadError:
+def _collect_without_value(node: Node) -> HostReadError:
     return HostReadError(
         f"the value of a placeholder {node.type} was read, but it has none yet",
         hint="The function is being traced: it runs once, on placeholders, and values exist only "

@@ -29,16 +29,16 @@ def default_device(name: str) -> Scope:
     mode = current()
     if index == 0 and there is not engine(mode.engine, mode.device):
         return Scope(device=there.platform, place=None)  # a platform, and all of its work
-    return Scope(place=placement("default_device", name))
+    return Scope(place=device_layout("default_device", name))
 
 
-def placement(op: str, name: str) -> Sharding | None:
+def device_layout(op: str, name: str) -> Sharding | None:
     """Return the layout of a value on a device; None on the first one of the platform in use."""
     there, index = find_device(op, name)
     mode = current()
     if index == 0 and there is engine(mode.engine, mode.device):
         return None
-    mesh = DeviceMesh(1, platform_name(there), [there.local_devices[index]])
+    mesh = DeviceMesh(1, device_platform_name(there), [there.local_devices[index]])
     return Sharding(mesh, P())
 
 
@@ -52,7 +52,7 @@ def find_device(op: str, name: str) -> tuple[Engine, int]:
         raise ArgumentError(what, op=op, hint=hint)
     mode = current()
     home = engine(mode.engine, mode.device)
-    there = home if platform == platform_name(home) else engine(mode.engine, platform)
+    there = home if platform == device_platform_name(home) else engine(mode.engine, platform)
     count = len(there.local_devices)
     if int(index or 0) >= count:
         hint = "Set the environment variable PULLBACK_CPU_DEVICES before Python starts."
@@ -61,6 +61,6 @@ def find_device(op: str, name: str) -> tuple[Engine, int]:
     return there, int(index or 0)
 
 
-def platform_name(there: Engine) -> str:
+def device_platform_name(there: Engine) -> str:
     """Return the platform in names of devices; NumPy computes on the CPU."""
     return "cpu" if there.platform == "numpy" else there.platform

@@ -19,7 +19,7 @@ from pullback.graph.kinds import PerElement, ResultSource, Transparent
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheEntry, Variant
 from pullback.lazy.collect import Work
-from pullback.lazy.ownership import COUNTS_ALL, ONE, dead_leaves, references
+from pullback.lazy.ownership import COUNTS_ALL, ONE, dead_leaves, owner_references
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.settings import Settings
 from pullback.lazy.values import InFlight, argument_value
@@ -58,7 +58,7 @@ def choose_donors(
     # With `check_nan`, the arguments are needed again after the run
     if not found.size or mode.one_by_one or mode.check_nan:
         return Donors(plain, frozenset(), plain not in known)
-    dead = frozenset(_dead(work, list(found.size), outputs, engine, held_in))
+    dead = frozenset(_dead_donors(work, list(found.size), outputs, engine, held_in))
     if not known:
         return Donors(found.variant([*found.updated, *(dead - found.updated)]), dead, True)
     current, better, lost = found.compare(known, dead)
@@ -88,7 +88,7 @@ class DonorCandidates:
             return
         for k in outputs:
             if work.nodes[k].type in types:
-                self._add(work, _same_elements(work.nodes[k]))
+                self._add(work, _same_donor_elements(work.nodes[k]))
         if sum(self.size.values()) < LEAST:
             self.size = {}
 
@@ -128,30 +128,30 @@ class DonorCandidates:
         return self._lost > self._cost
 
 
-def _dead(
+def _dead_donors(
     work: Work, candidates: list[int], outputs: tuple[int, ...], engine: Engine, held: list[Node]
 ) -> list[int]:
     """Return the candidates that nothing can read any more when the outputs are computed."""
     values = [work.leaves[i].value for i in candidates]
-    pairs = zip(candidates, references(values), engine.made(values), strict=True)
+    pairs = zip(candidates, owner_references(values), engine.made(values), strict=True)
     # The node and `values` refer to a buffer
     found = [i for i, count, made in pairs if made and count == ONE + 1]
     return dead_leaves(work, found, outputs, [held]) if found else []
 
 
-def _same_elements(result: Node) -> set[Node]:
+def _same_donor_elements(result: Node) -> set[Node]:
     """Return what each element of a result is computed from, in the same place of values of its
     type, as far as gradients."""
     seen, level = {result}, [result]
     for _ in range(_MOST_STEPS):
-        fresh = [x for n in level if not n.backward for x in _overwritable(n)]
+        fresh = [x for n in level if not n.backward for x in _donor_operands_of(n)]
         fresh = [x for x in fresh if x.type is result.type or isinstance(x.type, tuple)]
         level = [x for x in fresh if x not in seen]
         seen.update(level)
     return seen
 
 
-def _overwritable(node: Node) -> Sequence[Node]:
+def _donor_operands_of(node: Node) -> Sequence[Node]:
     """Return the operands whose memory the result of an op may take without a copy."""
     if isinstance(node.op, (PerElement, Transparent, ResultSource)) or isinstance(node.type, tuple):
         return node.inputs

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, overload
 
 from pullback import tree
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_reads import require_values
+from pullback.lazy.host_reads import require_host_values
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.values import wait_for_value
@@ -30,7 +30,7 @@ def evaluate(*tensors: Any) -> Any:
     >>> z.tolist()
     [2.0, 4.0]
     """
-    _started("evaluate", tensors)
+    _start_evaluation("evaluate", tensors)
     return tensors[0] if len(tensors) == 1 else tensors
 
 
@@ -49,16 +49,16 @@ def wait(*tensors: Any) -> Any:
     >>> pb.wait(params)["w"].sum().wait().item()
     4.0
     """
-    for tensor in _started("wait", tensors):
+    for tensor in _start_evaluation("wait", tensors):
         wait_for_value(tensor._node)
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _started(name: str, trees: tuple[Any, ...]) -> list[Tensor]:
+def _start_evaluation(name: str, trees: tuple[Any, ...]) -> list[Tensor]:
     """Start computing the tensors in trees, and return them."""
     found = [x for x in tree.leaves(trees) if isinstance(x, Tensor)]
     nodes = [x._node for x in found]
-    require_values(name, nodes)
+    require_host_values(name, nodes)
     compute_pending(nodes)
     return found
 

@@ -22,7 +22,7 @@ def is_frozen(tensor: Tensor) -> bool:
     return _frozen.get(id(tensor)) is tensor
 
 
-def note_requires_grad(tensor: Tensor, on: bool) -> None:
+def note_frozen(tensor: Tensor, on: bool) -> None:
     """Note what the user set `requires_grad` of a tensor to."""
     if on:
         _frozen.pop(id(tensor), None)

@@ -27,7 +27,7 @@ class Hooks:
     call_ufunc: Callable[[Any, str, tuple, dict], Any]  # pullback.interop.numpy
     call_function: Callable[[Any, tuple, dict], Any]
     dlpack: ModuleType  # pullback.interop.dlpack
-    indexing: ModuleType  # pullback.lazy.indexing: `hooks.indexing.get(x, index)`
+    indexing: ModuleType  # pullback.lazy.indexing: `hooks.indexing.get_indexed(x, index)`
     asarray: Callable[..., Tensor]  # pullback.lazy.host_data
     wait: Callable[[Any], Any]  # pullback.lazy.evaluate
 

@@ -15,7 +15,7 @@ from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float6
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.devices import placement
+from pullback.lazy.devices import device_layout
 from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
 from pullback.lazy.precision import mark_numpy_default
@@ -68,13 +68,13 @@ def asarray(
     if copy is not None:
         copy = copy_flag("asarray", copy)
     if device is not None:
-        return _asarray_on_device(data, dtype, device, copy)
+        return _host_data_on_device(data, dtype, device, copy)
     wanted = None if dtype is None else user_dtype("tensor", dtype)
     if isinstance(data, Tensor):
         if wanted is None or data.dtype is wanted:
             return wrap(node_of(data)) if copy else data
         if copy is False:
-            raise _must_copy(f"the tensor is {data._node.type}, not {wanted}")
+            raise _must_copy_host(f"the tensor is {data._node.type}, not {wanted}")
         return data.astype(wanted)
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         return asarray(hooks.dlpack.imported_dlpack(data, None, copy), dtype, copy=copy)
@@ -94,19 +94,19 @@ def asarray(
     return made
 
 
-def _asarray_on_device(
+def _host_data_on_device(
     data: ArrayLike, dtype: DTypeLike | None, device: str, copy: bool | None
 ) -> Tensor:
-    place = placement("tensor", device)  # raises if there is none
+    place = device_layout("tensor", device)  # raises if there is none
     made = asarray(data, dtype, copy=copy)
     if copy is False and made.sharding is place:
         return made
     if copy is False:
-        raise _must_copy(f"the data is on {made.device}, not on {device}")
+        raise _must_copy_host(f"the data is on {made.device}, not on {device}")
     return hooks.functions.to_device(made, device)
 
 
-def _must_copy(why: str) -> ArgumentError:
+def _must_copy_host(why: str) -> ArgumentError:
     hint = "Leave out copy=False to allow a copy."
     return ArgumentError(f"copy=False, but {why}", op="asarray", hint=hint)
 
@@ -114,11 +114,11 @@ def _must_copy(why: str) -> ArgumentError:
 def _shared_host_array(data: Any, wanted: DType | None) -> np.ndarray:
     """Return an array with the memory of another one."""
     if not isinstance(data, np.ndarray):
-        raise _must_copy(f"a {type(data).__name__} has no memory to share")
+        raise _must_copy_host(f"a {type(data).__name__} has no memory to share")
     if data.dtype not in BY_NUMPY or (wanted is not None and data.dtype != wanted.numpy):
-        raise _must_copy(f"the data is {data.dtype}" + (f", not {wanted}" if wanted else ""))
+        raise _must_copy_host(f"the data is {data.dtype}" + (f", not {wanted}" if wanted else ""))
     if not (data.flags.c_contiguous and data.flags.aligned):
-        raise _must_copy("the elements are not contiguous in row-major order")
+        raise _must_copy_host("the elements are not contiguous in row-major order")
     return data.view(np.ndarray)
 
 
@@ -126,7 +126,7 @@ def from_host(array: np.ndarray) -> Tensor:
     """Return a tensor with the memory of an array, which nothing else may write to."""
     place = current().place
     if place is not None:
-        return on_mesh(array, place)
+        return host_data_on_mesh(array, place)
     array.flags.writeable = False
     return wrap(leaf_source(Type(array.shape, dtype_of(array.dtype)), array))
 
@@ -144,7 +144,7 @@ def length_of_host_data(data: Any) -> int | None:
     return count
 
 
-def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
+def host_data_on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
     """Return a tensor with a copy of an array on the devices of a mesh."""
     type = Type(array.shape, dtype_of(array.dtype)).sharded(place)
     return wrap(leaf_source(type, engine_for(current(), place.mesh).put(array, type)))
@@ -168,7 +168,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     except ValueError:
         raise ArgumentError("tensor: nested lists must have equal lengths at each depth") from None
     if not has_dtype and array.dtype.kind == "f":
-        array = _exact_integers(data, array, wanted)
+        array = _exact_host_integers(data, array, wanted)
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
@@ -183,7 +183,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
-def _exact_integers(data: Any, array: np.ndarray, wanted: DType | None) -> np.ndarray:
+def _exact_host_integers(data: Any, array: np.ndarray, wanted: DType | None) -> np.ndarray:
     """Return integers as they are; NumPy makes floats of them if only some are beyond i64."""
     if not array.size or not (np.abs(array) >= 2.0**63).any():
         return array

@@ -18,10 +18,10 @@ from pullback.errors import GradientCut, GradientCutWarning, HostReadError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.graph.where import stack_level, user_line
-from pullback.lazy.collect import pending_ancestors
+from pullback.lazy.collect import collect_pending_ancestors
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import current
-from pullback.lazy.values import checked_value, to_host
+from pullback.lazy.values import checked_value, value_to_host
 from pullback.ops.sources import Input
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def read(tensor: Tensor) -> np.ndarray:
     """Return the value of a tensor on the host, read-only, whatever derivative it cuts."""
-    array = to_host(readable(tensor))
+    array = value_to_host(readable(tensor))
     array.setflags(write=False)
     return array
 
@@ -38,12 +38,12 @@ def read(tensor: Tensor) -> np.ndarray:
 def readable(tensor: Tensor) -> Any:
     """Return the buffer of a tensor, computed and checked."""
     node = tensor._node
-    require_values("reading a value", [node])
+    require_host_values("reading a value", [node])
     for token in node.tokens:
         if token.alive and not token.leaf and token.running:
             token.reads.append(user_line())
     if node.value is None:
-        _forbid_alone(node)
+        _forbid_reading_alone(node)
         compute_pending([node])
     return checked_value(node)
 
@@ -51,7 +51,7 @@ def readable(tensor: Tensor) -> Any:
 def has_value(tensor: Tensor) -> bool:
     """Whether the value can be shown: a placeholder, and what depends on one, has none."""
     node = tensor._node
-    return not thread.frozen and (node.value is not None or not is_unknown(node))
+    return not thread.frozen and (node.value is not None or not unknown_to_host(node))
 
 
 _CHOICES = (
@@ -67,11 +67,11 @@ _CUT_HINTS = {
 _HINTS = {"bool": _CHOICES, "int": _COUNTS, "index": _COUNTS}
 
 
-def require_values(what: str, nodes: Sequence[Node]) -> None:
+def require_host_values(what: str, nodes: Sequence[Node]) -> None:
     """Raise if a function runs on placeholders and the values are unknown or would be frozen."""
     if not thread.tracing_from:
         return
-    if any(n.value is None and is_unknown(n) for n in nodes):
+    if any(n.value is None and unknown_to_host(n) for n in nodes):
         raise HostReadError(
             f"{what}: a function is being traced on placeholders, whose values do not exist yet",
             hint=_HINTS.get(what, _OUTSIDE),
@@ -84,12 +84,12 @@ def require_values(what: str, nodes: Sequence[Node]) -> None:
         )
 
 
-def is_unknown(node: Node) -> bool:
+def unknown_to_host(node: Node) -> bool:
     """Whether a pending node depends on a placeholder."""
-    return any(type(n.op) is Input for n in pending_ancestors([node]))
+    return any(type(n.op) is Input for n in collect_pending_ancestors([node]))
 
 
-def _forbid_alone(node: Node) -> None:
+def _forbid_reading_alone(node: Node) -> None:
     """Raise if the program of a node must be started by several processes."""
     if engine_spans_processes(current(), mesh_for_engine([node.type])):
         raise HostReadError(
@@ -103,8 +103,8 @@ def _forbid_alone(node: Node) -> None:
 def refuse_cut(tensor: Tensor, what: str) -> None:
     """Raise if a derivative runs and would be lost where the value of the tensor is used."""
     if tensor._node.tokens:
-        require_values(what, [tensor._node])  # the better error inside a trace
-        if cuts_derivative(tensor):
+        require_host_values(what, [tensor._node])  # the better error inside a trace
+        if read_cuts_derivative(tensor):
             raise GradientCut(
                 f"{what}: {tensor._node.type} depends on an argument of a derivative in progress, "
                 "and what is computed from its value would have no derivative",
@@ -117,8 +117,8 @@ def refuse_cut(tensor: Tensor, what: str) -> None:
 def warn_of_cut(tensor: Tensor, what: str) -> None:
     """Warn if a tensor is converted and its derivative, or a later `backward()`, is lost there."""
     if tensor._node.tokens and tensor._token is None:
-        require_values(what, [tensor._node])
-        if cuts_derivative(tensor) or cuts_backward(tensor):
+        require_host_values(what, [tensor._node])
+        if read_cuts_derivative(tensor) or read_cuts_backward(tensor):
             warnings.warn(
                 f"{what} reads the value of a tensor that is being differentiated: what is "
                 "computed from it has no derivative. Use a pullback function, or write x.item() "
@@ -128,7 +128,7 @@ def warn_of_cut(tensor: Tensor, what: str) -> None:
             )
 
 
-def cuts_derivative(tensor: Tensor) -> bool:
+def read_cuts_derivative(tensor: Tensor) -> bool:
     """Whether a derivative runs that is lost where the value is used.
 
     A trace only notes the read, since it may never be differentiated.
@@ -143,7 +143,7 @@ def cuts_derivative(tensor: Tensor) -> bool:
     return any(not t.traces for t in running)
 
 
-def cuts_backward(tensor: Tensor) -> bool:
+def read_cuts_backward(tensor: Tensor) -> bool:
     """Whether a leaf that requires a gradient is lost where the value is used.
 
     The gradients that a `backward()` computes are constants, so its rules may read anything.

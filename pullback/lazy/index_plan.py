@@ -81,7 +81,7 @@ class IndexPlan:
 
 def plan_index(shape: tuple[int, ...], index: Any) -> IndexPlan:
     """Plan an index of a tensor of the given shape."""
-    parts = _expand_ellipsis(read_index(index), shape)
+    parts = _expand_index_ellipsis(read_index(index), shape)
     made = IndexPlan()
     advanced: list[int] = []  # the parts that count as index arrays in NumPy
     before = 0  # dimensions of the result before the first of them
@@ -113,7 +113,7 @@ def _add_to_index_plan(made: IndexPlan, part: Any, axis: int, size: int) -> None
     if isinstance(part, int):
         i = part + size if part < 0 else part
         if not 0 <= i < size:
-            raise out_of_range(part, axis, size)
+            raise index_out_of_range(part, axis, size)
         made.ranges.append(range(i, i + 1))
         made.dropped.append(axis)
     elif isinstance(part, slice):
@@ -161,7 +161,7 @@ def read_index(index: Any) -> list[Any]:
     return parts
 
 
-def _expand_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _expand_index_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """Replace `...` by full slices; without one, add them at the end."""
     fresh = [p is None or p is Ellipsis or (isinstance(p, Pick) and p.fresh) for p in parts]
     used = fresh.count(False)
@@ -180,7 +180,7 @@ def _index_picks(item: Any) -> list[Pick]:
     array = index_array(item)
     dtype = array.dtype
     if dtype is bool_ or dtype == np.bool_:
-        return _mask_picks(array)
+        return _index_mask_picks(array)
     if not (dtype.is_integer if isinstance(array, Tensor) else dtype.kind in "iu"):
         raise _wrong_index_type(dtype)
     return [Pick(array)]
@@ -218,7 +218,7 @@ def _wrong_index_type(found: Any) -> DTypeError:
     return DTypeError(f"index: must consist of {expected}, got {found}", code="E4011")
 
 
-def _mask_picks(mask: Any) -> list[Pick]:
+def _index_mask_picks(mask: Any) -> list[Pick]:
     """Return the positions where a mask is true, as picks."""
     if isinstance(mask, Tensor):
         mask = mask.numpy()
@@ -239,10 +239,10 @@ def _check_index_pick(pick: Pick, axis: int, size: int) -> None:
         return
     wrong = (pick.array < -size) | (pick.array >= size)
     if wrong.any():
-        raise out_of_range(int(pick.array[wrong].flat[0]), axis, size)
+        raise index_out_of_range(int(pick.array[wrong].flat[0]), axis, size)
 
 
-def out_of_range(index: int, axis: int, size: int) -> IndexOutOfRange:
+def index_out_of_range(index: int, axis: int, size: int) -> IndexOutOfRange:
     message = f"index {index} is out of range for axis {axis} with size {size}"
     return IndexOutOfRange(message, index=index, axis=axis, extent=size)
 
@@ -253,13 +253,13 @@ def _index_node(pick: Pick, shape: tuple[int, ...], size: int) -> Node:
         array = array.astype(np.int64)
         array = np.broadcast_to(np.where(array < 0, array + size, array), shape)
         return from_host(np.array(array, order="C"))._node
-    index = counted_from_start(node_of(array), size)
+    index = index_from_start(node_of(array), size)
     if index.type.shape != shape:
         index = record_node(Broadcast(shape), index)
     return index
 
 
-def counted_from_start(index: Node, size: int) -> Node:
+def index_from_start(index: Node, size: int) -> Node:
     """Return an index array with `size` added to negative indices."""
     if index.type.dtype.kind == "u":
         return index

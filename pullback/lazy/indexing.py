@@ -18,7 +18,7 @@ from pullback.graph.node import Node, constant
 from pullback.lazy.hooks import hooks
 from pullback.lazy.index_plan import IndexPlan, plan_index
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
-from pullback.lazy.record import at_one_line, cut, record, record_node, register, wrap
+from pullback.lazy.record import cut, record, record_at_one_line, record_node, register, wrap
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
@@ -46,7 +46,7 @@ _KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _NUMBER_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
-def get(x: Any, index: Any) -> Tensor:
+def get_indexed(x: Any, index: Any) -> Tensor:
     """Return `x[index]`.
 
     >>> import pullback as pb
@@ -58,10 +58,10 @@ def get(x: Any, index: Any) -> Tensor:
     start = node_of(x)
     if steps.is_one_element and steps.ranges:
         return record(Index(tuple(r.start for r in steps.ranges)), (start,))
-    return handle(_index_picked(_indexed_view(start, steps), steps))
+    return indexed_handle(_index_picked(_indexed_view(start, steps), steps))
 
 
-def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
+def updated_at_index(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     """Return `x` with the elements at an index set, or updated as `mode` says.
 
     >>> import pullback as pb
@@ -80,10 +80,10 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
         new = _scattered_by_index(_indexed_view(target, steps), new, steps, mode)
     elif mode != "set":
         new = record_node(_MODES[mode][0], _indexed_view(target, steps), new)
-    return handle(_put_back_indexed(target, new, steps))
+    return indexed_handle(_put_back_indexed(target, new, steps))
 
 
-def handle(node: Node) -> Tensor:
+def indexed_handle(node: Node) -> Tensor:
     """Return a new handle on a node, pending on this thread if it has no value."""
     made = wrap(node if current().grad_enabled else cut(node))
     if made._node.value is None:
@@ -115,22 +115,22 @@ class IndexedPlace:
         self._x, self._index = x, index
 
     def get(self) -> Tensor:
-        return get(self._x, self._index)
+        return get_indexed(self._x, self._index)
 
     def set(self, value: typing.ArrayLike) -> Tensor:
-        return updated(self._x, self._index, value, "set")
+        return updated_at_index(self._x, self._index, value, "set")
 
     def add(self, value: typing.ArrayLike) -> Tensor:
-        return updated(self._x, self._index, value, "add")
+        return updated_at_index(self._x, self._index, value, "add")
 
     def multiply(self, value: typing.ArrayLike) -> Tensor:
-        return updated(self._x, self._index, value, "multiply")
+        return updated_at_index(self._x, self._index, value, "multiply")
 
     def min(self, value: typing.ArrayLike) -> Tensor:
-        return updated(self._x, self._index, value, "min")
+        return updated_at_index(self._x, self._index, value, "min")
 
     def max(self, value: typing.ArrayLike) -> Tensor:
-        return updated(self._x, self._index, value, "max")
+        return updated_at_index(self._x, self._index, value, "max")
 
 
 def _indexed_view(x: Node, steps: IndexPlan) -> Node:
@@ -156,9 +156,9 @@ def _index_picked(view: Node, steps: IndexPlan) -> Node:
         return view
     indices = steps.indices()
     if len(steps.dims) == 1 and steps.place == steps.dims[0]:
-        with at_one_line("x[...]"):
+        with record_at_one_line("x[...]"):
             return record_node(Gather(steps.dims[0]), view, *indices)
-    with at_one_line("x[...]"):
+    with record_at_one_line("x[...]"):
         made = record_node(IndexArrays(tuple(steps.dims)), view, *indices)
     count = indices[0].type.rank
     if not (steps.place and count):
@@ -235,7 +235,7 @@ def _scattered_by_index(view: Node, value: Node, steps: IndexPlan, mode: str) ->
         at = steps.place
         perm = (*range(at, at + count), *range(at), *range(at + count, rank))
         value = record_node(Transpose(perm), value)
-    with at_one_line(f"x.at[...].{mode}"):
+    with record_at_one_line(f"x.at[...].{mode}"):
         return record_node(_MODES[mode][1](tuple(steps.dims)), view, value, *indices)
 
 

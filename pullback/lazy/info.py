@@ -12,7 +12,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.html import html_table
 from pullback.graph.node import live_nodes
 from pullback.lazy.cache import CacheInfo
-from pullback.lazy.devices import platform_name
+from pullback.lazy.devices import device_platform_name
 from pullback.lazy.host_reads import readable, refuse_cut
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
@@ -79,11 +79,11 @@ def engine_info() -> EngineInfo:
     mode = current()
     platform = engine(mode.engine, mode.device).platform
     return EngineInfo(
-        mode.engine, platform, _kernels_in_use(platform), state.programs_run, len(live_nodes())
+        mode.engine, platform, _kernel_info(platform), state.programs_run, len(live_nodes())
     )
 
 
-def _kernels_in_use(platform: str) -> str:
+def _kernel_info(platform: str) -> str:
     if not current().kernels:
         return "switched off"
     if platform != "cpu":
@@ -101,8 +101,8 @@ def devices_of(tensor: Tensor) -> tuple[str, ...]:
     there = engine(mode.engine, (mesh and mesh.platform) or mode.device)
     local = there.local_devices
     if mesh is None or mesh.platform:  # counted as `default_device` does
-        return (f"{platform_name(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
-    return tuple([f"{platform_name(there)}:{k}" for k in mesh.devices])
+        return (f"{device_platform_name(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
+    return tuple([f"{device_platform_name(there)}:{k}" for k in mesh.devices])
 
 
 def device_of(tensor: Tensor) -> str:

@@ -19,13 +19,13 @@ from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.cache import Cache, CacheEntry, Cause, FastCallsToo, announce_cache_miss
-from pullback.lazy.collect import Work, base, pending_ancestors
+from pullback.lazy.collect import Work, collect_pending_ancestors, collected_base
 from pullback.lazy.donors import DonatedLeaves, Donors, HeldInterrupts, choose_donors
 from pullback.lazy.history import realise
-from pullback.lazy.program import build, pack
+from pullback.lazy.program import build_program, pack_program
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.split import gathered_values, is_split, piece_size, results_with_op, split_phase
-from pullback.lazy.values import InFlight, argument_value, to_host
+from pullback.lazy.values import InFlight, argument_value, value_to_host
 
 lock = threading.RLock()
 fork.hold_during_fork(lock)
@@ -60,7 +60,7 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
             wanted = [n for n in wanted if n.value is None]
             if not needed:
                 return
-            nodes = pending_ancestors(wanted) if nodes is None else nodes
+            nodes = collect_pending_ancestors(wanted) if nodes is None else nodes
             if not is_split(nodes, wanted):
                 prepared = _prepare_launch(nodes, needed, wanted)
         if prepared is not None:
@@ -83,7 +83,7 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
                 return
             cut = split_phase(nodes, size) if len(nodes) > size else len(nodes)
             piece, rest = results_with_op(nodes[:cut], nodes[cut:])
-            used = {base(x) for n in rest for x in n.inputs}
+            used = {collected_base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
             out = [n for n in out if not isinstance(n.type, tuple)]
             prepared = _prepare_launch(piece, out, out, split=True) if out else None
@@ -157,7 +157,7 @@ def refuse_launch(what: str, cause: Cause) -> RecompileError:
 
 def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     """Return a launch of a cached program for the required outputs alone, if there is one."""
-    work = Work(pending_ancestors(needed))
+    work = Work(collect_pending_ancestors(needed))
     entry = state.cache.entries.get(_launch_key(mode, work, work.key))
     want = tuple(sorted(work.index[n] for n in needed))
     chosen = None if entry is None else _launch_variant(entry, set(want), want)
@@ -213,7 +213,7 @@ class Launch:
         # Under the lock: another thread may evict the program, or compute nodes of the work, which
         # then drop their inputs
         self.program = entry.variants.get(self.variant)
-        self.graph = None if self.program else build(work, self.outputs, anywhere)
+        self.graph = None if self.program else build_program(work, self.outputs, anywhere)
         for node in self.nodes:
             node.value = self.mark
         if self.variant.donated:
@@ -263,10 +263,10 @@ class Launch:
         from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
 
         def program() -> tuple[Graph, list[Any]]:
-            graph, _ = build(self.work, self.outputs, bool(self.positions))
-            return graph, list(map(to_host, args))
+            graph, _ = build_program(self.work, self.outputs, bool(self.positions))
+            return graph, list(map(value_to_host, args))
 
-        outputs = [to_host(v) for v, _ in zip(values, self.nodes)]
+        outputs = [value_to_host(v) for v, _ in zip(values, self.nodes)]
         return {i: runtime_checks.Failed(e) for i, e in nonfinite_errors(outputs, program).items()}
 
     def _line(self, error: PullbackError) -> Location:
@@ -282,7 +282,7 @@ class Launch:
             return error
         if number >= len(leaves):
             return error.name_input("the numbers in the program")
-        users = [n for n in self.work.nodes if leaves[number] in map(base, n.inputs)]
+        users = [n for n in self.work.nodes if leaves[number] in map(collected_base, n.inputs)]
         if not users:
             return error
         name = f"{leaves[number].type}, an operand of {users[0].op.title}"
@@ -328,5 +328,5 @@ class Launch:
         words = [*[word for s in self.work.scalars for word in s.value], *self.positions]
         last = self.entry.scalars
         if last is None or last[0] is not program or last[1] != words:
-            last = self.entry.scalars = program, words, pack(words, self.engine, program)
+            last = self.entry.scalars = program, words, pack_program(words, self.engine, program)
         return last[2]

@@ -12,7 +12,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerDevice
 from pullback.graph.node import Node, results
 from pullback.lazy.settings import Settings
-from pullback.lazy.values import to_host
+from pullback.lazy.values import value_to_host
 from pullback.ops.sources import placeholder
 from pullback.ops.watch import Watch
 
@@ -21,10 +21,10 @@ class MeshWatch(Watch):
     """A watch of a program that may be on a mesh."""
 
     def compute(self, node: Node, xs: Sequence[Any]) -> Any:
-        return numpy_result(node, xs)
+        return watched_numpy_result(node, xs)
 
 
-def numpy_result(node: Node, xs: Sequence[Any]) -> Any:
+def watched_numpy_result(node: Node, xs: Sequence[Any]) -> Any:
     """What NumPy computes for a node; a tuple for an op with several results."""
     if not isinstance(node.op, PerDevice):
         return node.op.numpy(*xs)
@@ -33,4 +33,4 @@ def numpy_result(node: Node, xs: Sequence[Any]) -> Any:
     engine = engine_for(Settings(engine="reference"), node.op.mesh)
     pairs = zip(xs, inputs, strict=True)
     made = engine.compile(graph).run([engine.put(np.asarray(a), x.type) for a, x in pairs])
-    return tuple([np.asarray(to_host(y)) for y in made])
+    return tuple([np.asarray(value_to_host(y)) for y in made])

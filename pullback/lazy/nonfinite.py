@@ -137,7 +137,8 @@ def harmless_nonfinite(run: GraphRun) -> list[NonFinite]:
     """Values of the forward pass that are not finite although all their operands are."""
     made = []
     for node, noted in run.notes.items():
-        if not _nonfinite_from_outside(node) and not node.backward and not _bad_operands(run, node):
+        inside = not _nonfinite_from_outside(node) and not node.backward
+        if inside and not _nonfinite_operands(run, node):
             made.append(_described_nonfinite(OriginOf(node, noted, ())))
     return made
 
@@ -151,7 +152,7 @@ def _origin_of_nonfinite(
     for node in _nonfinite_ends(nans or list(targets), lambda x: _same_kind_of_nonfinite(run, x)):
         # A NaN that was made from an infinity: the infinity came first, unless a user wrote it
         infinite = [x for x in node.inputs if x in notes] if notes[node].nan else []
-        firsts = _nonfinite_ends(infinite, lambda x: _bad_operands(run, x))
+        firsts = _nonfinite_ends(infinite, lambda x: _nonfinite_operands(run, x))
         for first in [*firsts, node]:
             if not _nonfinite_from_outside(first):
                 return _descend_to_nonfinite(run, first, loops)
@@ -173,13 +174,13 @@ def _nonfinite_ends(nodes: Sequence[Node], before: Callable[[Node], list[Node]])
     return sorted(ends, key=lambda n: n.number)
 
 
-def _bad_operands(run: GraphRun, node: Node) -> list[Node]:
+def _nonfinite_operands(run: GraphRun, node: Node) -> list[Node]:
     return [x for x in node.inputs if x in run.notes]
 
 
 def _same_kind_of_nonfinite(run: GraphRun, node: Node) -> list[Node]:
     """The operands that are NaN if the node is, else those that are not finite."""
-    bad, nan = _bad_operands(run, node), run.notes[node].nan
+    bad, nan = _nonfinite_operands(run, node), run.notes[node].nan
     return [x for x in bad if run.notes[x].nan or not nan]
 
 

@@ -26,7 +26,7 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
-from pullback.lazy.precision import WIDE, mark_numbers, numbers_of_user, warn_of_widening
+from pullback.lazy.precision import WIDE, mark_number_precision, numbers_of_user, warn_of_widening
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
@@ -131,7 +131,7 @@ def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
         return value  # type: ignore[return-value]  # Tensor is the only subclass
     made = hooks.asarray(value)
     if isinstance(value, (list, tuple, float, complex)):
-        mark_numbers(made._node, value)
+        mark_number_precision(made._node, value)
     return made
 
 
@@ -355,7 +355,7 @@ class Operators:
     @handles_errors
     def __getitem__(self, index: Index) -> Tensor:
         try:
-            return hooks.indexing.get(self, index)
+            return hooks.indexing.get_indexed(self, index)
         except BaseException as error:
             leave(error)
             raise
@@ -363,7 +363,7 @@ class Operators:
     @handles_errors
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         try:
-            self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+            self._rebind(hooks.indexing.updated_at_index(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
         except BaseException as error:
             leave(error)
             raise

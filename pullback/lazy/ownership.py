@@ -36,12 +36,12 @@ COUNTS_ALL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 # This is a part of each step of a training loop, so nodes are counted by functions written in C
 
 
-def references(things: list) -> list[int]:
+def owner_references(things: list) -> list[int]:
     """Return the numbers of references to things, including that of the list and one more."""
     return list(map(getrefcount, things))
 
 
-ONE = references([object()])[0]  # what an object that only the list refers to has
+ONE = owner_references([object()])[0]  # what an object that only the list refers to has
 
 
 def dead_leaves(
@@ -55,42 +55,42 @@ def dead_leaves(
     nodes, index = work.nodes, work.index
     operands = [n.inputs for n in nodes]
     inside = Counter(chain.from_iterable(operands))
-    aliases = _aliases_in_work(inside, index, operands)
+    aliases = _owned_aliases(inside, index, operands)
     computed = {nodes[i] for i in outputs}
     # The node and `operands` refer to a tuple of inputs
     kept: list[Node] = []
-    counts = references(operands)
+    counts = owner_references(operands)
     if counts.count(ONE + 1) < len(counts):
         for inputs, count in zip(operands, counts, strict=True):
             if count != ONE + 1:
                 kept += inputs
     # `index`, `inside` and the lists refer to a node, besides nodes that are inside
     lists = len({id(nodes), *map(id, held_in)})
-    kept += [n for n in _with_more(nodes, inside, 2 + lists) if n not in computed]
-    kept += _with_more(aliases, inside, 2)
+    kept += [n for n in _owned_elsewhere(nodes, inside, 2 + lists) if n not in computed]
+    kept += _owned_elsewhere(aliases, inside, 2)
     for node in computed:
         if node.tokens and any(t.alive for t in node.tokens):
             kept += node.inputs
-    reached = _reached_from(kept, computed)
+    reached = _owned_from(kept, computed)
     leaves = [work.leaves[i] for i in candidates]
     # `leaves`, `work.leaves`, `index` and `inside` refer to a leaf
-    held = {*_with_more(leaves, inside, 4), *reached}
+    held = {*_owned_elsewhere(leaves, inside, 4), *reached}
     return [i for i, leaf in zip(candidates, leaves, strict=True) if leaf not in held]
 
 
-def _with_more(nodes: list[Node], inside: Counter[Node], ours: int) -> list[Node]:
+def _owned_elsewhere(nodes: list[Node], inside: Counter[Node], ours: int) -> list[Node]:
     """Return the nodes with other references than `ours`, and those from nodes inside.
 
     A node that is not inside has one less of ours, that of `inside`.
     """
-    rest = list(map(sub, references(nodes), map(inside.get, nodes, repeat(-1))))
+    rest = list(map(sub, owner_references(nodes), map(inside.get, nodes, repeat(-1))))
     wanted = ONE - 1 + ours
     if rest.count(wanted) == len(rest):
         return []
     return [n for n, count in zip(nodes, rest, strict=True) if count != wanted]
 
 
-def _aliases_in_work(inside: Counter[Node], index: dict[Node, int], operands: list) -> list[Node]:
+def _owned_aliases(inside: Counter[Node], index: dict[Node, int], operands: list) -> list[Node]:
     """Return the nodes that the work looks through; add their operands to those of the work."""
     aliases: list[Node] = []
     fresh = [x for x in inside if x not in index]
@@ -105,7 +105,7 @@ def _aliases_in_work(inside: Counter[Node], index: dict[Node, int], operands: li
     return aliases
 
 
-def _reached_from(kept: list[Node], computed: set[Node]) -> set[Node]:
+def _owned_from(kept: list[Node], computed: set[Node]) -> set[Node]:
     """Return the nodes that stay, and those that they keep: computed ones keep nothing."""
     reached: set[Node] = set()
     while kept:

@@ -12,7 +12,7 @@ from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.collect import base, collect_related, pending_ancestors
+from pullback.lazy.collect import collect_pending_ancestors, collect_related, collected_base
 from pullback.lazy.history import realise
 from pullback.lazy.launch import launch, launch_split, lock
 from pullback.lazy.settings import current
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
 
 
-def submit(nodes: Sequence[Node]) -> None:
+def submit_pending_for(nodes: Sequence[Node]) -> None:
     """Start what nodes depend on. A failure is stored, and raised when they are read."""
     try:
         compute_pending(nodes)
     except RecompileError:
         raise
     except Exception:
-        _compute_pending_apart([base(n) for n in nodes])
+        _compute_pending_apart([collected_base(n) for n in nodes])
 
 
 def submit_pending() -> None:
@@ -37,15 +37,15 @@ def submit_pending() -> None:
     if thread.handles and not thread.tracing_from:
         with lock:
             nodes = live_pending()
-        submit(nodes)
+        submit_pending_for(nodes)
 
 
 def compute_pending(targets: Sequence[Node]) -> None:
     """Start computing the targets, with live pending tensors that are related to them."""
     while True:
         with lock:
-            _resolve_aliases(targets)
-            sources = list(dict.fromkeys(base(t) for t in targets if t.value is None))
+            _resolve_pending_aliases(targets)
+            sources = list(dict.fromkeys(collected_base(t) for t in targets if t.value is None))
             if not sources:
                 return
             needed = [s for s in sources if s.value is None]
@@ -87,11 +87,11 @@ def _compute_pending_apart(nodes: Sequence[Node]) -> None:
                 continue  # raised when it is read
 
 
-def _resolve_aliases(targets: Sequence[Node]) -> None:
+def _resolve_pending_aliases(targets: Sequence[Node]) -> None:
     """Give aliases the values of the nodes behind them."""
     for node in targets:
         if node.value is None:
-            _copy_pending_value(base(node), node)
+            _copy_pending_value(collected_base(node), node)
 
 
 def _copy_pending_value(source: Node, alias: Node) -> bool:
@@ -110,7 +110,7 @@ def live_pending() -> list[Node]:
     for ref in thread.handles:
         tensor = ref()
         if tensor is not None and tensor._node.value is None:
-            node = base(tensor._node)
+            node = collected_base(tensor._node)
             if not _copy_pending_value(node, tensor._node) and not isinstance(node.type, tuple):
                 live.append(ref)
                 if node.value is None:
@@ -135,12 +135,12 @@ def execute_alone(node: Node) -> None:
     """Eager mode: compute one node as it is recorded."""
     while node.value is None:
         with lock:
-            target = base(node)
+            target = collected_base(node)
         if target.value is None:
             launch([target], [target])
         arrived_value(target)
         with lock:
-            _resolve_aliases([node])
+            _resolve_pending_aliases([node])
 
 
 def execute_together(nodes: Sequence[Node]) -> None:
@@ -154,7 +154,7 @@ def bound_pending() -> None:
     """Compute what is pending, because it is too much; the last iteration of a loop stays."""
     with lock:
         live = live_pending()
-        nodes = pending_ancestors(live)
+        nodes = collect_pending_ancestors(live)
     if thread.tracing_from:
         bound_handles(2 * len(live) + PENDING_LIMIT)
     elif len(live) > PENDING_LIMIT // 2:

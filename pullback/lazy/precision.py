@@ -28,7 +28,7 @@ _warned: set[SourceLine | None] = set()
 numbers_of_user: weakref.WeakKeyDictionary[Node, np.ndarray] = weakref.WeakKeyDictionary()
 
 
-def mark_numbers(made: Node, value: Any) -> None:
+def mark_number_precision(made: Node, value: Any) -> None:
     """Keep the digits of floats that a user gave as a list or as a number."""
     dtype = made.type.dtype
     if dtype.is_inexact and dtype not in WIDE and not made.inputs:
@@ -62,7 +62,7 @@ def warn_of_widening(nodes: Sequence[Any], dtype: DType) -> None:
     narrow = next((d for d in kinds if d.is_inexact and d.real.bits < 64), None)
     if narrow is None or (line := user_line()) in _warned:
         return
-    source = _marked_ancestor([x for x in own if x.type.dtype in WIDE])
+    source = _precision_mark_above([x for x in own if x.type.dtype in WIDE])
     if source is not None:
         warnings.warn(
             f"{narrow} becomes {dtype} here, because of a NumPy array that became a tensor at "
@@ -74,7 +74,7 @@ def warn_of_widening(nodes: Sequence[Any], dtype: DType) -> None:
         _warned.add(line)
 
 
-def _marked_ancestor(nodes: list[Node]) -> SourceLine | None:
+def _precision_mark_above(nodes: list[Node]) -> SourceLine | None:
     """Return the line of a marked leaf among what wide nodes were computed from."""
     seen: set[Node] = set()
     while nodes and len(seen) < _MOST:
@@ -83,10 +83,10 @@ def _marked_ancestor(nodes: list[Node]) -> SourceLine | None:
             return node.where
         if node not in seen:
             seen.add(node)
-            nodes += [x for x in node.inputs if _is_wide(x.type)]
+            nodes += [x for x in node.inputs if _is_wide_precision(x.type)]
     return None
 
 
-def _is_wide(type: Any) -> bool:
+def _is_wide_precision(type: Any) -> bool:
     """Whether a value, or a result of an op with several, has 64 bits for a number."""
-    return any(map(_is_wide, type)) if isinstance(type, tuple) else type.dtype in WIDE
+    return any(map(_is_wide_precision, type)) if isinstance(type, tuple) else type.dtype in WIDE

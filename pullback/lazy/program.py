@@ -14,12 +14,12 @@ from pullback.graph.dtypes import complex128, int64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.collect import Work, base
+from pullback.lazy.collect import Work, collected_base
 from pullback.ops.sources import Input, Unpack, placeholder
 from pullback.ops.traits import Positioned
 
 
-def build(
+def build_program(
     work: Work, outputs: tuple[int, ...], anywhere: bool = False
 ) -> tuple[Graph, dict[Node, int]]:
     """Return the canonical graph of some work, and the number of the work's node for each node.
@@ -39,7 +39,7 @@ def build(
             word += size
         starts = iter([Unpack(word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
-        xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
+        xs = tuple([new[x] if x in new else new[collected_base(x)] for x in node.inputs])
         if anywhere and isinstance(node.op, Positioned) and node.op.position:
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
@@ -54,7 +54,7 @@ def build(
     return canonical, stands_for
 
 
-def pack(words: list[int], engine: Engine, program: Program) -> Any:
+def pack_program(words: list[int], engine: Engine, program: Program) -> Any:
     """Return the scalars of a run as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
     return packed if program.host_scalars else engine.put(packed, _program_scalar_words(len(words)))

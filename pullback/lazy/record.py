@@ -19,7 +19,7 @@ from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock
 from pullback.lazy.pending import bound_pending, execute_alone, execute_together
-from pullback.lazy.roots import compute_captured, submit_roots
+from pullback.lazy.roots import compute_captured_roots, submit_roots
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.values import arrived_value
 from pullback.ops.sources import LEAF, SCALAR
@@ -57,10 +57,10 @@ def record_node(op: Op, *nodes: Node) -> Node:
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results; return a handle on each."""
-    return several(_recorded_application(op, nodes, current()))
+    return recorded_handles(_recorded_application(op, nodes, current()))
 
 
-def several(node: Node) -> tuple[Tensor, ...]:
+def recorded_handles(node: Node) -> tuple[Tensor, ...]:
     """Return a handle on each result of an op with several results."""
     made = tuple([wrap(r) for r in results(node)])
     handles = thread.handles
@@ -87,14 +87,16 @@ def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> No
         types, tokens = tuple([x.type for x in nodes]), merge_tokens(nodes)
     type = op.inferred.get(types)
     if type is None:
-        op, nodes, type = _infer(op, nodes, where)
+        op, nodes, type = _infer_recorded(op, nodes, where)
         tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
         tokens = tokens_of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
 
-def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...], Any]:
+def _infer_recorded(
+    op: Op, nodes: tuple[Node, ...], where: Location
+) -> tuple[Op, tuple[Node, ...], Any]:
     """Return the op and operands made to fit, and the type; emitted nodes have the user's line."""
     before, thread.where = thread.where, where
     try:
@@ -108,7 +110,7 @@ def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[
 
 
 @contextmanager
-def at_one_line(called: str = "") -> Iterator[None]:
+def record_at_one_line(called: str = "") -> Iterator[None]:
     """Record everything inside at the caller's line; errors name `called`, if it is given."""
     before = thread.user_line
     thread.user_line = before or user_line(called)
@@ -134,7 +136,7 @@ def settle(*tensors: Tensor) -> None:
     Inside a derivative, compute what they use that was pending before it.
     """
     if thread.root_from:
-        compute_captured([t._node for t in tensors])
+        compute_captured_roots([t._node for t in tensors])
     if current().one_by_one and not thread.tracing_from:
         nodes = [t._node for t in tensors]
         if len(nodes) > 1:

@@ -14,9 +14,9 @@ from pullback.engines.engine_registry import engine_spans_processes, mesh_for_en
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.where import user_line
-from pullback.lazy.collect import base, collect_related, pending_ancestors
+from pullback.lazy.collect import collect_pending_ancestors, collect_related, collected_base
 from pullback.lazy.launch import lock
-from pullback.lazy.pending import bound_handles, live_pending, submit
+from pullback.lazy.pending import bound_handles, live_pending, submit_pending_for
 from pullback.lazy.settings import current
 
 _PLACES = 1000  # lines that are remembered
@@ -31,7 +31,7 @@ def submit_roots(nodes: Sequence[Node]) -> None:
     if thread.root_from:
         thread.handles = thread.outside
     try:
-        submit(_roots_with_related(nodes))
+        submit_pending_for(_roots_with_related(nodes))
     finally:
         if thread.root_from:
             thread.outside, thread.handles = thread.handles, inside
@@ -43,7 +43,7 @@ def _roots_with_related(nodes: list[Node]) -> list[Node]:
     if not any(engine_spans_processes(current(), mesh_for_engine([n.type])) for n in nodes):
         return nodes
     with lock:
-        pending = [b for b in map(base, nodes) if b.value is None]
+        pending = [b for b in map(collected_base, nodes) if b.value is None]
         others = [n for n in _live_roots() if n not in pending]
         return [*nodes, *collect_related(pending, others)[0]]
 
@@ -68,7 +68,7 @@ class Outside:
         before = thread.recorded.get(self.place)
         if live and before is not None:
             # A loop that keeps the results of derivatives must not grow into one program
-            submit(_computed_from_root(before, live))
+            submit_pending_for(_computed_from_root(before, live))
             live = _live_roots()
         return live
 
@@ -91,19 +91,19 @@ def _live_roots() -> list[Node]:
 def _computed_from_root(numbers: range, live: Sequence[Node]) -> list[Node]:
     """Return the live nodes that depend on pending nodes with these numbers."""
     found: set[Node] = set()
-    for node in pending_ancestors(live):
-        if node.number in numbers or any(base(x) in found for x in node.inputs):
+    for node in collect_pending_ancestors(live):
+        if node.number in numbers or any(collected_base(x) in found for x in node.inputs):
             found.add(node)
     return [n for n in live if n in found]
 
 
-def compute_captured(made: Sequence[Node]) -> None:
+def compute_captured_roots(made: Sequence[Node]) -> None:
     """Compute the operands of new nodes that were pending before the derivative began.
 
     They count as arguments of the function: whether or not the last step of a loop left them
     pending, the next one runs the same program.
     """
-    operands = [base(x) for node in made for x in _root_operands(node)]
+    operands = [collected_base(x) for node in made for x in _root_operands(node)]
     captured = [x for x in operands if x.value is None and x.number < thread.root_from]
     if captured:
         submit_roots(captured)

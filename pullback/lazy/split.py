@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback.graph.ambient import PENDING_LIMIT
 from pullback.graph.node import Node
-from pullback.lazy.collect import base
+from pullback.lazy.collect import collected_base
 from pullback.ops.elementwise.base import Elementwise
 
 # Nodes in a piece: XLA compiles a chain of 1,000 elementwise ops in 0.5 s, one of 4,000 in 4 s
@@ -32,9 +32,9 @@ def gathered_values(nodes: list[Node]) -> set[Node]:
     found = set()
     for inputs in [xs for n in nodes if len(xs := n.inputs) > WIDE]:
         for x in inputs:
-            x = base(x)
+            x = collected_base(x)
             while len(x.inputs) == 1 and x.op.linear:
-                x = base(x.inputs[0])
+                x = collected_base(x.inputs[0])
             if x.value is None:
                 found.add(x)
     return found

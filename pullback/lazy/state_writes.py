@@ -59,9 +59,9 @@ def write_state(state: Tensor, value: Tensor) -> None:
         raise ArgumentError(f"state: {what}")
     node = cut(node_of(value))
     writes = thread.state_writes
-    if not thread.tracing_from or _made_inside(state, writes):
+    if not thread.tracing_from or _state_made_inside(state, writes):
         if not thread.tracing_from:
-            _bound_history(state)
+            _bound_state_history(state)
         state._node = node
         if node.value is None:
             register(state)
@@ -75,7 +75,7 @@ def write_state(state: Tensor, value: Tensor) -> None:
         )
 
 
-def _bound_history(state: Tensor) -> None:
+def _bound_state_history(state: Tensor) -> None:
     """Compute a state that is written again and again and never read: it would not end to grow.
 
     Such is a counter of batches; most state is computed with the result that it belongs to.
@@ -90,7 +90,7 @@ def _bound_history(state: Tensor) -> None:
         del counts[id(state)]
 
 
-def _made_inside(state: Tensor, writes: StateWrites | None) -> bool:
+def _state_made_inside(state: Tensor, writes: StateWrites | None) -> bool:
     """Whether the innermost function on placeholders made the tensor, or has its own copy."""
     if writes is not None and state in writes.before:
         return False

@@ -18,9 +18,9 @@ from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
 from pullback.lazy.foreign_names import ForeignNames
-from pullback.lazy.frozen import is_frozen, note_requires_grad
+from pullback.lazy.frozen import is_frozen, note_frozen
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
+from pullback.lazy.host_reads import has_value, read, refuse_cut, require_host_values, warn_of_cut
 from pullback.lazy.in_place_methods import InPlaceMethods
 from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
@@ -230,7 +230,7 @@ class Tensor(
         if what in ("int", "float") and self.dtype.is_complex:
             hint = f"Write {what}(x.real), or complex(x)."
             raise DTypeError(f"{what}: needs a real number, got {self._node.type}", hint=hint)
-        require_values(what, [self._node])
+        require_host_values(what, [self._node])
         return read(self).reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -313,7 +313,7 @@ class Tensor(
         token = LeafToken(self) if on else None
         self._node = leaf_of(self._node, (token,) if on else ())
         self._token = token
-        note_requires_grad(self, on)
+        note_frozen(self, on)
 
     @property
     def is_leaf(self) -> bool:
@@ -390,7 +390,7 @@ class Tensor(
             copy.requires_grad = True
             copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         elif is_frozen(self):
-            note_requires_grad(copy, False)
+            note_frozen(copy, False)
         return copy
 
     def __reduce__(self) -> tuple:
@@ -431,7 +431,7 @@ class Tensor(
 def _compute_tensor(tensor: Tensor) -> None:
     """Compute a tensor that becomes a leaf."""
     if tensor._node.value is None:
-        require_values("requires_grad", [tensor._node])
+        require_host_values("requires_grad", [tensor._node])
         compute_pending([tensor._node])
 
 

@@ -50,7 +50,7 @@ class TorchMethods:
         >>> pb.tensor([1, 2]).add(3, alpha=2).tolist()
         [7, 8]
         """
-        return hooks.functions.add(self, _times(other, alpha))
+        return hooks.functions.add(self, _torch_times(other, alpha))
 
     def sub(self, other: ArrayLike, *, alpha: Number | Tensor = 1) -> Tensor:
         """Return the difference to `alpha * other`.
@@ -58,7 +58,7 @@ class TorchMethods:
         >>> pb.tensor([1, 2]).sub(3).tolist()
         [-2, -1]
         """
-        return hooks.functions.subtract(self, _times(other, alpha))
+        return hooks.functions.subtract(self, _torch_times(other, alpha))
 
     def div(self, other: ArrayLike, *, rounding_mode: str | None = None) -> Tensor:
         """Return the quotient, rounded down for "floor" and towards 0 for "trunc".
@@ -83,7 +83,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_min(3).tolist()
         [3, 5]
         """
-        return hooks.functions.clip(self, _bound_to_clamp("clamp_min", min))
+        return hooks.functions.clip(self, _torch_clamp_bound("clamp_min", min))
 
     def clamp_max(self, max: ArrayLike) -> Tensor:
         """Return the elements, or `max` where they are greater.
@@ -91,7 +91,7 @@ class TorchMethods:
         >>> pb.tensor([1, 5]).clamp_max(3).tolist()
         [1, 3]
         """
-        return hooks.functions.clip(self, None, _bound_to_clamp("clamp_max", max))
+        return hooks.functions.clip(self, None, _torch_clamp_bound("clamp_max", max))
 
     def where(self, condition: ArrayLike, other: ArrayLike) -> Tensor:
         """Return the elements where a condition is true, else those of `other`.
@@ -116,7 +116,7 @@ class TorchMethods:
         if isinstance(first, type) or not (
             isinstance(first, (tuple, list)) or hasattr(first, "__index__")
         ):
-            return _with_dtype_of_parts(self, first)
+            return _torch_view_dtype(self, first)
         return hooks.functions.reshape(self, one_or_many_for_method(shape))
 
     def view_as(self, other: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ class TorchMethods:
         >>> [part.tolist() for part in pb.arange(5).chunk(3)]
         [[0, 1], [2, 3], [4]]
         """
-        axis, size = _axis_and_size("chunk", self, dim)
+        axis, size = _torch_axis_and_size("chunk", self, dim)
         count = integer("chunk", chunks, "the number of parts")
         if count < 1:
             raise ArgumentError(f"the number of parts must be at least 1, got {count}", op="chunk")
@@ -254,7 +254,7 @@ class TorchMethods:
         >>> pb.arange(5).narrow(0, 1, 3).tolist()
         [1, 2, 3]
         """
-        axis, size = _axis_and_size("narrow", self, dim)
+        axis, size = _torch_axis_and_size("narrow", self, dim)
         begin, count = integer("narrow", start, "start"), integer("narrow", length, "length")
         begin = begin + size if begin < 0 else begin
         if not 0 <= begin <= begin + count <= size:
@@ -268,7 +268,7 @@ class TorchMethods:
         >>> pb.tensor([[1, 2], [3, 4]]).select(1, 0).tolist()
         [1, 3]
         """
-        axis, _ = _axis_and_size("select", self, dim)
+        axis, _ = _torch_axis_and_size("select", self, dim)
         return self[(*(slice(None),) * axis, integer("select", index, "index"))]  # type: ignore[index]
 
     def index_select(self, dim: int, index: ArrayLike) -> Tensor:
@@ -277,7 +277,7 @@ class TorchMethods:
         >>> pb.tensor([[1, 2], [3, 4]]).index_select(1, [1, 1]).tolist()
         [[2, 2], [4, 4]]
         """
-        return hooks.functions.take(self, index, _axis_and_size("index_select", self, dim)[0])
+        return hooks.functions.take(self, index, _torch_axis_and_size("index_select", self, dim)[0])
 
     def index_add(
         self, dim: int, index: ArrayLike, source: ArrayLike, *, alpha: Number | Tensor = 1
@@ -287,9 +287,9 @@ class TorchMethods:
         >>> pb.zeros(3).index_add(0, [2, 2], [1.0, 2.0]).tolist()
         [0.0, 0.0, 3.0]
         """
-        axis, _ = _axis_and_size("index_add", self, dim)
+        axis, _ = _torch_axis_and_size("index_add", self, dim)
         place = (*(slice(None),) * axis, index)
-        return hooks.indexing.updated(self, place, _times(source, alpha), "add")
+        return hooks.indexing.updated_at_index(self, place, _torch_times(source, alpha), "add")
 
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
         """Return the tensor with a value where a mask is true.
@@ -327,7 +327,7 @@ class TorchMethods:
         >>> pb.tensor([1, 2]).new_zeros(2, 2).tolist()
         [[0, 0], [0, 0]]
         """
-        return _new("zeros", self, size, dtype)
+        return _torch_new("zeros", self, size, dtype)
 
     def new_ones(self, *size: Any, dtype: DTypeLike | None = None) -> Tensor:
         """Return ones of the same dtype, unless another one is given.
@@ -335,7 +335,7 @@ class TorchMethods:
         >>> pb.tensor([1.0]).new_ones(2).tolist()
         [1.0, 1.0]
         """
-        return _new("ones", self, size, dtype)
+        return _torch_new("ones", self, size, dtype)
 
     def new_full(
         self, size: Shape, fill_value: Number | Tensor, dtype: DTypeLike | None = None
@@ -345,7 +345,7 @@ class TorchMethods:
         >>> pb.tensor([1.0]).new_full((2,), 7).tolist()
         [7.0, 7.0]
         """
-        return hooks.functions.full(size, fill_value, dtype=_dtype_like(self, dtype))
+        return hooks.functions.full(size, fill_value, dtype=_torch_dtype_like(self, dtype))
 
     def new_tensor(self, data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
         """Return a new tensor with a copy of data, of the same dtype unless another one is given.
@@ -353,17 +353,17 @@ class TorchMethods:
         >>> pb.tensor([1.0]).new_tensor([2, 3]).tolist()
         [2.0, 3.0]
         """
-        return hooks.functions.tensor(data, dtype=_dtype_like(self, dtype))
+        return hooks.functions.tensor(data, dtype=_torch_dtype_like(self, dtype))
 
 
-def _bound_to_clamp(op: str, value: ArrayLike) -> ArrayLike:
+def _torch_clamp_bound(op: str, value: ArrayLike) -> ArrayLike:
     """Return a bound; a number is left as it is, because it takes the tensor's dtype."""
     if value is None:
         raise ArgumentError("needs a bound, got None", op=op)
     return value
 
 
-def _with_dtype_of_parts(x: Any, dtype: Any) -> Tensor:
+def _torch_view_dtype(x: Any, dtype: Any) -> Tensor:
     """The bits of a tensor as another dtype; `float` is one of the width of `x` or of its parts."""
     own = x._node.type.dtype
     part = own.real if own.is_complex else None
@@ -376,21 +376,21 @@ def _with_dtype_of_parts(x: Any, dtype: Any) -> Tensor:
     )
 
 
-def _times(value: ArrayLike, alpha: Any) -> ArrayLike:
+def _torch_times(value: ArrayLike, alpha: Any) -> ArrayLike:
     if isinstance(value, (int, float, complex)) and isinstance(alpha, (int, float, complex)):
         return value * alpha  # a number, which takes the tensor's dtype
     return value if type(alpha) is int and alpha == 1 else hooks.functions.multiply(value, alpha)
 
 
-def _new(name: str, x: Any, size: Sequence[Any], dtype: DTypeLike | None) -> Tensor:
+def _torch_new(name: str, x: Any, size: Sequence[Any], dtype: DTypeLike | None) -> Tensor:
     make = getattr(hooks.functions, name)
-    return make(one_or_many_for_method(tuple(size)), dtype=_dtype_like(x, dtype))
+    return make(one_or_many_for_method(tuple(size)), dtype=_torch_dtype_like(x, dtype))
 
 
-def _dtype_like(x: Any, dtype: DTypeLike | None) -> DTypeLike:
+def _torch_dtype_like(x: Any, dtype: DTypeLike | None) -> DTypeLike:
     return x.dtype if dtype is None else dtype
 
 
-def _axis_and_size(op: str, x: Any, dim: int) -> tuple[int, int]:
+def _torch_axis_and_size(op: str, x: Any, dim: int) -> tuple[int, int]:
     axis = hooks.functions.arguments.axis_of(op, dim, x.ndim)
     return axis, x.shape[axis]

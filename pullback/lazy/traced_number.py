@@ -120,7 +120,7 @@ def unknown_traced_number(kind: type, node: Node, given: DType | None = None) ->
     return _KINDS[_ORDER[kind]](node, given)
 
 
-def is_weak(node: Node) -> bool:
+def is_traced_number(node: Node) -> bool:
     """Whether a node holds an unknown number, whose 64 bits are not a dtype that a user chose."""
     return node in _NODES
 

@@ -61,12 +61,12 @@ def argument_value(on: Any, leaf: Node) -> Any:
     if on.owns(value):
         return value
     if leaf.type.sharding is not None or not hasattr(on, "copies"):
-        value = leaf.value = on.put(to_host(checked_value(leaf)), leaf.type)
+        value = leaf.value = on.put(value_to_host(checked_value(leaf)), leaf.type)
         return value
     # A value on no mesh stays where it is; the mesh keeps copies of it
     copy = on.copies.get(leaf)
     if copy is None:
-        copy = on.copies[leaf] = on.put(to_host(checked_value(leaf)), leaf.type)
+        copy = on.copies[leaf] = on.put(value_to_host(checked_value(leaf)), leaf.type)
     return copy
 
 
@@ -109,7 +109,7 @@ def wait_for_value(node: Node) -> None:
         engine("xla").client.wait(value)
 
 
-def to_host(value: Any) -> np.ndarray:
+def value_to_host(value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value
     gathered = getattr(value, "gathered", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback.lazy.frozen import note_requires_grad
+from pullback.lazy.frozen import note_frozen
 from pullback.lazy.tensor import Tensor
 from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, module_tree_child_names
 from pullback.tree_nodes import child_entries, is_node, one_level, register_dataclasses
@@ -48,7 +48,7 @@ def walk_named_tensors(x: Module) -> list[NamedTensor]:
                 whole = f"{prefix}.{name}" if prefix else name
                 is_state = name in state or not value.dtype.is_inexact
                 if name in frozen and not value.requires_grad:  # optimizers look at the tensor
-                    note_requires_grad(value, False)
+                    note_frozen(value, False)
                 found[id(value)] = NamedTensor(whole, value, is_state, name not in unsaved)
     return list(found.values())
 

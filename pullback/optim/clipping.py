@@ -10,7 +10,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.where_take import where
 from pullback.graph.arguments import shown, validated
 from pullback.lazy.host_data import asarray
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
 from pullback.optim.chaining import ChainRule
@@ -80,7 +80,7 @@ def clip_by_global_norm(grads: Any, max_norm: float | Tensor) -> Any:
     _check_clip_limit("clip_by_global_norm", max_norm, "max_norm")
     if isinstance(grads, OptimizerRule):
         return ChainRule((NormLimit(max_norm),), grads)
-    with at_one_line():
+    with record_at_one_line():
         norm = global_norm(grads)
         scale = where(norm > max_norm, max_norm / norm, 1.0)
         return tree.map(
@@ -105,7 +105,7 @@ def clip_by_value(grads: Any, limit: float | Tensor) -> Any:
     _check_clip_limit("clip_by_value", limit, "limit")
     if isinstance(grads, OptimizerRule):
         return ChainRule((ValueLimit(limit),), grads)
-    with at_one_line():
+    with record_at_one_line():
         return tree.map(lambda g: _clipped(g, limit) if _is_clipped_float(g) else g, grads)
 
 

@@ -12,7 +12,7 @@ from pullback.graph.boundary import public_methods
 from pullback.graph.html import html_table
 from pullback.lazy.foreign_names import add_foreign_members
 from pullback.lazy.frozen import is_frozen
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.optim.parameter_groups import ParameterGroup, collect_groups, grouped_rule
@@ -96,7 +96,7 @@ class Optimizer:
         asleep = self._asleep
         found = [None if id(p) in asleep else p.grad for p in self.params]
         grads = tree.unflatten(self._structure, found)
-        with no_grad(), at_one_line():
+        with no_grad(), record_at_one_line():
             new, self.state = self.rule.advance(grads, self.state, self._tree)
             for p, value in zip(self.params, tree.leaves(new), strict=True):
                 if value is not p:

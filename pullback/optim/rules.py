@@ -12,7 +12,7 @@ from pullback.graph.boundary import public_methods
 from pullback.graph.dtypes import DType
 from pullback.lazy.foreign_names import add_foreign_members
 from pullback.lazy.operators import number
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import OptimizerState, Params, Slots, TrackedState
@@ -61,9 +61,9 @@ class OptimizerRule:
         """
         leaves, structure = tree.flatten(params)
         if not parameter_tree_requires_leaves(leaves):
-            with at_one_line():
+            with record_at_one_line():
                 return self.advance(grads, state, params)
-        with no_grad(), at_one_line():
+        with no_grad(), record_at_one_line():
             new, state = self.advance(grads, state, params)
         renewed = map(
             renewed_parameter_leaf, leaves, parameter_tree_parts(structure, new, "params")

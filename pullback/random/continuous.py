@@ -15,7 +15,7 @@ from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64
 from pullback.graph.node import Node
 from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.affine import Affine
 from pullback.ops.random.between import Between, NormalBetween
@@ -70,7 +70,7 @@ def uniform(
     wanted = random_dtype_argument(op, dtype, minval, maxval)
     require_parameter_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         wide = sample_computed_dtype(wanted)
         first, last = (random_parameter_argument(op, v, wide) for v in (minval, maxval))
         shape = sample_shape_argument(op, shape, first, last)
@@ -103,7 +103,7 @@ def normal(
     op = "random.normal"
     wanted = random_dtype_argument(op, dtype, loc, scale, kinds="fc")
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         if wanted.is_complex:
             return _complex_continuous_normal(op, node, shape, wanted, loc, scale)
         wide = sample_computed_dtype(wanted)
@@ -155,7 +155,7 @@ def truncated_normal(
     wanted = random_dtype_argument(op, dtype, lower, upper)
     require_parameter_argument(op, operator.lt, "lower must be less than upper", lower, upper)
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         low, high = (random_parameter_argument(op, v, float64) for v in (lower, upper))
         shape = sample_shape_argument(op, shape, low, high)
         steps = (record(RandomBits(shape, 64), (node,)) >> 12).astype(float64)  # of 2**52
@@ -177,7 +177,7 @@ def exponential(
     wanted = random_dtype_argument(op, dtype, scale)
     node = random_key_argument(op, key)
     require_parameter_argument(op, lambda scale: scale >= 0, "scale must not be negative", scale)
-    with at_one_line():
+    with record_at_one_line():
         wide = sample_computed_dtype(wanted)
         factor = random_parameter_argument(op, scale, wide)
         shape = sample_shape_argument(op, shape, factor)
@@ -205,7 +205,7 @@ def lognormal(
     wanted = random_dtype_argument(op, dtype, sigma)
     node = random_key_argument(op, key)
     require_parameter_argument(op, lambda s: s >= 0, "sigma must not be negative", sigma)
-    with at_one_line():
+    with record_at_one_line():
         (spread,) = spread_parameter_arguments(op, shape, sigma)
         normal = record(RandomNormal(spread.shape, float64), (node,))
         return sample_rounded(record(ExactExp(), ((normal * spread)._node,)), wanted)
@@ -223,7 +223,7 @@ def pareto(
     wanted = random_dtype_argument(op, dtype, b)
     node = random_key_argument(op, key)
     require_positive_argument(op, b=b)
-    with at_one_line():
+    with record_at_one_line():
         (shapes,) = spread_parameter_arguments(op, shape, b)
         energy = record(RandomExponential(shapes.shape, float64), (node,)) * reciprocal(shapes)
         return sample_rounded(
@@ -244,7 +244,7 @@ def rayleigh(
     wanted = random_dtype_argument(op, dtype, scale)
     node = random_key_argument(op, key)
     require_parameter_argument(op, lambda s: s >= 0, "scale must not be negative", scale)
-    with at_one_line():
+    with record_at_one_line():
         (factor,) = spread_parameter_arguments(op, shape, scale)
         energy = record(RandomExponential(factor.shape, float64), (node,))
         return sample_rounded(factor * sqrt(energy * exact_sample_number(2.0)), wanted)
@@ -263,7 +263,7 @@ def weibull_min(
     wanted = random_dtype_argument(op, dtype, scale, concentration)
     node = random_key_argument(op, key)
     require_positive_argument(op, scale=scale, concentration=concentration)
-    with at_one_line():
+    with record_at_one_line():
         factor, power = spread_parameter_arguments(op, shape, scale, concentration)
         energy = record(RandomExponential(factor.shape, float64), (node,))
         logs = record(ExactLog(), (energy._node,)) * reciprocal(power)
@@ -296,7 +296,7 @@ def triangular(
 
     must = "left <= mode <= right and left < right must hold"
     require_parameter_argument(op, ordered, must, left, mode, right)
-    with at_one_line():
+    with record_at_one_line():
         a, c, b = spread_parameter_arguments(op, shape, left, mode, right)
         u = record(RandomUniform(a.shape, float64), (node,))
         whole, rising, falling = b - a, c - a, b - c
@@ -319,7 +319,7 @@ def wald(
     wanted = random_dtype_argument(op, dtype, mean)
     node = random_key_argument(op, key)
     require_positive_argument(op, mean=mean)
-    with at_one_line():
+    with record_at_one_line():
         (means,) = spread_parameter_arguments(op, shape, mean)
         keys = split(wrap(node))
         normal = record(RandomNormal(means.shape, float64), (keys[0]._node,))
@@ -384,7 +384,7 @@ def _moved_continuous(
     wanted = random_dtype_argument(op, dtype, loc, scale)
     node = random_key_argument(op, key)
     require_parameter_argument(op, lambda scale: scale >= 0, "scale must not be negative", scale)
-    with at_one_line():
+    with record_at_one_line():
         wide = sample_computed_dtype(wanted)
         factor, offset = (
             random_parameter_argument(op, scale, wide),

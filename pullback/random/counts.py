@@ -12,7 +12,7 @@ from pullback.functions.shape import flip, moveaxis, spread
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import at_one_line, cut, record
+from pullback.lazy.record import cut, record, record_at_one_line
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.counts import RandomBinomial, RandomPoisson
@@ -47,7 +47,7 @@ def poisson(
     must = "lam must be at least 0 and less than 2**60"
     require_parameter_argument(op, lambda lam: (lam >= 0) & (lam < 2.0**60), must, lam)
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         (means,) = _count_parameters(op, shape, lam)
         return record(RandomPoisson(), (node, node_of(means))).astype(wanted)
 
@@ -68,7 +68,7 @@ def binomial(
     _check_count_trials(op, n)
     require_parameter_argument(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         trials, chances = _count_parameters(op, shape, n, p)
         return record(RandomBinomial(), (node, trials._node, chances._node)).astype(wanted)
 
@@ -91,7 +91,7 @@ def multinomial(
     _check_count_trials(op, n)
     require_parameter_argument(op, lambda p: p >= 0, "probabilities must not be negative", p)
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         trials = wrap(cut(random_parameter_argument(op, n, float64)))
         weights = wrap(cut(random_parameter_argument(op, p, float64)))
         if not weights.ndim:
@@ -148,7 +148,7 @@ def geometric(
         op, lambda p: (p > 0) & (p <= 1), "p must be positive and at most 1", p
     )
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         (chances,) = _count_parameters(op, shape, p)
         rate = record(FailureEnergy(), (chances._node,))
         energy = record(RandomExponential(chances.shape, float64), (node,))
@@ -178,7 +178,7 @@ def negative_binomial(
         op, lambda p: (p > 0) & (p <= 1), "p must be positive and at most 1", p
     )
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         successes, chances = _count_parameters(op, shape, n, p)
         keys = split(wrap(node))
         odds = (literal(1.0, float64) - chances) * reciprocal(chances)

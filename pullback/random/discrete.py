@@ -13,7 +13,7 @@ from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
-from pullback.lazy.record import at_one_line, cut, record
+from pullback.lazy.record import cut, record, record_at_one_line
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -53,7 +53,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     """
     op = "random.bernoulli"
     require_parameter_argument(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
-    with at_one_line():
+    with record_at_one_line():
         chance = wrap(
             cut(random_parameter_argument(op, p, float64))
         )  # a decision has no derivative
@@ -84,7 +84,7 @@ def randint(
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
     require_parameter_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
-    with at_one_line():
+    with record_at_one_line():
         low, last = _randint_bound(op, minval, wanted), _randint_bound(op, maxval, wanted, minus=1)
         shape = sample_shape_argument(op, shape, low, last)
         offset = _randint_up_to(random_key_argument(op, key), shape, low, last)
@@ -146,7 +146,7 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> T
     wanted = user_dtype(op, dtype)
     if wanted.kind not in "ifc":
         raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
-    with at_one_line():
+    with record_at_one_line():
         words = record(RandomBits(shape_argument(op, shape), 8), (random_key_argument(op, key),))
         one = literal(1, wanted)
         return where(words < literal(128, words.dtype), one, -one)

@@ -19,7 +19,7 @@ from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float64
 from pullback.graph.node import Node
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.exact import ExactExp, ExactLog, ExactSoftmax
@@ -54,7 +54,7 @@ def loggamma(
     wanted = random_dtype_argument(op, dtype, a)
     node = random_key_argument(op, key)
     require_positive_argument(op, a=a)
-    with at_one_line():
+    with record_at_one_line():
         (shapes,) = spread_parameter_arguments(op, shape, a)
         return sample_rounded(record(RandomLogGamma(), (node, node_of(shapes))), wanted)
 
@@ -72,7 +72,7 @@ def beta(
     wanted = random_dtype_argument(op, dtype, a, b)
     node = random_key_argument(op, key)
     require_positive_argument(op, a=a, b=b)
-    with at_one_line():
+    with record_at_one_line():
         shapes = spread_parameter_arguments(op, shape, a, b)
         logs = record(RandomLogGamma(), (node, stack(shapes, -1)._node))
         return sample_rounded(
@@ -96,7 +96,7 @@ def dirichlet(
     wanted = random_dtype_argument(op, dtype, alpha)
     node = random_key_argument(op, key)
     require_positive_argument(op, alpha=alpha)
-    with at_one_line():
+    with record_at_one_line():
         given = wrap(random_parameter_argument(op, alpha, float64))
         if not given.ndim:
             what = f"alpha must have rank 1 or more, got {given._node.type}"
@@ -119,7 +119,7 @@ def chisquare(
     wanted = random_dtype_argument(op, dtype, df)
     node = random_key_argument(op, key)
     require_positive_argument(op, df=df)
-    with at_one_line():
+    with record_at_one_line():
         (freedom,) = spread_parameter_arguments(op, shape, df)
         return sample_rounded(
             _gamma_sample(node, freedom * exact_sample_number(0.5)) * exact_sample_number(2.0),
@@ -139,7 +139,7 @@ def t(
     wanted = random_dtype_argument(op, dtype, df)
     node = random_key_argument(op, key)
     require_positive_argument(op, df=df)
-    with at_one_line():
+    with record_at_one_line():
         (freedom,) = spread_parameter_arguments(op, shape, df)
         keys = split(wrap(node))
         half = freedom * exact_sample_number(0.5)
@@ -161,7 +161,7 @@ def f(
     wanted = random_dtype_argument(op, dtype, dfnum, dfden)
     node = random_key_argument(op, key)
     require_positive_argument(op, dfnum=dfnum, dfden=dfden)
-    with at_one_line():
+    with record_at_one_line():
         above, below = spread_parameter_arguments(op, shape, dfnum, dfden)
         halves = stack([above, below], -1) * exact_sample_number(0.5)
         logs = record(RandomLogGamma(), (node, halves._node))
@@ -178,7 +178,7 @@ def maxwell(key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None 
     op = "random.maxwell"
     wanted = random_dtype_argument(op, dtype)
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         (half,) = spread_parameter_arguments(op, shape, 1.5)
         return sample_rounded(sqrt(_gamma_sample(node, half) * exact_sample_number(2.0)), wanted)
 
@@ -195,7 +195,7 @@ def generalized_normal(
     wanted = random_dtype_argument(op, dtype, p)
     node = random_key_argument(op, key)
     require_positive_argument(op, p=p)
-    with at_one_line():
+    with record_at_one_line():
         (power,) = spread_parameter_arguments(op, shape, p)
         keys = split(wrap(node))
         inverse = reciprocal(power)
@@ -225,7 +225,7 @@ def ball(
     whole = (*shape_argument(op, shape), count)
     if p == math.inf:
         return uniform(key, whole, wanted, -1.0, 1.0)
-    with at_one_line():
+    with record_at_one_line():
         keys = split(wrap(node))
         power = reciprocal(wrap(random_parameter_argument(op, p, float64)))
         # Powers of the coordinates, and what is left of 1, are a Dirichlet sample.
@@ -261,7 +261,7 @@ def gamma(
     wanted = random_dtype_argument(op, dtype, a)
     node = random_key_argument(op, key)
     require_parameter_argument(op, lambda a: a > 0, "a must be positive", a)
-    with at_one_line():
+    with record_at_one_line():
         shapes = wrap(random_parameter_argument(op, a, wanted))
         shapes = spread(shapes, sample_shape_argument(op, shape, shapes._node))
         return record(RandomGamma(), (node, node_of(shapes)))

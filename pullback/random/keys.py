@@ -11,7 +11,7 @@ from pullback.functions.stacking import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
-from pullback.lazy.record import at_one_line, record
+from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.random.split_fold_keys import FoldIn, SplitKey
@@ -31,7 +31,7 @@ def key(seed: int | Tensor) -> Tensor:
     if not isinstance(seed, (Tensor, TracedNumber)):
         word = _key_data_modulo_64("random.key", seed, "seed")
         return created_from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
-    with at_one_line():
+    with record_at_one_line():
         given = as_tensor(seed)
         if given.shape:
             raise ShapeError(f"seed must have rank 0, got {given._node.type}", op="random.key")
@@ -64,7 +64,7 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
     """
     op = "random.fold_in"
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         if isinstance(data, (Tensor, np.ndarray, TracedNumber)):
             word = _key_data_to_uint64(op, data, "data")
         else:

@@ -17,7 +17,7 @@ from pullback.functions.where_take import where
 from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float32, float64
 from pullback.lazy.operators import as_tensor
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.random.arguments import random_dtype_argument, random_key_argument
 from pullback.random.continuous import normal
@@ -42,7 +42,7 @@ def multivariate_normal(
     op = "random.multivariate_normal"
     wanted = random_dtype_argument(op, dtype, mean, cov)
     random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         wide = float64 if wanted is float64 else float32
         center, matrix = as_tensor(mean).astype(wide), as_tensor(cov).astype(wide)
         n = center.shape[-1] if center.ndim else -1
@@ -88,7 +88,7 @@ def orthogonal(
     columns = rows if m is None else integer(op, m, "m")
     if rows < 0 or columns < 0:
         raise ArgumentError(f"sizes must not be negative, got {rows} and {columns}", op=op)
-    with at_one_line():
+    with record_at_one_line():
         tall, wide = max(rows, columns), min(rows, columns)
         computed = float32 if wanted.bits == 16 else wanted
         gaussian = normal(key, (*shape_argument(op, shape), tall, wide), computed)

@@ -17,7 +17,7 @@ from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, number
-from pullback.lazy.record import at_one_line, cut, record
+from pullback.lazy.record import cut, record, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import RandomBits
@@ -54,7 +54,7 @@ def categorical(
     """
     op = "random.categorical"
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         x = wrap(cut(float_node(logits)))
         axis = axis_of(op, axis, x.ndim)
         draws = _choice_draws(op, shape, (*x.shape[:axis], *x.shape[axis + 1 :]))
@@ -80,7 +80,7 @@ def choice(
     op = "random.choice"
     node = random_key_argument(op, key)
     draws = shape_argument(op, shape)
-    with at_one_line():
+    with record_at_one_line():
         n, elements, axis = _choice_population(op, a, axis)
         _check_choice_population(op, n, draws, replace)
         if p is not None:
@@ -104,7 +104,7 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     """
     op = "random.permutation"
     node = random_key_argument(op, key)
-    with at_one_line():
+    with record_at_one_line():
         n, elements, axis = _choice_population(op, x, axis)
         if elements is None:
             return _random_selection_order(node, (n,), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.functions.arguments import Tensor, float_node
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.elliptic import EllipE, EllipKm1
 from pullback.special.operands import special
@@ -17,7 +17,7 @@ def ellipk(m: ArrayLike) -> Tensor:
     >>> round(pb.special.ellipk(0.5).item(), 5)
     1.85407
     """
-    with at_one_line():
+    with record_at_one_line():
         return special("ellipk", EllipKm1(), 1 - wrap(float_node(m)))
 
 

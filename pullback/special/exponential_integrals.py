@@ -6,7 +6,7 @@ from pullback.functions.arguments import Tensor, float_node
 from pullback.functions.exponentials import exp
 from pullback.functions.shape import broadcast_shapes, spread
 from pullback.functions.where_take import where
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.exponential_integral import ExpIntegral, ExpIntegralEi
 from pullback.special.operands import known_orders, special
@@ -42,7 +42,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Tensor:
     array([0.2194, 0.1485], dtype=float32)
     """
     orders = known_orders("special.expn", n, "n", _LARGEST_ORDER)
-    with at_one_line():
+    with record_at_one_line():
         x = wrap(float_node(x))
         x = spread(x, broadcast_shapes(orders.shape, x.shape))
         wanted = sorted(set(orders.ravel().tolist()))

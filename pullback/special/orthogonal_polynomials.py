@@ -8,7 +8,7 @@ from pullback.functions.arguments import Tensor, float_node
 from pullback.functions.creation import ones_like
 from pullback.functions.shape import broadcast_shapes, spread
 from pullback.functions.where_take import where
-from pullback.lazy.record import at_one_line
+from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import wrap
 from pullback.special.operands import known_orders
 from pullback.typing import ArrayLike
@@ -154,7 +154,7 @@ def _polynomial(
 ) -> Tensor:
     """Return polynomials of known degrees; degrees and x broadcast."""
     degrees = known_orders(f"special.{name}", n, "degrees", MOST)
-    with at_one_line():
+    with record_at_one_line():
         x = wrap(float_node(x))
         x = spread(x, broadcast_shapes(degrees.shape, x.shape))
         wanted = set(degrees.ravel().tolist())

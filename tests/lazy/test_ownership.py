@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.lazy.collect import Work, base, pending_ancestors
-from pullback.lazy.ownership import ONE, dead_leaves, references
+from pullback.lazy.collect import Work, collect_pending_ancestors, collected_base
+from pullback.lazy.ownership import ONE, dead_leaves, owner_references
 
 N = 2048
 
@@ -21,17 +21,17 @@ def leaf(value: float = 3.0) -> Any:
 
 def dying(*outputs: Any) -> list[int]:
     """Return the leaves that die when outputs are computed."""
-    targets = [base(y._node) for y in outputs]
-    nodes = pending_ancestors(targets)
+    targets = [collected_base(y._node) for y in outputs]
+    nodes = collect_pending_ancestors(targets)
     work = Work(nodes)
     return dead_leaves(work, range(len(work.leaves)), [work.index[t] for t in targets], [nodes])
 
 
 def test_references_are_counted_with_that_of_the_list():
     x = object()
-    assert references([object(), x]) == [ONE, ONE + 1]
+    assert owner_references([object(), x]) == [ONE, ONE + 1]
     more = [x, (x,)]
-    assert references([x]) == [ONE + 3]
+    assert owner_references([x]) == [ONE + 3]
     assert len(more) == 2
 
 
@@ -85,7 +85,12 @@ def test_any_reference_to_the_operands_of_a_node_keeps_a_leaf():
 def test_any_reference_to_an_alias_keeps_a_leaf():
     y = pb.sin(pb.tensor(leaf()).detach()) - 1
     z = pb.grad(lambda x: (x * x).sum())(leaf())
-    inner = next(x for n in pending_ancestors([z._node]) for x in n.inputs if base(x) is not x)
+    inner = next(
+        x
+        for n in collect_pending_ancestors([z._node])
+        for x in n.inputs
+        if collected_base(x) is not x
+    )
     assert dying(z) == []
     del inner
     assert dying(z) == [0]
@@ -119,7 +124,7 @@ def test_a_derivative_that_still_needs_a_node_keeps_its_leaves():
 
 def test_a_list_that_the_caller_forgot_keeps_everything():
     y = pb.sin(leaf() * 2) - 1
-    nodes = pending_ancestors([y._node])
+    nodes = collect_pending_ancestors([y._node])
     work, more = Work(nodes), nodes[:]
     assert dead_leaves(work, [0], [len(nodes) - 1], [nodes]) == []
     del more
@@ -127,7 +132,7 @@ def test_a_list_that_the_caller_forgot_keeps_everything():
 
 
 def has_buffer_alone(node: Any) -> bool:
-    return references([node.value]) == [ONE + 1]
+    return owner_references([node.value]) == [ONE + 1]
 
 
 def test_buffers_are_alone_until_something_else_has_them():

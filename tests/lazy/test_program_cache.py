@@ -190,10 +190,10 @@ def test_a_program_found_and_then_evicted_still_runs():
 
 
 def _prepared(y: Any) -> Any:
-    from pullback.lazy.collect import pending_ancestors
+    from pullback.lazy.collect import collect_pending_ancestors
     from pullback.lazy.launch import _prepare_launch
 
-    return _prepare_launch(pending_ancestors([y._node]), [y._node], [y._node])
+    return _prepare_launch(collect_pending_ancestors([y._node]), [y._node], [y._node])
 
 
 def test_a_program_compiled_while_the_cache_is_cleared():

@@ -15,7 +15,7 @@ from helpers import line
 
 import pullback as pb
 from pullback.lazy import cache, launch, split
-from pullback.lazy.collect import Work, pending_ancestors
+from pullback.lazy.collect import Work, collect_pending_ancestors
 
 RNG = np.random.default_rng(7)
 DATA = RNG.normal(size=(8, 3)).astype(np.float32)
@@ -47,7 +47,7 @@ def _clean() -> Any:
 def test_N12_the_key_is_structural():
     def key(f: Any, *args: Any) -> tuple:
         made = f(*args)
-        return Work(pending_ancestors([made._node])).key
+        return Work(collect_pending_ancestors([made._node])).key
 
     def f(a: Any, b: Any) -> Any:
         return (a * b + a).sum(axis=0)
@@ -70,7 +70,7 @@ def test_N12_a_leaf_that_the_program_does_not_need_is_no_input():
     for n in (3, 5, 7):
         u = fresh(n)
         g = gradient(w, u)
-        leaves = Work(pending_ancestors([g._node])).leaves
+        leaves = Work(collect_pending_ancestors([g._node])).leaves
         assert u._node not in leaves and w._node not in leaves
         with counting() as counts:
             assert g.tolist() == [2, 2, 2, 2]
@@ -89,7 +89,7 @@ def test_N13_same_structure_and_new_data_is_a_hit(monkeypatch):
     def refuse(*args: Any) -> Any:
         raise AssertionError("a graph was built for a program that is there")
 
-    monkeypatch.setattr(launch, "build", refuse)
+    monkeypatch.setattr(launch, "build_program", refuse)
     with counting() as counts:
         for _ in range(5):
             u, v = fresh(3, 3), fresh(3, 3)
@@ -218,12 +218,12 @@ def test_N15_duplicates_are_computed_once():
 
 
 def test_N15_equal_subexpressions_are_one_instruction():
-    from pullback.lazy.program import build
+    from pullback.lazy.program import build_program
 
     x = fresh(4)
     y = pb.exp(x) * 2 + pb.exp(x) * 2
-    work = Work(pending_ancestors([y._node]))
-    graph, _ = build(work, (work.index[y._node],))
+    work = Work(collect_pending_ancestors([y._node]))
+    graph, _ = build_program(work, (work.index[y._node],))
     assert [n.op.name for n in graph.nodes].count("Exp") == 1
     np.testing.assert_allclose(y.numpy(), 4 * np.exp(x.numpy()), rtol=1e-6)
 

@@ -319,12 +319,12 @@ def test_N30_value_and_grad_share_one_forward_pass():
 
 
 def test_N30_the_program_computes_the_forward_once():
-    from pullback.lazy.collect import Work, pending_ancestors
-    from pullback.lazy.program import build
+    from pullback.lazy.collect import Work, collect_pending_ancestors
+    from pullback.lazy.program import build_program
 
     value, g = pb.value_and_grad(lambda a: pb.exp(pb.sin(a)).sum())(f64(A))
-    work = Work(pending_ancestors([value._node, g._node]))
-    graph, _ = build(work, (work.index[value._node], work.index[g._node]))
+    work = Work(collect_pending_ancestors([value._node, g._node]))
+    graph, _ = build_program(work, (work.index[value._node], work.index[g._node]))
     names = [n.op.name for n in graph.nodes]
     assert names.count("Exp") == 1 and names.count("Sin") == 1
 

@@ -63,7 +63,7 @@ def test_N2_recording_builds_no_engine_graph(x, monkeypatch):
 
     submit_pending()  # what earlier tests left: a derivative would submit it
     with monkeypatch.context() as patch, counting() as counts:
-        patch.setattr(launch, "build", refuse)
+        patch.setattr(launch, "build_program", refuse)
         patch.setattr(launch.Launch, "run", refuse)
         value, g = pb.value_and_grad(lambda a: (a * a).sum())(x)
         y = x

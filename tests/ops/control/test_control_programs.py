@@ -13,8 +13,8 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
-from pullback.lazy.collect import Work, pending_ancestors
-from pullback.lazy.program import build
+from pullback.lazy.collect import Work, collect_pending_ancestors
+from pullback.lazy.program import build_program
 from pullback.ops.control.holder import hold
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.scan import Scan
@@ -28,8 +28,8 @@ XS = np.sin(np.arange(12.0, dtype=np.float32)).reshape(4, 3)
 def program(*tensors: Any) -> Graph:
     """Return the program that would compute pending tensors."""
     nodes = [t._node for t in pb.tree.leaves(tensors)]
-    work = Work(pending_ancestors(nodes))
-    return build(work, tuple(work.index[n] for n in nodes))[0]
+    work = Work(collect_pending_ancestors(nodes))
+    return build_program(work, tuple(work.index[n] for n in nodes))[0]
 
 
 def ops(graph: Graph, name: str) -> list[Node]:
