@@ -46,13 +46,13 @@ def expn(n: ArrayLike, x: ArrayLike) -> Tensor:
         x = wrap(float_node(x))
         x = spread(x, broadcast_shapes(orders.shape, x.shape))
         wanted = sorted(set(orders.ravel().tolist()))
-        made = [_expn_of_order(order, x) for order in wanted] or [x]
+        made = [_exponential_integral_of_order(order, x) for order in wanted] or [x]
         for order, value in zip(wanted[1:], made[1:], strict=True):
             made[0] = where(orders == order, value, made[0])
         return made[0]
 
 
-def _expn_of_order(n: int, x: Tensor) -> Tensor:
+def _exponential_integral_of_order(n: int, x: Tensor) -> Tensor:
     return special("expn", ExpIntegral(n), x) if n else exp(-x) / x
 
 

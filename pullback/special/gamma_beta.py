@@ -48,11 +48,11 @@ def gammasgn(x: ArrayLike) -> Tensor:
     below = a.floor()
     one = literal(1, a.dtype)
     odd = (below * literal(0.5, a.dtype)).floor() * literal(2, a.dtype) != below
-    made = _chosen(a == below, literal(math.nan, a.dtype), _chosen(odd, -one, one))
-    made = _chosen(a > literal(0, a.dtype), one, made)
+    made = _chosen_gamma(a == below, literal(math.nan, a.dtype), _chosen_gamma(odd, -one, one))
+    made = _chosen_gamma(a > literal(0, a.dtype), one, made)
     at_zero = apply(CopySign, one._node, node_of(a))
-    made = _chosen(a == literal(0, a.dtype), at_zero, made)
-    return _chosen(a != a, a, made)
+    made = _chosen_gamma(a == literal(0, a.dtype), at_zero, made)
+    return _chosen_gamma(a != a, a, made)
 
 
 @validated
@@ -72,7 +72,7 @@ def multigammaln(a: ArrayLike, d: int) -> Tensor:
     for j in range(count):
         made = made + special("multigammaln", Lgamma(), x - literal(j / 2, x.dtype))
     inside = x > literal((count - 1) / 2, x.dtype)
-    return _chosen(inside, made, literal(math.nan, x.dtype))
+    return _chosen_gamma(inside, made, literal(math.nan, x.dtype))
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -133,10 +133,10 @@ def factorial(n: ArrayLike, exact: bool = False) -> Tensor:
     >>> pb.special.factorial([0, 4, -1]).tolist()
     [1.0, 24.0, 0.0]
     """
-    refuse_exact("factorial", exact)
+    refuse_exact_gamma("factorial", exact)
     x = wrap(float_node(n))
     made = special("factorial", Gamma(), x + literal(1, x.dtype))
-    return _chosen(x < literal(0, x.dtype), literal(0, x.dtype), made)
+    return _chosen_gamma(x < literal(0, x.dtype), literal(0, x.dtype), made)
 
 
 def binom(x: ArrayLike, y: ArrayLike) -> Tensor:
@@ -157,24 +157,24 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     >>> pb.special.comb(5, [2, 6]).tolist()
     [10.0, 0.0]
     """
-    refuse_exact("comb", exact)
+    refuse_exact_gamma("comb", exact)
     count, chosen = wrap(float_node(N)), wrap(float_node(k))
     if repetition:
         count = count + chosen - literal(1, count.dtype)
     made = special("comb", Binom(), count, chosen)
     zero = literal(0, made.dtype)
     inside = (chosen >= zero) & (count >= chosen) & (count >= zero)
-    return _chosen(inside, made, zero)
+    return _chosen_gamma(inside, made, zero)
 
 
-def refuse_exact(name: str, exact: bool) -> None:
+def refuse_exact_gamma(name: str, exact: bool) -> None:
     """Raise if exact integers are asked for: tensors hold numbers of 64 bits."""
     if exact:
         what = "exact must be False, got True: the elements of a tensor have at most 64 bits"
         raise ArgumentError(what, op=f"special.{name}", hint=f"Write math.{name} for an int.")
 
 
-def _chosen(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def _chosen_gamma(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return apply(Where, node_of(condition), node_of(x), node_of(y))
 
 

@@ -42,7 +42,7 @@ def logsumexp(
         return activations.logsumexp(a, axis, keepdims)
     x, weights = map(wrap, float_arguments(a, 1.0 if b is None else b))
     product = x + weights * literal(0, x.dtype)  # of the shape that both broadcast to
-    x, weights = (_broadcast(v, product.shape) for v in (x, weights))
+    x, weights = (_broadcast_weights(v, product.shape) for v in (x, weights))
     axes = axes_argument("special.logsumexp", axis, x.ndim)
     top = _weighted_shift(x, weights, axes)
     terms = apply(MulNoNan, node_of(weights), apply(Exp, node_of(x - top))._node)
@@ -56,7 +56,7 @@ def logsumexp(
     return (results[0], results[1]) if return_sign else results[0]
 
 
-def _broadcast(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _broadcast_weights(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else record(Broadcast(shape), (node_of(x),))
 
 
