@@ -10,7 +10,7 @@ import numpy as np
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import DType
-from pullback.graph.graph import Graph, output_dependence
+from pullback.graph.graph import Graph, graph_output_dependence
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 
@@ -57,7 +57,7 @@ class ProgramBase:
 
     def __init__(self, graph: Graph) -> None:
         inputs = {x: 1 << i for i, x in enumerate(graph.inputs)}
-        self.input_masks = output_dependence(graph, inputs)
+        self.input_masks = graph_output_dependence(graph, inputs)
 
 
 class Engine(Protocol[Value]):

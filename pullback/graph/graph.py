@@ -31,7 +31,7 @@ def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = Non
     return sorted(seen, key=by_number)
 
 
-def output_dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
+def graph_output_dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     """Return, for each output, the union of the marks (bits) of the nodes that it depends on."""
     found = graph_node_dependence(graph, marks)
     return [found[y] for y in graph.outputs]

@@ -11,7 +11,7 @@ from pullback.engines.base import Check, DeviceBuffer, ProgramBase
 from pullback.engines.processes import show_processes
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
-from pullback.graph.graph import Graph, output_dependence
+from pullback.graph.graph import Graph, graph_output_dependence
 
 if TYPE_CHECKING:
     from pullback.engines.xla.builder import HloValue
@@ -78,7 +78,7 @@ def program_check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
     marks: dict[Any, int] = {}
     for i, (_, node) in enumerate(checks):
         marks[node] = marks.get(node, 0) | 1 << i
-    return output_dependence(graph, marks) if checks else []
+    return graph_output_dependence(graph, marks) if checks else []
 
 
 def program_failed_outputs(
