@@ -141,8 +141,10 @@ def called(
 
 
 def matrices(letters: str, quick: bool) -> tuple[np.ndarray, ...]:
+    """Matrices far from singular ones, so that libraries agree: some of 10,000 would be close."""
     found = linalg.operands((5, *MATRICES[1:]) if quick else MATRICES, "float32")
-    return tuple(found[letter] for letter in letters)
+    shift = MATRICES[-1] * np.eye(MATRICES[-1], dtype=np.float32)
+    return tuple(found[letter] + shift if letter in "as" else found[letter] for letter in letters)
 
 
 def signals(quick: bool) -> tuple[np.ndarray]:

@@ -70,10 +70,10 @@ def no_templates(monkeypatch):
 
 @pytest.fixture
 def on_cpu():
-    """For figures that hold for XLA's CPU compiler alone."""
+    """For what holds for XLA's CPU compiler and memory of the host alone."""
     platform = xla_engine("xla").platform
     if platform != "cpu":
-        pytest.skip(f"the expected figures are those of the CPU, and tensors are on {platform}")
+        pytest.skip(f"what is expected holds for the CPU, and tensors are on {platform}")
 
 
 @pytest.fixture(params=["reference", "xla"])

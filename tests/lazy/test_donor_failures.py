@@ -157,6 +157,7 @@ print(new[0].item(), new.sum().item())
 """
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
 def test_a_program_that_lacks_memory_leaves_its_donors():
     done = subprocess.run(

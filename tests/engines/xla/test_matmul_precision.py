@@ -46,6 +46,7 @@ def test_convolutions_use_tf32(precision):
     assert "precision DEFAULT" in made and "bf16" not in made
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 @pytest.mark.parametrize("kernels", [True, False])
 def test_cpus_multiply_in_f32(precision, kernels):
