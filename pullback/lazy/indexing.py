@@ -50,7 +50,7 @@ def get_indexed(x: Any, index: Any) -> Tensor:
     """Return `x[index]`.
 
     >>> import pullback as pb
-    >>> get(pb.tensor([[1, 2, 3], [4, 5, 6]]), (slice(None), -1)).tolist()
+    >>> get_indexed(pb.tensor([[1, 2, 3], [4, 5, 6]]), (slice(None), -1)).tolist()
     [3, 6]
     """
     x = as_tensor(x)
@@ -65,7 +65,7 @@ def updated_at_index(x: Any, index: Any, value: Any, mode: str = "set") -> Tenso
     """Return `x` with the elements at an index set, or updated as `mode` says.
 
     >>> import pullback as pb
-    >>> updated(pb.tensor([1, 2, 3]), 0, 5, mode="add").tolist()
+    >>> updated_at_index(pb.tensor([1, 2, 3]), 0, 5, mode="add").tolist()
     [6, 2, 3]
     """
     x = as_tensor(x)

@@ -231,7 +231,7 @@ def test_C6_rules_are_pure_and_read_no_grad():
 
 def test_C7_fresh_leaves_get_exactly_one_gradient(monkeypatch):
     module = importlib.import_module("pullback.lazy.backward")
-    deposits = count_calls(monkeypatch, module, "_deposit_gradient")
+    deposits = count_calls(monkeypatch, module, "_deposit_backward_gradient")
     a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (a * b + a * a).sum().backward()
     assert len(deposits) == 2

@@ -227,6 +227,12 @@ def test_what_xla_does_as_well_is_left_to_it(f: Callable[..., Any]) -> None:
     assert [c for c in RowClusters(block).found if c.arrays] == []
 
 
+def test_rows_of_tall_arrays_are_added_up_by_xla() -> None:
+    for rows, count in ((16 * row_terms.TALLEST, 1), (16 * row_terms.TALLEST + 1, 0)):
+        block, _ = program(lambda x: pb.tanh(x).sum(axis=0), random(rows, 16))
+        assert len(RowClusters(block).found) == count
+
+
 def can_be_ordered(block: Block, found: list[RowCluster]) -> bool:
     """Whether kernels can be run one after the other."""
     home = {y: c for c in found for y in c.results}
