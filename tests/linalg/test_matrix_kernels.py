@@ -9,6 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback.engines.xla.kernels import kernel_library
+from pullback.ops.linalg.lu import Solve
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 
 pytestmark = [
@@ -97,6 +98,18 @@ def test_systems_with_the_transpose(trans):
     a, b = well_conditioned("float64", 2, 40, 40), drawn("float64", 2, 40, 50)
     solve = la.solve if not trans else (lambda a, b: la.solve(pb.matrix_transpose(a), b))
     check(pb.grad(lambda a, b: (solve(a, b) ** 2).sum(), argnums=(0, 1)), a, b)
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_small_systems_exchange_rows(trans, dtype):
+    """Up to 24 rows are solved without LAPACK."""
+    for n, k in itertools.product((1, 2, 3, 8, 24, 25), (1, 2, 9)):
+        a, b = drawn(dtype, 4, n, n), drawn(dtype, 4, n, k)
+        x = pb.apply(Solve(trans), pb.tensor(a), pb.tensor(b)).numpy()
+        rest = (a if trans == "N" else np.swapaxes(a, -1, -2)).astype("float64") @ x - b
+        bound = n * np.abs(a).max() * np.abs(x).max() * np.finfo(dtype).eps
+        assert np.abs(rest).max() <= bound
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

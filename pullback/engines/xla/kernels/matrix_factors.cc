@@ -64,6 +64,43 @@ static void count_from_1(const int32_t* pivots, int32_t* found, int64_t n) {
   for (int64_t k = 0; k < n; k++) found[k] = pivots[k] + 1;
 }
 
+constexpr int64_t kSmallSystem = 24;  // rows
+
+// row -= factor * other, all of k elements
+template <class T> static void subtract_row(T* row, T factor, const T* other, int64_t k) {
+  for (int64_t c = 0; c < k; c++) row[c] -= factor * other[c];
+}
+
+template <class T> static void divide_row(T* row, T divisor, int64_t k) {
+  for (int64_t c = 0; c < k; c++) row[c] /= divisor;
+}
+
+// Solve one small system in place, by rows, where the calls of LAPACK would take longer than the
+// work. The factors are those of the transpose by columns: element (i, j) of both is f[j * n + i].
+template <class T>
+static void solve_small(const T* f, const int32_t* pivots, T* x, int64_t n, int64_t k, char trans) {
+  auto exchange = [&](int64_t i) {
+    if (pivots[i] != i) std::swap_ranges(x + i * k, x + i * k + k, x + pivots[i] * k);
+  };
+  if (trans == 'N') {  // with the transposes of the factors, upper one first
+    for (int64_t i = 0; i < n; i++) {
+      for (int64_t j = 0; j < i; j++) subtract_row(x + i * k, f[i * n + j], x + j * k, k);
+      divide_row(x + i * k, f[i * n + i], k);
+    }
+    for (int64_t i = n - 1; i >= 0; i--)
+      for (int64_t j = i + 1; j < n; j++) subtract_row(x + i * k, f[i * n + j], x + j * k, k);
+    for (int64_t i = n - 1; i >= 0; i--) exchange(i);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) exchange(i);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < i; j++) subtract_row(x + i * k, f[j * n + i], x + j * k, k);
+  for (int64_t i = n - 1; i >= 0; i--) {
+    for (int64_t j = i + 1; j < n; j++) subtract_row(x + i * k, f[j * n + i], x + j * k, k);
+    divide_row(x + i * k, f[i * n + i], k);
+  }
+}
+
 template <class T>
 void lu_solve(Pool& pool, const T* factors, const int32_t* pivots, const T* b, T* x, Shape shape,
               int64_t columns, char trans) {
@@ -74,6 +111,10 @@ void lu_solve(Pool& pool, const T* factors, const int32_t* pivots, const T* b, T
     const T* a = factors + i * size;
     T* out = x + i * given;
     if (singular(a, n)) return fill_nan(out, given);
+    if (n <= kSmallSystem) {
+      std::memcpy(out, b + i * given, given * sizeof(T));
+      return solve_small(a, pivots + i * n, out, n, k, trans);
+    }
     Scratch<T> moved(k > 1 ? given : 0);
     Scratch<int32_t> exchanged(n);
     count_from_1(pivots + i * n, exchanged.data(), n);
