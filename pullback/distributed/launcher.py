@@ -54,7 +54,8 @@ def run(
     """Run a script with its arguments as `count` processes; return the exit status."""
     with free_launcher_port() as port:
         settings = launcher_settings(count, devices, coordinator or f"127.0.0.1:{port}")
-        return ProcessLauncher(command, count, settings).run()
+        main = threading.current_thread() is threading.main_thread()  # it alone handles signals
+        return ProcessLauncher(command, count, settings, forwards=main).run()
 
 
 def launcher_settings(count: int, devices: int | None, coordinator: str) -> dict[str, str]:
@@ -87,9 +88,11 @@ def launcher_output(line: bytes) -> bytes | None:
 
 
 class ProcessLauncher:
-    """The processes of one run."""
+    """The processes of one run; if it `forwards`, they get the signals that this process gets."""
 
-    def __init__(self, command: Sequence[str], count: int, settings: dict[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], count: int, settings: dict[str, str], forwards: bool = False
+    ) -> None:
         # A process that leaves because another is lost reports that here, besides its exit status.
         self._lost: set[int] = set()
         self._reports, reports = os.pipe()
@@ -98,7 +101,12 @@ class ProcessLauncher:
         self._deadline = float("inf")
         self._writing = threading.Lock()
         self._readers: list[threading.Thread] = []
-        self._processes = [self._start(command, i, settings, reports) for i in range(count)]
+        self._processes: list[subprocess.Popen] = []
+        # First, so that a signal does not end this process alone
+        ours = _FORWARDED if forwards else ()
+        self._before = {s: signal.signal(s, self._forward) for s in ours}
+        for i in range(count):
+            self._processes.append(self._start(command, i, settings, reports))
         os.close(reports)  # only the processes write
 
     def _start(
@@ -132,13 +140,11 @@ class ProcessLauncher:
 
     def run(self) -> int:
         """Wait until all have ended; when one fails, the others have some time to end, too."""
-        ours = _FORWARDED if threading.current_thread() is threading.main_thread() else ()
-        before = {s: signal.signal(s, self._forward) for s in ours}
         try:
             status = self._wait()
         finally:
             self._end()
-            for s, handler in before.items():
+            for s, handler in self._before.items():
                 signal.signal(s, handler)
         for reader in self._readers:
             reader.join(timeout=_LAST_GRACE)

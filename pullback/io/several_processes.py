@@ -73,8 +73,10 @@ class SeveralProcessesSave:
         """Leave a note, so that process 0 need not wait."""
         why = error.message if isinstance(error, PullbackError) else repr(error)
         note = f"{self.part(current_processes().index)}.failed"
-        with contextlib.suppress(OSError), open(note, "x", encoding="utf-8") as file:
-            file.write(why)
+        with contextlib.suppress(OSError):
+            with open(f"{note}.new", "w", encoding="utf-8") as file:
+                file.write(why)
+            os.replace(f"{note}.new", note)  # process 0 reads a note as soon as there is one
 
     def discard(self) -> None:
         """Remove what this process wrote, since the save failed."""
@@ -130,7 +132,7 @@ def remove_parts_of_processes(path: str, kept: set[str] | None = None) -> None:
 def is_part_of_process(name: str, base: str) -> bool:
     """Whether a file is one that a process wrote when `base` was saved."""
     token, _, numbers = name.removeprefix(f"{base}.").partition(".")
-    first, _, count = numbers.removesuffix(".failed").partition("-of-")
+    first, _, count = numbers.removesuffix(".new").removesuffix(".failed").partition("-of-")
     right = name.startswith(f"{base}.") and len(token) == 8 and first.isdecimal()
     return right and count.isdecimal()
 
