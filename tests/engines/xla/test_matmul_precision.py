@@ -1,4 +1,4 @@
-"""`pb.config(matmul_precision=...)`: what a GPU is told, and that CPUs multiply in f32."""
+"""`pb.config(matmul_precision=...)` changes programs for GPUs, and nothing on CPUs."""
 
 import numpy as np
 import pytest
