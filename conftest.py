@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pullback
-from pullback.engines.engine_registry import engine
-from pullback.graph.table import TABLE
+from pullback.engines.engine_registry import registered_engine
+from pullback.graph.op_table import TABLE
 from pullback.lazy import settings
 
 # Modules that need an optional library
@@ -54,7 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def prints_on_cpu(request: pytest.FixtureRequest) -> None:
     """`pb.debug.print` works inside programs for the CPU; elsewhere it is refused."""
-    if any(words in request.node.nodeid for words in PRINTS) and engine("xla").platform != "cpu":
+    prints = any(words in request.node.nodeid for words in PRINTS)
+    if prints and registered_engine("xla").platform != "cpu":
         pytest.skip("programs print on the CPU alone")
 
 

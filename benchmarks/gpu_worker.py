@@ -42,9 +42,9 @@ class Device:
 class PullbackDevice(Device):
     def __init__(self, training: bool) -> None:
         import pullback as pb
-        from pullback.engines.engine_registry import engine
+        from pullback.engines.engine_registry import registered_engine
 
-        self.wait, self._device = pb.wait, engine("xla").client.device
+        self.wait, self._device = pb.wait, registered_engine("xla").client.device
 
     def peak(self) -> int | None:
         return (self._device.memory_stats() or {}).get("peak_bytes_in_use")

@@ -35,8 +35,8 @@ from pullback.api.collectives import (
     pvary,
     reduce_scatter,
 )
-from pullback.api.cond import cond, switch
-from pullback.api.custom import custom_jvp, custom_vjp
+from pullback.api.cond_switch import cond, switch
+from pullback.api.custom_vjp_jvp import custom_jvp, custom_vjp
 from pullback.api.divisors import gcd, lcm
 from pullback.api.eval_shape import eval_shape
 from pullback.api.fromfunction import fromfunction
@@ -81,7 +81,7 @@ from pullback.lazy.info import cache_info, clear_cache, engine_info
 from pullback.lazy.methods import API_VERSIONS as _API_VERSIONS
 from pullback.lazy.settings import config, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.prelude import Composite, Op
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh

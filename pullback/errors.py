@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from pullback.graph.where import SourceLine, user_line
+from pullback.graph.source_lines import SourceLine, user_line
 
 if TYPE_CHECKING:
-    from pullback.lazy.cache import Cause
+    from pullback.lazy.cache import CacheMissCause
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DamagedFile", "DonatedError",
@@ -35,9 +35,9 @@ if not TYPE_CHECKING:  # checkers know all names
     def __getattr__(name: str) -> NoReturn:
         if name.startswith("__"):  # the import of this module asks for such names
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-        from pullback.graph.boundary import unknown_name
+        from pullback.graph.boundary import unknown_name_at_boundary
 
-        raise unknown_name(__name__, name)
+        raise unknown_name_at_boundary(__name__, name)
 
 
 class TextPosition(NamedTuple):
@@ -316,7 +316,7 @@ class RecompileError(PullbackError, RuntimeError):
     code = "recompile"
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> CacheMissCause:
         return self.values["cause"]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pullback.static  # noqa: F401  (sets Graph.__str__)
-from pullback.graph.boundary import unknown_name
+from pullback.graph.boundary import unknown_name_at_boundary
 
 if TYPE_CHECKING:
     from pullback.static.public import *  # noqa: F403
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> object:
         if name in public.__all__ or name == "__all__":
             value = globals()[name] = getattr(public, name)
             return value
-    raise unknown_name(__name__, name)
+    raise unknown_name_at_boundary(__name__, name)
 
 
 def __dir__() -> list[str]:

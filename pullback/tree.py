@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import optree
 
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import function_argument
+from pullback.graph.argument_checks import checked_function_argument
 from pullback.graph.boundary import publish
-from pullback.tree_constants import Constant
+from pullback.tree_constants import TreeConstant
 from pullback.tree_nodes import (
     LEAF_TYPES,
     NAMESPACE,
     fields_of,
-    node_has_attributes,
+    has_tree_node_attributes,
     register_dataclass,
     register_dataclasses,
     register_node,
@@ -81,7 +81,9 @@ def unflatten(structure: Any, values: Iterable[Any]) -> Any:
         if "PyTreeSpec" not in str(error):  # it is from a function given to `register`
             raise
         count = f"{structure.num_leaves} leaves, got {'more' if 'many' in str(error) else 'fewer'}"
-        raise ArgumentError(f"tree.unflatten: {show(structure)} needs {count}") from None
+        raise ArgumentError(
+            f"tree.unflatten: {show_tree_structure(structure)} needs {count}"
+        ) from None
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -101,9 +103,9 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
-    function_argument("tree.map", f, "f")
+    checked_function_argument("tree.map", f, "f")
     found, structure = flatten(tree)
-    columns = [_tree_leaves_like(structure, r) for r in rest]
+    columns = [_matching_tree_leaves(structure, r) for r in rest]
     # Not optree's map: errors in `f` are located at the first line outside this package
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
@@ -115,9 +117,9 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map_with_path(lambda path, x: f"{path} is {x}", {"a": 1, "b": [2]})
     {'a': "['a'] is 1", 'b': ["['b'][0] is 2"]}
     """
-    function_argument("tree.map_with_path", f, "f")
+    checked_function_argument("tree.map_with_path", f, "f")
     found, structure = flatten(tree)
-    columns = [_tree_leaves_like(structure, r, "map_with_path") for r in rest]
+    columns = [_matching_tree_leaves(structure, r, "map_with_path") for r in rest]
     rows = zip(paths(tree), found, *columns, strict=True)
     return unflatten(structure, [f(*row) for row in rows])
 
@@ -131,7 +133,7 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initial: Any = _NONE_GIVEN) 
     >>> pb.tree.reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)})
     6
     """
-    function_argument("tree.reduce", f, "f")
+    checked_function_argument("tree.reduce", f, "f")
     found = leaves(tree)
     if initial is not _NONE_GIVEN:
         return functools.reduce(f, found, initial)
@@ -151,19 +153,19 @@ def structure(tree: Any) -> Any:
     return flatten(tree)[1]
 
 
-def _tree_leaves_like(structure: Any, tree: Any, name: str = "map") -> list[Any]:
+def _matching_tree_leaves(structure: Any, tree: Any, name: str = "map") -> list[Any]:
     """The parts of a tree at the leaves of a structure."""
     try:
         return structure.flatten_up_to(tree)
     except ArgumentError:
         raise
     except ValueError:
-        expected, got = show(structure), show(flatten(tree)[1])
+        expected, got = show_tree_structure(structure), show_tree_structure(flatten(tree)[1])
         message = f"tree.{name}: trees must agree, expected {expected}, got {got}"
         raise ArgumentError(message) from None
 
 
-def show(structure: Any) -> str:
+def show_tree_structure(structure: Any) -> str:
     """Return a structure as nested Python containers, with `*` for the leaves.
 
     >>> show(flatten({"a": 1, "b": (2, [3, None])})[1])
@@ -174,7 +176,7 @@ def show(structure: Any) -> str:
         return "*"
     if kind is type(None):
         return "None"
-    parts = [show(child) for child in structure.children()]
+    parts = [show_tree_structure(child) for child in structure.children()]
     if kind is list:
         return f"[{', '.join(parts)}]"
     if kind is tuple:
@@ -198,14 +200,14 @@ def paths(tree: Any) -> list[str]:
     ["['layers'][0]", "['layers'][1]"]
     """
     found = flatten(tree)[1].accessors()
-    return ["".join(builtins.map(_written, accessor)) for accessor in found]
+    return ["".join(builtins.map(_tree_path_step, accessor)) for accessor in found]
 
 
-def _written(part: optree.PyTreeEntry) -> str:
+def _tree_path_step(part: optree.PyTreeEntry) -> str:
     """One step of a path: an attribute of a dataclass or module, or an item."""
-    if part.type is Constant:
+    if part.type is TreeConstant:
         return ""
-    return f".{part.entry}" if node_has_attributes(part.type) else f"[{part.entry!r}]"
+    return f".{part.entry}" if has_tree_node_attributes(part.type) else f"[{part.entry!r}]"
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:

@@ -13,7 +13,7 @@ import optree
 from pullback.tree_nodes import NAMESPACE, register_node
 
 
-class Constant:
+class TreeConstant:
     """A subtree whose leaves carry no derivative: `state` that changes, or frozen parameters."""
 
     __slots__ = ("state", "value")
@@ -22,15 +22,17 @@ class Constant:
         self.value, self.state = value, state
 
 
-register_node(Constant, lambda x: ((x.value,), x.state), lambda state, xs: Constant(xs[0], state))
+register_node(
+    TreeConstant, lambda x: ((x.value,), x.state), lambda state, xs: TreeConstant(xs[0], state)
+)
 
 
 def constant_leaves(tree: Any, state_only: bool = False) -> list[bool]:
     """Return for each leaf of a tree whether it lies in a constant subtree, or in state."""
     found: list[bool] = []
-    parts = optree.tree_leaves(tree, lambda x: type(x) is Constant, namespace=NAMESPACE)
+    parts = optree.tree_leaves(tree, lambda x: type(x) is TreeConstant, namespace=NAMESPACE)
     for part in parts:
-        if type(part) is Constant:
+        if type(part) is TreeConstant:
             count = len(optree.tree_leaves(part, namespace=NAMESPACE))
             found += [part.state or not state_only] * count
         else:

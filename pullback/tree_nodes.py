@@ -24,12 +24,12 @@ _MOST_LEAF_TYPES = 4096
 ChildReader = Callable[[Any], Sequence[Any] | None]
 
 
-class Registration(NamedTuple):
+class TreeNodeRegistration(NamedTuple):
     """How instances of a class are taken apart and rebuilt."""
 
     flattened: Callable
     rebuilt: Callable
-    fields: FieldNames | None  # of a dataclass without functions of its own
+    fields: TreeNodeFields | None  # of a dataclass without functions of its own
     attributes: bool  # whether the children are attributes of the instance
     # From an instance whose leaves are numbered to its children, and a faster way to get those of
     # instances with the same tree; None where there is none
@@ -37,13 +37,13 @@ class Registration(NamedTuple):
 
 
 _lock = threading.RLock()
-_registered: dict[type, Registration] = {}
+_registered: dict[type, TreeNodeRegistration] = {}
 _named: dict[str, type] = {}
 _watched: set[type] = set()  # registered classes whose children are attributes
 
 
 def register_node(
-    cls: type, split: Callable, join: Callable, fields: FieldNames | None = None,
+    cls: type, split: Callable, join: Callable, fields: TreeNodeFields | None = None,
     attributes: bool = False,
     reader: Callable[[Any], tuple[list[Any], ChildReader] | None] | None = None,
 ) -> None:  # fmt: skip
@@ -54,7 +54,7 @@ def register_node(
 
     def flattened(x: Any) -> tuple:
         children, data, *entries = split(x)
-        return (children, None if data is None else Static(data), *entries)
+        return (children, None if data is None else TreeNodeData(data), *entries)
 
     def rebuilt(data: Any, children: Any) -> Any:
         return join(None if data is None else data.value, children)
@@ -68,15 +68,15 @@ def register_node(
             raise ArgumentError(f"tree.register: {what}", hint=hint)
         optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
         attributes = attributes or fields is not None
-        _registered[cls] = Registration(flattened, rebuilt, fields, attributes, reader)
+        _registered[cls] = TreeNodeRegistration(flattened, rebuilt, fields, attributes, reader)
         if attributes:
             _watched.add(cls)
-        _named[node_name(cls)] = cls
+        _named[tree_node_name(cls)] = cls
 
 
 def register_dataclass(cls: type) -> None:
     """Register a dataclass, with its fields as children or static data."""
-    fields = FieldNames.of(cls)
+    fields = TreeNodeFields.of(cls)
     register_node(cls, fields.split, fields.join_into(cls), fields)
 
 
@@ -114,7 +114,7 @@ def is_node(cls: type) -> bool:
     return cls in _registered or _is_rebuildable_node(cls)
 
 
-class FieldNames(NamedTuple):
+class TreeNodeFields(NamedTuple):
     """The fields of a dataclass: those that are children, and those that are static.
 
     `known` has all fields and the cached properties. What an instance holds besides is static.
@@ -125,14 +125,16 @@ class FieldNames(NamedTuple):
     known: frozenset[str]
 
     @staticmethod
-    def of(cls: Any) -> FieldNames:
+    def of(cls: Any) -> TreeNodeFields:
         fields = dataclasses.fields(cls)
         static = tuple([f.name for f in fields if f.metadata.get("static", False)])
         cached = [
             n for b in cls.__mro__ for n, x in vars(b).items() if isinstance(x, cached_property)
         ]
         known = frozenset([*cached, *(f.name for f in fields), "__orig_class__"])
-        return FieldNames(tuple([f.name for f in fields if f.name not in static]), static, known)
+        return TreeNodeFields(
+            tuple([f.name for f in fields if f.name not in static]), static, known
+        )
 
     def split(self, x: Any) -> tuple:
         """Return the children, static data and names of the children.
@@ -175,7 +177,7 @@ class FieldNames(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Static:
+class TreeNodeData:
     """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, nor 1 True."""
 
     value: Any
@@ -195,13 +197,13 @@ class Static:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and self.key == other.key
+        return isinstance(other, TreeNodeData) and self.key == other.key
 
     def __repr__(self) -> str:
         return repr(self.value)
 
 
-def nodes_within(tree: Any) -> list[Any]:
+def tree_nodes_within(tree: Any) -> list[Any]:
     """Return the instances of registered classes in a tree."""
     found: list[Any] = []
 
@@ -214,13 +216,13 @@ def nodes_within(tree: Any) -> list[Any]:
     return found
 
 
-def static_values(tree: Any) -> list[tuple[str, Any]]:
+def static_tree_node_values(tree: Any) -> list[tuple[str, Any]]:
     """Return the static values of all nodes of a tree, with a name for each.
 
     Raise if some are not hashable, or are tensors.
     """
     found: list[tuple[str, Any]] = []
-    for node in nodes_within(tree):
+    for node in tree_nodes_within(tree):
         cls, known = type(node).__name__, _registered[type(node)]
         if known.fields is not None:
             names = [n for n in known.fields.static if hasattr(node, n)]
@@ -229,31 +231,31 @@ def static_values(tree: Any) -> list[tuple[str, Any]]:
         elif (data := known.flattened(node)[1]) is not None:
             found.append((f"static data of {cls}", data.value))
     for name, value in found:
-        hash(Static(value))
+        hash(TreeNodeData(value))
         if hasattr(value, "__dlpack__"):
             hint = "Its value would be frozen in the program. Make it a field that is a child."
             raise ArgumentError(f"tree: {name} is static and holds a tensor or array", hint=hint)
     return found
 
 
-def node_has_attributes(cls: type) -> bool:
+def has_tree_node_attributes(cls: type) -> bool:
     """Whether the children of a node of this class are attributes."""
     known = _registered.get(cls)
     return known is not None and known.attributes
 
 
-def watched_nodes(tree: Any) -> list[Any]:
+def watched_tree_nodes(tree: Any) -> list[Any]:
     """Return the nodes of a tree whose children are attributes, which code may set."""
-    return [x for x in nodes_within(tree) if type(x) in _watched] if _watched else []
+    return [x for x in tree_nodes_within(tree) if type(x) in _watched] if _watched else []
 
 
-def fields_of(cls: type) -> FieldNames | None:
+def fields_of(cls: type) -> TreeNodeFields | None:
     """Return the fields of a dataclass that is a node by its fields, else None."""
     known = _registered.get(cls)
     return None if known is None else known.fields
 
 
-def child_reader(node: Any) -> tuple[list[Any], ChildReader] | None:
+def tree_node_reader(node: Any) -> tuple[list[Any], ChildReader] | None:
     """Return the children of an instance of a registered class whose leaves are numbered, and the
     function that fetches those of instances with the same tree; None if there is no such function.
     """
@@ -263,39 +265,39 @@ def child_reader(node: Any) -> tuple[list[Any], ChildReader] | None:
 
 def registered_name(cls: type) -> str | None:
     """Return the name of a registered class, which another process can find it by, or None."""
-    return node_name(cls) if _named.get(node_name(cls)) is cls else None
+    return tree_node_name(cls) if _named.get(tree_node_name(cls)) is cls else None
 
 
-def node_name(cls: type) -> str:
+def tree_node_name(cls: type) -> str:
     """Return the name that a class is found by in another process."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def one_level(node: Any) -> tuple[list[Any], Any]:
+def tree_node_children(node: Any) -> tuple[list[Any], Any]:
     """Return the children and the static data of an instance of a registered class."""
     children, data, *_ = _registered[type(node)].flattened(node)
     return list(children), None if data is None else data.value
 
 
-def child_entries(node: Any) -> list[Any]:
+def tree_node_entries(node: Any) -> list[Any]:
     """Return the names of the children of a node; their numbers if they have none."""
     children, _, *entries = _registered[type(node)].flattened(node)
     named = entries and all(type(name) is str for name in entries[0])
     return list(entries[0]) if named else list(range(len(list(children))))
 
 
-def class_named(name: str) -> type | None:
+def tree_node_class(name: str) -> type | None:
     """Return the class that is registered under a name, or a dataclass that is imported."""
     return _named.get(name) or _imported_dataclass_node(name)
 
 
 def rebuild(name: str, data: Any, children: Iterable[Any]) -> Any:
     """Return an instance of the class that is registered under a name, or a dataclass."""
-    cls = class_named(name)
+    cls = tree_node_class(name)
     if cls is None:
         hint = "Import the module that defines it; one that is no dataclass calls pb.tree.register."
         raise ArgumentError(f"tree: the class {name} is not registered here", hint=hint)
-    return _registered[cls].rebuilt(None if data is None else Static(data), children)
+    return _registered[cls].rebuilt(None if data is None else TreeNodeData(data), children)
 
 
 def _imported_dataclass_node(name: str) -> type | None:
@@ -304,7 +306,7 @@ def _imported_dataclass_node(name: str) -> type | None:
         found: Any = sys.modules[module]
         for part in name.removeprefix(f"{module}.").split("."):
             found = vars(found).get(part) if hasattr(found, "__dict__") else None
-        named = isinstance(found, type) and node_name(found) == name
+        named = isinstance(found, type) and tree_node_name(found) == name
         # A file must not choose the fields of an object that acts when it is dropped
         if named and _is_rebuildable_node(found) and not hasattr(found, "__del__"):
             register_dataclass(found)

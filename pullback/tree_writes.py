@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback import tree
 from pullback.errors import ArgumentError, InPlaceError
-from pullback.tree_nodes import fields_of, nodes_within, watched_nodes
+from pullback.tree_nodes import fields_of, tree_nodes_within, watched_tree_nodes
 
 
 class LostWrites:
@@ -20,33 +20,35 @@ class LostWrites:
     """
 
     def __init__(self, arguments: Any) -> None:
-        self.before = [(x, _attributes_watched_for_writes(x)) for x in watched_nodes(arguments)]
+        self.before = [
+            (x, _attributes_watched_for_writes(x)) for x in watched_tree_nodes(arguments)
+        ]
 
     def refuse(self, name: str, result: Any) -> None:
         """Raise if an attribute was set since, a list or dict among them has other items, or a
         tensor was changed in place.
         """
-        changed = [(x, before) for x, before in self.before if _written_attribute(x, before, ())]
+        changed = [(x, before) for x, before in self.before if _tree_write_attribute(x, before, ())]
         if not changed:
             return
         # The node that was written to, or the tensor that was changed in place
-        returned = set(map(id, [*nodes_within(result), *tree.leaves(result)]))
+        returned = set(map(id, [*tree_nodes_within(result), *tree.leaves(result)]))
         for x, before in changed:
-            n = None if id(x) in returned else _written_attribute(x, before, returned)
+            n = None if id(x) in returned else _tree_write_attribute(x, before, returned)
             if n is not None:
                 what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
                 hint = getattr(type(x), "lost_write_hint", _HINT)
                 raise InPlaceError(what, hint=hint)
 
 
-def refuse_shared(name: str, leaves: Sequence[Any], arguments: Any) -> None:
+def refuse_shared_tree_writes(name: str, leaves: Sequence[Any], arguments: Any) -> None:
     """Raise if a module among the arguments holds a tensor twice.
 
     In the copy that a function gets they would be two tensors, each with its own gradient.
     """
     if len(set(map(id, leaves))) == len(leaves):
         return
-    for module in watched_nodes(arguments):
+    for module in watched_tree_nodes(arguments):
         if fields_of(type(module)) is None:
             seen: dict[int, str] = {}
             for x, path in zip(tree.leaves(module), tree.paths(module), strict=True):
@@ -61,7 +63,7 @@ _HINT = "It has a copy, so the write would be lost. Return the new value."
 _ABSENT = (None, LostWrites)
 
 
-def _written_attribute(x: Any, before: dict[str, Any], returned: Container[int]) -> str | None:
+def _tree_write_attribute(x: Any, before: dict[str, Any], returned: Container[int]) -> str | None:
     """Return the name of an attribute that has changed, other than in a tensor that is returned."""
     now = _attributes_watched_for_writes(x)
     for n in dict.fromkeys([*before, *now]):
@@ -75,11 +77,11 @@ def _written_attribute(x: Any, before: dict[str, Any], returned: Container[int])
     return None
 
 
-def _parts_watched_for_writes(value: Any) -> tuple[Any, ...]:
+def _tree_write_parts(value: Any) -> tuple[Any, ...]:
     """Return a value and what it holds: the node of a tensor, the items of a container."""
     if isinstance(value, (list, tuple, dict, set)):
         items = [*value, *value.values()] if isinstance(value, dict) else value
-        return (value, *[part for item in items for part in _parts_watched_for_writes(item)])
+        return (value, *[part for item in items for part in _tree_write_parts(item)])
     return value, getattr(value, "_node", None)
 
 
@@ -91,4 +93,4 @@ def _attributes_watched_for_writes(x: Any) -> dict[str, Any]:
     else:
         names = [n for n in (*fields.children, *fields.static) if hasattr(x, n)]
         own = {n: getattr(x, n) for n in names} | dict(fields.more(x))
-    return {n: _parts_watched_for_writes(v) for n, v in own.items()}
+    return {n: _tree_write_parts(v) for n, v in own.items()}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import pullback as pb
-from pullback.engines.engine_registry import engine as xla_engine
+from pullback.engines.engine_registry import registered_engine as xla_engine
 from pullback.transforms import gradient_cache
 
 collect_ignore = ["typing/mistakes.py"]  # for the type checker: it does not run

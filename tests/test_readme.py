@@ -12,7 +12,7 @@ import pytest
 from paths import ROOT
 
 import pullback as pb
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

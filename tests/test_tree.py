@@ -36,7 +36,7 @@ SHOWN = [
 
 @pytest.mark.parametrize(("value", "text"), SHOWN, ids=[text for _, text in SHOWN])
 def test_a_structure_is_shown_as_containers_with_stars_for_leaves(value, text):
-    assert tree.show(tree.flatten(value)[1]) == text
+    assert tree.show_tree_structure(tree.flatten(value)[1]) == text
 
 
 def test_dir_lists_the_public_names_alone():

@@ -8,15 +8,15 @@ from typing import Any
 
 from pullback.api.vmap import vmap
 from pullback.errors import ShapeError
-from pullback.functions.arguments import axis_of, one_or_many_arguments
-from pullback.functions.shape import expand_dims, moveaxis, shaped
-from pullback.graph.arguments import validated
+from pullback.functions.arguments import axis_argument, one_or_many_arguments
+from pullback.functions.shape import expand_dims, moveaxis, reshaped_to
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Axis
 
 
-@validated
+@with_argument_checks
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Tensor:
@@ -29,16 +29,16 @@ def apply_along_axis(
     [4, 10]
     """
     x = asarray(arr)
-    axis = axis_of("apply_along_axis", axis, x.ndim)
+    axis = axis_argument("apply_along_axis", axis, x.ndim)
     others = (*x.shape[:axis], *x.shape[axis + 1 :])
-    rows = shaped(moveaxis(x, axis, -1), (math.prod(others), x.shape[axis]))
+    rows = reshaped_to(moveaxis(x, axis, -1), (math.prod(others), x.shape[axis]))
     made = vmap(lambda row: asarray(func1d(row, *args, **kwargs)))(rows)
     core = made.ndim - 1
-    made = shaped(made, others + made.shape[1:])
+    made = reshaped_to(made, others + made.shape[1:])
     return moveaxis(made, tuple(range(-core, 0)), tuple(range(axis, axis + core)))
 
 
-@validated
+@with_argument_checks
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> Tensor:
     """Apply `func(x, axis)` over several axes in turn; a dimension that it removes is put back.
 
@@ -48,7 +48,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> Tenso
     x = asarray(a)
     rank = x.ndim
     for axis in one_or_many_arguments(axes):
-        i = axis_of("apply_over_axes", axis, rank)
+        i = axis_argument("apply_over_axes", axis, rank)
         made = asarray(func(x, i))
         x = made if made.ndim == rank else expand_dims(made, i)
         if x.ndim != rank:

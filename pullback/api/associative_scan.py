@@ -9,18 +9,18 @@ from pullback import tree
 from pullback.api.carry import carry_leaf
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import axis_of, index_argument_along
+from pullback.functions.arguments import axis_argument, axis_slice_argument
 from pullback.functions.joining import concat
-from pullback.functions.shape import flip, shaped
+from pullback.functions.shape import flip, reshaped_to
 from pullback.functions.stacking import stack
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 
 Combine = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 
 
-@validated
+@with_argument_checks
 def associative_scan(
     fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: bool = False, axis: int = 0
 ) -> Tree:
@@ -42,7 +42,7 @@ def associative_scan(
     if not leaves:
         raise ArgumentError("needs at least one tensor", op="associative_scan")
     xs = [carry_leaf("associative_scan", "elems", x) for x in leaves]
-    axes = [axis_of("associative_scan", axis, x.ndim) for x in xs]
+    axes = [axis_argument("associative_scan", axis, x.ndim) for x in xs]
     sizes = {x.shape[i] for x, i in zip(xs, axes)}
     if len(sizes) > 1:
         got = ", ".join(str(x._node.type) for x in xs)
@@ -96,7 +96,7 @@ def _associative_prefixes(combine: Combine, xs: list[Tensor], axes: list[int]) -
 
 
 def _associative_part(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
-    return x[index_argument_along(axis, slice(start, stop, step))]
+    return x[axis_slice_argument(axis, slice(start, stop, step))]
 
 
 def _associative_strided(xs: list[Tensor], axes: list[int], start: int, stop: int) -> list[Tensor]:
@@ -116,7 +116,7 @@ def _associative_interleaved(
     for x, y, axis in zip(even, odd, axes):
         n = y.shape[axis]
         pairs = stack([_associative_part(x, axis, 0, n), y], axis=axis + 1)
-        whole = shaped(pairs, (*y.shape[:axis], 2 * n, *y.shape[axis + 1 :]))
+        whole = reshaped_to(pairs, (*y.shape[:axis], 2 * n, *y.shape[axis + 1 :]))
         rest = _associative_part(x, axis, n, x.shape[axis])
         made.append(concat([whole, rest], axis=axis) if rest.shape[axis] else whole)
     return made

@@ -13,16 +13,20 @@ from pullback.api.custom_arguments import comparable_custom_argument, is_custom_
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
-from pullback.graph.arguments import sequence, shown, validated
+from pullback.graph.argument_checks import (
+    checked_sequence_argument,
+    shown_argument,
+    with_argument_checks,
+)
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh, as_mesh
-from pullback.sharding.plan import PlannedArgument, ShardingPlan
+from pullback.sharding.plan import ShardingPlan, ShardingPlanArgument
 from pullback.sharding.spec import P, Sharding
 
 
-@validated
+@with_argument_checks
 def auto_shard(
     f: Callable[Params, Result], mesh: DeviceMesh, *, in_specs: Tree = None,
     whole: int | str | Sequence[int | str] = (), memory: float | None = None,
@@ -51,7 +55,11 @@ def auto_shard(
         raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
     if memory is not None and not memory > 0:
         raise ArgumentError(f"auto_shard: memory must be a positive number, got {memory!r}")
-    given = (whole,) if isinstance(whole, (int, str)) else sequence("auto_shard", whole, "whole")
+    given = (
+        (whole,)
+        if isinstance(whole, (int, str))
+        else checked_sequence_argument("auto_shard", whole, "whole")
+    )
     machine = machine or Machine()
     return AutoSharded(f, mesh, in_specs, tuple(given), memory, plan, machine, time_limit)
 
@@ -100,7 +108,7 @@ class AutoSharded(Generic[Params, Result]):
         search = AutoShardSearch(self.f, self.mesh, call, self._fixed(call), self.machine)
         specs, found = search.best(self.memory, self.time_limit)
         planned = [
-            PlannedArgument(path, t, P() if spec is None else spec)
+            ShardingPlanArgument(path, t, P() if spec is None else spec)
             for path, t, spec in zip(call.paths, call.types, specs, strict=True)
             if isinstance(t, Type)
         ]
@@ -155,7 +163,7 @@ class AutoShardArguments:
             specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
             if not isinstance(specs, (tuple, list)):
                 _refuse_auto_shard(
-                    f"in_specs must be a tuple, a dict or a spec, got {shown(specs)}"
+                    f"in_specs must be a tuple, a dict or a spec, got {shown_argument(specs)}"
                 )
             if len(specs) > len(self.entries):
                 _refuse_auto_shard(

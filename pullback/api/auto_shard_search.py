@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pullback import tree
-from pullback.api.placeholders import stage
+from pullback.api.placeholders import stage_on_placeholders
 from pullback.engines.byte_sizes import show_bytes
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.ops.wrap.call import inline_calls
-from pullback.sharding.auto.flatten import flatten_composites
+from pullback.ops.wrap.call import inline_call_nodes
+from pullback.sharding.auto.composite_expansion import expand_composites
 from pullback.sharding.auto.groups import Groups
 from pullback.sharding.auto.integer_program import choose_by_integer_program, integer_program_solver
 from pullback.sharding.auto.layouts import possible_layouts
@@ -192,8 +192,8 @@ class AutoShardSearch:
 
     def _program(self) -> tuple[Graph, dict[int, int]]:
         """Return the function's program, and the inputs whose layouts its outputs have."""
-        graph = stage("auto_shard", self.f, self.types, self.call.structure).graph
-        return flatten_composites(canonicalise(inline_calls(graph))), self._like_input()
+        graph = stage_on_placeholders("auto_shard", self.f, self.types, self.call.structure).graph
+        return expand_composites(canonicalise(inline_call_nodes(graph))), self._like_input()
 
     def _like_input(self) -> dict[int, int]:
         """Return which outputs have the layout of an input, as gradients and new parameters do.
@@ -211,7 +211,9 @@ class AutoShardSearch:
             i = self.places[k]
             marked[i] = leaves[i].sharded(Sharding(probe, spec))
         try:
-            outputs = stage("auto_shard", self.f, marked, self.call.structure).graph.outputs
+            outputs = stage_on_placeholders(
+                "auto_shard", self.f, marked, self.call.structure
+            ).graph.outputs
         except PullbackError:  # the function uses another mesh, so nothing is known
             return {}
         shardings = [y.type.sharding for y in outputs]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.placeholders import Staged
+from pullback.api.placeholders import StagedPlaceholders
 from pullback.api.recording import is_recorded_value
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
@@ -15,7 +15,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import NUMBERS, node_of, scalar_dtype, weak
+from pullback.lazy.operators import NUMBERS, node_of, scalar_operator_dtype, weak_operator_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber, is_traced_number
@@ -47,7 +47,10 @@ class Carry:
     def nodes(self) -> list[Node]:
         """The state's leaves as operands."""
         pairs = zip(self.leaves, self.types, strict=True)
-        return [node_of(x) if isinstance(x, Tensor) else weak(x, t.dtype) for x, t in pairs]
+        return [
+            node_of(x) if isinstance(x, Tensor) else weak_operator_operand(x, t.dtype)
+            for x, t in pairs
+        ]
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The state with these leaves."""
@@ -60,7 +63,7 @@ class Carry:
             raise self._changed(new)
         return [_as_carry_like(x, t) for x, t in zip(leaves, self.types, strict=True)]
 
-    def settle(self, trace: Callable[[Sequence[Type]], Staged]) -> Staged:
+    def settle(self, trace: Callable[[Sequence[Type]], StagedPlaceholders]) -> StagedPlaceholders:
         """The body's program; it is traced again when a number of the state takes another dtype."""
         free = set(dependence_positions(is_carried_number(x) for x in self.leaves))
         staged = trace(self.types)
@@ -81,7 +84,7 @@ class Carry:
             raise self._changed(tree.unflatten(self.tree, outs))
         return staged
 
-    def _combined_dtype(self, i: int, staged: Staged, free: set[int]) -> DType | None:
+    def _combined_dtype(self, i: int, staged: StagedPlaceholders, free: set[int]) -> DType | None:
         """The dtype of the tensors that the body combines number `i` with; `None` if of none."""
         graph, kind = staged.graph, _KINDS.get(self.types[i].dtype.kind)
         arguments = len(graph.inputs) - len(staged.captured)
@@ -102,7 +105,7 @@ class Carry:
             stack += new
         return found
 
-    def _wider(self, staged: Staged) -> dict[int, DType]:
+    def _wider(self, staged: StagedPlaceholders) -> dict[int, DType]:
         """The dtypes of numbers that the body returned in a wider dtype."""
         found = {}
         for i in dependence_positions(is_carried_number(x) for x in self.leaves):
@@ -115,11 +118,11 @@ class Carry:
         """Give numbers these dtypes where they can have them; return whether any changed."""
         before = list(self.types)
         for i, d in dtypes.items():
-            if scalar_dtype(self.leaves[i], d) is d:
+            if scalar_operator_dtype(self.leaves[i], d) is d:
                 self.types[i] = self.types[i].with_dtype(d)
         return self.types != before
 
-    def _spread(self, staged: Staged) -> bool:
+    def _spread(self, staged: StagedPlaceholders) -> bool:
         """Let the state vary along the axes that the result varies along; whether any is new."""
         before = list(self.types)
         for i, y in enumerate(staged.graph.outputs[: len(self.types)]):
@@ -140,8 +143,12 @@ class Carry:
 
 def _as_carry_like(x: Any, type: Type) -> Any:
     """A value that the body returned; a number takes the type, if it can."""
-    if is_carried_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
-        return wrap(weak(x, type.dtype))
+    if (
+        is_carried_number(x)
+        and not type.shape
+        and scalar_operator_dtype(x, type.dtype) is type.dtype
+    ):
+        return wrap(weak_operator_operand(x, type.dtype))
     return x
 
 
@@ -173,12 +180,12 @@ def carry_types(values: Tree) -> Tree:
 class JoinedCarry:
     """Programs with common operands: the arguments, then everything that any of them captured."""
 
-    def __init__(self, staged: Sequence[Staged], arguments: int) -> None:
+    def __init__(self, staged: Sequence[StagedPlaceholders], arguments: int) -> None:
         self.captured = list(dict.fromkeys(c for s in staged for c in s.captured))
         self.graphs = [self._graph(s, arguments) for s in staged]
         self.axes = varying_axes_of(self.graphs[0].inputs)
 
-    def _graph(self, staged: Staged, arguments: int) -> Graph:
+    def _graph(self, staged: StagedPlaceholders, arguments: int) -> Graph:
         own = dict(zip(staged.captured, staged.graph.inputs[arguments:], strict=True))
         rest = [own.get(c) or placeholder("captured", c.type) for c in self.captured]
         return Graph([*staged.graph.inputs[:arguments], *rest], staged.graph.outputs)

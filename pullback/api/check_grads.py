@@ -12,7 +12,7 @@ from pullback.api.recording import differentiable_recorded_leaves
 from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.host_data import asarray, from_host
 from pullback.lazy.tensor import Tensor
 
@@ -22,7 +22,7 @@ _TOLERANCE = {"f16": 1e-1, "bf16": 2e-1, "f32": 2e-2, "f64": 1e-6, "complex64": 
               "complex128": 1e-6}  # fmt: skip
 
 
-@validated
+@with_argument_checks
 def check_grads(
     f: Callable[..., Tree], args: Sequence[Tree], order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"), eps: float | None = None, tol: float | None = None,

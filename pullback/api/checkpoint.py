@@ -9,16 +9,16 @@ from typing import Any, overload
 from pullback import tree
 from pullback.api.checkpoint_policies import CheckpointPolicy, nothing_saved
 from pullback.api.custom_arguments import is_custom_array_argument
-from pullback.api.placeholders import stage
+from pullback.api.placeholders import stage_on_placeholders
 from pullback.api.signatures import ArrayLike, Params, Result
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import Tensor
-from pullback.ops.wrap.call import inline_calls
+from pullback.ops.wrap.call import inline_call_nodes
 from pullback.ops.wrap.checkpoint import Checkpoint, Named
 
 
@@ -30,7 +30,7 @@ def checkpoint(
 def checkpoint(
     f: None = None, policy: CheckpointPolicy = nothing_saved
 ) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]: ...
-@validated
+@with_argument_checks
 def checkpoint(f: Callable | None = None, policy: CheckpointPolicy = nothing_saved) -> Callable:
     """Return a function that recomputes its intermediate values in the backward pass.
 
@@ -58,15 +58,15 @@ def checkpoint(f: Callable | None = None, policy: CheckpointPolicy = nothing_sav
         leaves, in_tree = tree.flatten((args, kwargs))
         nodes = [node_of(asarray(x)) if is_custom_array_argument(x) else None for x in leaves]
         given = [x if n is None else n.type for x, n in zip(leaves, nodes, strict=True)]
-        staged = stage("checkpoint", f, given, in_tree, numbers=True, frozen=False)
-        op = Checkpoint(name, inline_calls(staged.graph), policy.dots, policy.names)
+        staged = stage_on_placeholders("checkpoint", f, given, in_tree, numbers=True, frozen=False)
+        op = Checkpoint(name, inline_call_nodes(staged.graph), policy.dots, policy.names)
         operands = (*[n for n in nodes if n is not None], *staged.captured)
         return tree.unflatten(staged.structure, record_several(op, operands))
 
     return checkpointed
 
 
-@validated
+@with_argument_checks
 def checkpoint_name(x: ArrayLike, name: str) -> Tensor:
     """Return `x` under a name for `checkpoint_policies.names_saved`.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.graph.graph import Graph, ancestors
-from pullback.graph.kinds import Detached, Transparent
-from pullback.graph.node import Node, constant
+from pullback.graph.graph import Graph, graph_ancestors
+from pullback.graph.node import Node, constant_node
+from pullback.graph.op_kinds import Detached, Transparent
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import SCALAR, placeholder
 
@@ -30,11 +30,11 @@ def close_over(
 
     new = dict(inputs)
     captured: list[Node] = []
-    for node in ancestors(made, lambda n: n in inputs or comes_in(n)):
+    for node in graph_ancestors(made, lambda n: n in inputs or comes_in(n)):
         if node in new:
             continue
         if node.op is SCALAR and not numbers:
-            new[node] = constant(wrap(node)._node.value, node.type.dtype)
+            new[node] = constant_node(wrap(node)._node.value, node.type.dtype)
         elif comes_in(node):
             new[node] = placeholder(f"captured{len(captured)}", node.type)
             captured.append(node)

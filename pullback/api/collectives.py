@@ -10,19 +10,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Protocol, TypeVar, overload
 
 from pullback import tree
-from pullback.api.named_axes import Names, bound_names, named_axis_size, one_axis_name
-from pullback.api.recording import deliver_recorded
+from pullback.api.named_axes import Names, bound_axis_names, named_axis_size, one_axis_name
+from pullback.api.recording import deliver_from_recording
 from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
-from pullback.functions.arguments import counting_dtype_argument
-from pullback.graph.arguments import flag, integer, sequence, shown
+from pullback.functions.arguments import sum_dtype_argument
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_integer_argument,
+    checked_sequence_argument,
+    shown_argument,
+)
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node, node_varying_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
+from pullback.ops.collective.all_reduce import PMax, PMin, PSum
 from pullback.ops.collective.axis_index import AxisIndex
 from pullback.ops.collective.gather_scatter_permute import (
     AllGather,
@@ -30,14 +36,13 @@ from pullback.ops.collective.gather_scatter_permute import (
     PPermute,
     ReduceScatter,
 )
-from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import reduction_accumulator
 
 X = TypeVar("X")
 
 
-class TreeFunction(Protocol[Params]):
+class CollectiveFunction(Protocol[Params]):
     """A function of a tensor that maps over the leaves of a tree."""
 
     @overload
@@ -46,7 +51,9 @@ class TreeFunction(Protocol[Params]):
     def __call__(self, x: X, *args: Params.args, **kwargs: Params.kwargs) -> X: ...
 
 
-def collective_per_leaf(f: Callable[Concatenate[Tensor, Params], Tensor]) -> TreeFunction[Params]:
+def collective_per_leaf(
+    f: Callable[Concatenate[Tensor, Params], Tensor],
+) -> CollectiveFunction[Params]:
     """Apply a function of one tensor to every leaf of a tree."""
 
     @boundary
@@ -66,8 +73,8 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x / pb.psum(x, "i"), axis_name="i")(pb.tensor([1.0, 3.0])).tolist()
     [0.25, 0.75]
     """
-    names = bound_names("psum", axis_name)
-    return _reduce_collective(PSum, x.astype(counting_dtype_argument(x.dtype)), names)
+    names = bound_axis_names("psum", axis_name)
+    return _reduce_collective(PSum, x.astype(sum_dtype_argument(x.dtype)), names)
 
 
 @collective_per_leaf
@@ -77,10 +84,10 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x - pb.pmean(x, "i"), axis_name="i")(pb.tensor([1.0, 3.0])).tolist()
     [-1.0, 1.0]
     """
-    names = bound_names("pmean", axis_name)
+    names = bound_axis_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
     total = _reduce_collective(
-        PSum, x.astype(reduction_accumulator(counting_dtype_argument(x.dtype))), names
+        PSum, x.astype(reduction_accumulator(sum_dtype_argument(x.dtype))), names
     )
     mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
@@ -93,7 +100,7 @@ def pmax(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x / pb.pmax(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.25, 1.0]
     """
-    return _reduce_collective(PMax, x, bound_names("pmax", axis_name))
+    return _reduce_collective(PMax, x, bound_axis_names("pmax", axis_name))
 
 
 @collective_per_leaf
@@ -103,7 +110,7 @@ def pmin(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x - pb.pmin(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.0, 3.0]
     """
-    return _reduce_collective(PMin, x, bound_names("pmin", axis_name))
+    return _reduce_collective(PMin, x, bound_axis_names("pmin", axis_name))
 
 
 def axis_index(axis_name: str) -> Tensor:
@@ -121,7 +128,7 @@ def axis_size(axis_name: Names) -> int:
     >>> pb.vmap(lambda x: x * pb.axis_size("i"), axis_name="i")(pb.tensor([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
-    return named_axis_size(*bound_names("axis_size", axis_name))
+    return named_axis_size(*bound_axis_names("axis_size", axis_name))
 
 
 @collective_per_leaf
@@ -136,7 +143,9 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
     [3.0, 4.0]
     """
-    return deliver_recorded(_varying_collective_operand(x, bound_names("pvary", axis_name)))
+    return deliver_from_recording(
+        _varying_collective_operand(x, bound_axis_names("pvary", axis_name))
+    )
 
 
 @collective_per_leaf
@@ -150,12 +159,12 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     [3.0, 6.0]
     """
     name = one_axis_name("all_gather", axis_name)
-    tiled = flag("all_gather", tiled, "tiled")
+    tiled = checked_flag_argument("all_gather", tiled, "tiled")
     dim = _collective_dim("all_gather", axis, x, new=not tiled)
     made = record(
         AllGather(name, named_axis_size(name), dim), (_varying_collective_operand(x, (name,)),)
     )
-    return _folded_collective(made, dim) if tiled else made
+    return _folded_for_collectives(made, dim) if tiled else made
 
 
 @collective_per_leaf
@@ -170,10 +179,10 @@ def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     [[11.0], [22.0]]
     """
     name = one_axis_name("reduce_scatter", axis_name)
-    x = x.astype(counting_dtype_argument(x.dtype))
+    x = x.astype(sum_dtype_argument(x.dtype))
     dim = _collective_dim("reduce_scatter", axis, x)
     rows = _varying_collective_operand(
-        _unfolded_collective("reduce_scatter", x, dim, name), (name,)
+        _unfolded_for_collectives("reduce_scatter", x, dim, name), (name,)
     )
     return record(ReduceScatter(name, named_axis_size(name), dim), (rows,))
 
@@ -195,8 +204,10 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
     name = one_axis_name("all_to_all", axis_name)
     split = _collective_dim("all_to_all", split_axis, x)
     concat = _collective_dim("all_to_all", concat_axis, x)
-    rows = _varying_collective_operand(_unfolded_collective("all_to_all", x, split, name), (name,))
-    return _folded_collective(
+    rows = _varying_collective_operand(
+        _unfolded_for_collectives("all_to_all", x, split, name), (name,)
+    )
+    return _folded_for_collectives(
         record(AllToAll(name, named_axis_size(name), split, concat), (rows,)), concat
     )
 
@@ -212,7 +223,12 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     [3.0, 1.0, 2.0]
     """
     name = one_axis_name("ppermute", axis_name)
-    pairs = tuple([_collective_pair(pair) for pair in sequence("ppermute", perm, "perm")])
+    pairs = tuple(
+        [
+            _pair_for_collectives(pair)
+            for pair in checked_sequence_argument("ppermute", perm, "perm")
+        ]
+    )
     size = named_axis_size(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
@@ -221,10 +237,12 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     return record(PPermute(name, pairs), (_varying_collective_operand(x, (name,)),))
 
 
-def _collective_pair(value: Any) -> tuple[int, int]:
+def _pair_for_collectives(value: Any) -> tuple[int, int]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ArgumentError(f"perm must consist of pairs, got {shown(value)}", op="ppermute")
-    source, target = [integer("ppermute", v, "a number in perm") for v in value]
+        raise ArgumentError(
+            f"perm must consist of pairs, got {shown_argument(value)}", op="ppermute"
+        )
+    source, target = [checked_integer_argument("ppermute", v, "a number in perm") for v in value]
     return source, target
 
 
@@ -247,7 +265,7 @@ def _collective_dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:
     return axis % rank
 
 
-def _unfolded_collective(what: str, x: Tensor, dim: int, name: str) -> Tensor:
+def _unfolded_for_collectives(what: str, x: Tensor, dim: int, name: str) -> Tensor:
     """Split a dimension into two; the first has one entry for each example along the axis."""
     n, size = x.shape[dim], named_axis_size(name)
     if n % size:
@@ -256,7 +274,7 @@ def _unfolded_collective(what: str, x: Tensor, dim: int, name: str) -> Tensor:
     return reshape(x, (*x.shape[:dim], size, n // size, *x.shape[dim + 1 :]))
 
 
-def _folded_collective(x: Tensor, dim: int) -> Tensor:
+def _folded_for_collectives(x: Tensor, dim: int) -> Tensor:
     """Merge a dimension with the next one."""
     shape = x.shape
     return reshape(x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))

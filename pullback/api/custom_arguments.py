@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_results import fitting_custom_result, line_of_custom_rule
+from pullback.api.custom_results import fitting_custom_result, line_of_custom_result
 from pullback.errors import ArgumentError
 from pullback.graph.interned import exact_key
 from pullback.graph.node import Node
@@ -14,7 +14,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
-    from pullback.api.custom import CustomFunction
+    from pullback.api.custom_vjp_jvp import CustomFunction
 
 
 class CustomArguments:
@@ -66,7 +66,7 @@ class CustomArguments:
             wanted = f"{len(given)} cotangents, one for each argument that is not static"
             message = f"{name}: bwd must return a tuple of {wanted}, got {count}"
             hint = "None stands for a zero cotangent; (g,) is a tuple of one."
-            raise ArgumentError(message, where=line_of_custom_rule(bwd), hint=hint)
+            raise ArgumentError(message, where=line_of_custom_result(bwd), hint=hint)
         made: list[Node | None] = []
         for i, (argument, c) in enumerate(zip(given, found, strict=True)):
             what = f"the cotangent of argument {i}"
@@ -86,10 +86,10 @@ def _custom_argument_entries(
     """The cotangent of each leaf of an argument; `None` is zero, for any subtree."""
     found = tree.broadcast_prefix(c, argument)
     if found is None or len([g for g in found if g is not None]) != len(tree.leaves(c)):
-        like, got = (tree.show(tree.flatten(x)[1]) for x in (argument, c))
+        like, got = (tree.show_tree_structure(tree.flatten(x)[1]) for x in (argument, c))
         message = f"{name}: {what} must be a tree like the argument, {like}, got {got}"
         hint = "None stands for a zero cotangent of any subtree, * for a leaf."
-        raise ArgumentError(message, where=line_of_custom_rule(bwd), hint=hint)
+        raise ArgumentError(message, where=line_of_custom_result(bwd), hint=hint)
     return found
 
 

@@ -9,10 +9,10 @@ from pullback import tree
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError, GradientVerification
 from pullback.graph.ambient import thread
-from pullback.graph.graph import ancestors
+from pullback.graph.graph import graph_ancestors
 from pullback.graph.node import Node
+from pullback.graph.source_lines import SourceLine, user_line
 from pullback.graph.types import Type
-from pullback.graph.where import SourceLine, user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
@@ -24,9 +24,9 @@ def expect_custom_result(
     """The leaves of `given` as nodes; they must have the tree and the types of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:
-        trees = f"{tree.show(structure)}, got {tree.show(got)}"
+        trees = f"{tree.show_tree_structure(structure)}, got {tree.show_tree_structure(got)}"
         message = f"{name}: {what} must be a tree like the function's result, {trees}"
-        raise ArgumentError(message, where=line_of_custom_rule(f), hint="* stands for a leaf.")
+        raise ArgumentError(message, where=line_of_custom_result(f), hint="* stands for a leaf.")
     return [
         fitting_custom_result(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)
     ]
@@ -39,7 +39,7 @@ def fitting_custom_result(name: str, what: str, f: Callable, x: Any, type: Type)
     made = asarray(x) if isinstance(x, Tensor) else asarray(x, dtype=type.dtype)
     if made.shape != type.shape or made.dtype is not type.dtype:
         message = f"{name}: {what} must be {type}, got {made._node.type}"
-        raise GradientVerification(message, where=line_of_custom_rule(f))
+        raise GradientVerification(message, where=line_of_custom_result(f))
     return node_of(made)
 
 
@@ -54,7 +54,7 @@ def known_custom_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
 def adopt_custom_result(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
     """Mark the nodes that a rule recorded, from number `first` on, as nodes of a backward pass;
     drop the tokens of leaves while `backward()` runs."""
-    for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
+    for node in graph_ancestors([c for c in found if c is not None], lambda n: n.number < first):
         if node.number >= first:
             node.forward_op = thread.forward_op
             if not thread.leaf_tokens:
@@ -62,7 +62,7 @@ def adopt_custom_result(found: Sequence[Node | None], first: int) -> Sequence[No
     return found
 
 
-def line_of_custom_rule(f: Callable) -> SourceLine | None:
+def line_of_custom_result(f: Callable) -> SourceLine | None:
     """The line of a function's definition; for other callables the line that is running."""
     while hasattr(f, "func") or hasattr(f, "__wrapped__"):
         f = getattr(f, "func", None) or f.__wrapped__  # type: ignore[attr-defined]

@@ -12,12 +12,12 @@ from pullback.api.custom_arguments import CustomArguments
 from pullback.api.custom_results import (
     adopt_custom_result,
     expect_custom_result,
-    line_of_custom_rule,
+    line_of_custom_result,
 )
 from pullback.api.named_axes import bind, bound_axes, rebind_axes
 from pullback.api.placeholders import stage_placeholder_types
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
-from pullback.graph.ambient import ambient_on_placeholders, thread
+from pullback.graph.ambient import ambient_tracing_state, thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor, wrap
@@ -28,11 +28,11 @@ from pullback.transforms.batch import batched_graph
 from pullback.transforms.reverse import gradients, reverse_path
 
 if TYPE_CHECKING:
-    from pullback.api.custom import CustomFunction
+    from pullback.api.custom_vjp_jvp import CustomFunction
 
 
 @dataclass(frozen=True)
-class CustomRule(CustomDerivativeRule):
+class UserCustomRule(CustomDerivativeRule):
     """The rule of one call: the user's functions, and the call's static values.
 
     Rules with the same `key` are equal; the rest follows from it.
@@ -77,7 +77,7 @@ class CustomRule(CustomDerivativeRule):
     ) -> list[Node | None]:
         """The transpose of the jvp: reverse mode at any tangents, since it is linear in them."""
         ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
-        with ambient_on_placeholders(next_number(), frozen=False):
+        with ambient_tracing_state(next_number(), frozen=False):
             pushed = self.push(xs, outs, ts)
         chosen = [t for t in ts if t is not None]
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
@@ -87,7 +87,7 @@ class CustomRule(CustomDerivativeRule):
             message = f"{self.name}: the jvp must be linear in the tangents, or it has no transpose"
             hint = "Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well."
             raise GradientVerification(
-                message, where=line_of_custom_rule(self.custom.jvp), hint=hint
+                message, where=line_of_custom_result(self.custom.jvp), hint=hint
             )
         remaining = iter(found)
         return [None if t is None else next(remaining) for t in ts]
@@ -115,7 +115,7 @@ class CustomRule(CustomDerivativeRule):
     def _require_pair(self, made: Any, what: str, f: Callable) -> None:
         if not isinstance(made, tuple) or len(made) != 2:
             got = f"{self.name}: {what}, got {type(made).__name__}"
-            raise ArgumentError(got, where=line_of_custom_rule(f))
+            raise ArgumentError(got, where=line_of_custom_result(f))
 
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> CustomDerivativeRule:
         return BatchedCustomRule(self, axis, tuple(mapped))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback.api.loops import while_loop
 from pullback.errors import DTypeError
-from pullback.functions.arguments import operands
+from pullback.functions.arguments import operator_operands
 from pullback.functions.arithmetic import abs
 from pullback.functions.reductions import any
 from pullback.functions.shape import broadcast_arrays
@@ -41,7 +41,7 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Tensor:
 
 
 def _divisor_operands(op: str, x1: ArrayLike, x2: ArrayLike) -> list[Tensor]:
-    a, b = broadcast_arrays(*map(wrap, operands(x1, x2)))
+    a, b = broadcast_arrays(*map(wrap, operator_operands(x1, x2)))
     if not a.dtype.is_integer:
         raise DTypeError(f"needs integers, got {a._node.type}", op=op)
     return [a, b]

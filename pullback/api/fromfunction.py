@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.functions.index_tuples import indices
 from pullback.functions.stacking import unstack
-from pullback.graph.arguments import function_argument
+from pullback.graph.argument_checks import checked_function_argument
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import current
 from pullback.typing import DTypeLike, Shape
@@ -21,6 +21,6 @@ def fromfunction(
     >>> pb.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=pb.int64).tolist()
     [[0, 10, 20], [1, 11, 21]]
     """
-    f = function_argument("fromfunction", f, "f")
+    f = checked_function_argument("fromfunction", f, "f")
     grid = indices(shape, current().default_dtype if dtype is None else dtype)
     return f(*unstack(asarray(grid)), **kwargs)

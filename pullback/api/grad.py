@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from pullback.api.recording import Recording, RecordingTransform, recorded_argnums, recorded_outputs
 from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones
@@ -24,7 +24,7 @@ def grad(
 def grad(
     f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[Tree, Aux]]: ...
-@validated
+@with_argument_checks
 def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f` with respect to selected arguments.
 
@@ -53,7 +53,7 @@ def value_and_grad(
 def value_and_grad(
     f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[tuple[Tensor, Aux], Tree]]: ...
-@validated
+@with_argument_checks
 def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the value of `f` and its gradient in one forward pass.
 
@@ -103,7 +103,7 @@ def _grad_loss(name: str, value: Tree) -> Tensor:
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         message = f"{name}: the function must return one scalar, got {got}"
-        raise UnsupportedShape(message, hint=_grad_advice(tensors))
+        raise UnsupportedShape(message, hint=_grad_result_hint(tensors))
     y = tensors[0]
     if not y.dtype.is_float:
         message = f"{name}: the function must return a real float, got {y._node.type}"
@@ -112,7 +112,7 @@ def _grad_loss(name: str, value: Tree) -> Tensor:
     return y
 
 
-def _grad_advice(tensors: Sequence[Tensor]) -> str:
+def _grad_result_hint(tensors: Sequence[Tensor]) -> str:
     """What to write instead of a function that does not return one scalar."""
     if not tensors:
         return "It returned None or an empty tree: is a `return` missing?"

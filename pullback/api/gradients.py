@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 from pullback import tree
 from pullback.api.recording import (
-    deliver_recorded,
+    deliver_from_recording,
     differentiable_recorded_leaf,
     is_recorded_value,
     recorded_outputs,
 )
 from pullback.api.signatures import Tree
-from pullback.api.trace import refuse_cut_trace
-from pullback.api.vjp_jvp import matching_vjp_derivatives
+from pullback.api.trace import refuse_cut_in_trace
+from pullback.api.vjp_jvp import matching_vjp_jvp_derivatives
 from pullback.errors import ArgumentError, NonDifferentiableInput, TraceError, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.derivative_tokens import (
@@ -28,7 +28,7 @@ from pullback.lazy.host_reads import unknown_to_host
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
-from pullback.transforms.call_rules import start_rule_log
+from pullback.transforms.call_rules import start_called_rule_log
 from pullback.transforms.reverse import accumulate, reverse_path
 from pullback.transforms.reverse import gradients as derive_gradients
 
@@ -64,7 +64,7 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
     wanted = _GradientTargets(targets)
     wanted.check(made)
     if not thread.transform_depth:
-        start_rule_log()
+        start_called_rule_log()
     grads = iter(derive_gradients(made, cotangents, wanted.nodes()))
     results = [
         None if t is None else _total_gradient(t, [next(grads) for _ in nodes])
@@ -76,7 +76,7 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
 def _gradient_seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[Node | None]:
     """The cotangents of the outputs: those given, or ones for real scalars."""
     if seeds is not None:
-        return matching_vjp_derivatives("gradients", seeds, structure, ys)
+        return matching_vjp_jvp_derivatives("gradients", seeds, structure, ys)
     for y in ys:
         if y.shape != ():
             hint = "Reduce it with .sum() or .mean(), or pass its cotangent as seeds."
@@ -92,7 +92,9 @@ def _gradient_seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[N
 def _total_gradient(target: Tensor, grads: Sequence[Node | None]) -> Tensor:
     """The gradient of a target, which may be several nodes; zeros if nothing arrived."""
     arrived = [(0, i, g) for i, g in enumerate(grads) if g is not None]
-    return deliver_recorded(accumulate(target._node, arrived) or zeros_like(target._node.type))
+    return deliver_from_recording(
+        accumulate(target._node, arrived) or zeros_like(target._node.type)
+    )
 
 
 class _GradientTargets:
@@ -135,7 +137,7 @@ class _GradientTargets:
             if own and not _keeps_gradient_history(own[0]):
                 raise self._dropped(own[0], i)
         for token in dict.fromkeys(t for n in nodes for t in n.tokens if t.traces and t.alive):
-            refuse_cut_trace("gradients", token, nodes)
+            refuse_cut_in_trace("gradients", token, nodes)
         if any(_hangs_on_gradient_leaves(n) for n in nodes):
             self._find_leaves(outputs)
         if thread.frozen:

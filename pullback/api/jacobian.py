@@ -16,7 +16,7 @@ from pullback.api.loops import map as map_rows
 from pullback.api.recording import (
     Recording,
     RecordingTransform,
-    deliver_recorded,
+    deliver_from_recording,
     recorded_argnums,
     recorded_outputs,
 )
@@ -26,7 +26,7 @@ from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape
 from pullback.functions import zeros as zero_tensor
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, node_varying_over
@@ -44,7 +44,7 @@ from pullback.transforms.reverse import gradients
 GROUPS = 8
 
 
-@validated
+@with_argument_checks
 def jacrev(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
     has_aux: bool = False,
@@ -63,7 +63,7 @@ def jacrev(
     return _jacobian("jacrev", _jacobian_by_rows, f, argnums, chunk_size, has_aux)
 
 
-@validated
+@with_argument_checks
 def jacfwd(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
     has_aux: bool = False,
@@ -79,7 +79,7 @@ def jacfwd(
     return _jacobian("jacfwd", _jacobian_by_columns, f, argnums, chunk_size, has_aux)
 
 
-@validated
+@with_argument_checks
 def jacobian(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
     has_aux: bool = False,
@@ -92,7 +92,7 @@ def jacobian(
     return jacrev(f, argnums, chunk_size, has_aux=has_aux)
 
 
-@validated
+@with_argument_checks
 def hessian(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None, *,
     has_aux: bool = False,
@@ -230,7 +230,8 @@ class _JacobianMap:
         vectors = [node_varying_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
         return [
-            deliver_recorded(zeros_like(like._node.type) if y is None else y) for y, like in found
+            deliver_from_recording(zeros_like(like._node.type) if y is None else y)
+            for y, like in found
         ]
 
     def _unit_vectors(self, group: Sequence[int], start: Any, count: int) -> list[Tensor]:

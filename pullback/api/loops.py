@@ -10,20 +10,20 @@ from pullback.api.carry import Carry, JoinedCarry, carry_leaf, is_carried_number
 from pullback.api.placeholders import stage_placeholder_types
 from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import placed
-from pullback.graph.arguments import validated
+from pullback.functions.arguments import converted_argument
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import bool_, promote_dtypes
 from pullback.graph.types import Type
-from pullback.lazy.operators import node_of, number, weak
+from pullback.lazy.operators import node_of, operator_number, weak_operator_operand
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.control.holder import canonical_held, held_row
+from pullback.ops.control.holder import canonical_holder_graph, held_row
 from pullback.ops.control.scan import Scan
 from pullback.ops.control.varying import varying_scan_body, varying_while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 
 
-@validated
+@with_argument_checks
 def scan(
     f: Callable[[Tree, Tree], tuple[State, Result]], init: Tree, xs: Tree = None,
     length: int | None = None, reverse: bool = False, unroll: int = 1,
@@ -46,7 +46,7 @@ def scan(
     return _record_scan_loop("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
-@validated
+@with_argument_checks
 def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     """Apply `f` to the rows of `xs` (a tree of tensors), one after the other; stack the results.
 
@@ -58,7 +58,7 @@ def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     return _record_scan_loop("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
-@validated
+@with_argument_checks
 def fori_loop(
     lo: Tensor | int, hi: Tensor | int, body: Callable[[Tensor, Tree], State], init: Tree
 ) -> State:
@@ -69,7 +69,7 @@ def fori_loop(
     >>> pb.fori_loop(1, 5, lambda i, s: s * i, 1).item()
     24
     """
-    low, high = number(lo), number(hi)
+    low, high = operator_number(lo), operator_number(hi)
     if type(low) is int and type(high) is int:
         state = Carry("fori_loop", (low, init), counted=True)
 
@@ -84,7 +84,7 @@ def fori_loop(
     return _record_while_loop(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
-@validated
+@with_argument_checks
 def while_loop(
     cond: Callable[[Tree], Tensor | bool], body: Callable[[Tree], State], init: Tree
 ) -> State:
@@ -104,8 +104,8 @@ def _record_scan_loop(
 ) -> tuple[Any, Any]:  # fmt: skip
     leaves, rows_tree = tree.flatten(xs)
     rows = [carry_leaf(name, "xs", x) for x in leaves]
-    count, length = len(state.leaves), _loop_length(name, rows, xs, number(length))
-    unroll = number(unroll)
+    count, length = len(state.leaves), _loop_length(name, rows, xs, operator_number(length))
+    unroll = operator_number(unroll)
     if type(unroll) is not int or unroll < 1:
         raise ArgumentError(f"{name}: unroll must be a positive int, got {unroll!r}")
     emitted: Any = None
@@ -126,7 +126,7 @@ def _record_scan_loop(
     ]  # rows keep their layout
     staged = state.settle(lambda given: stage_placeholder_types(name, step, [*given, *types]))
     joined = JoinedCarry([staged], count + len(rows))
-    body = canonical_held(varying_scan_body(joined.graphs[0], joined.axes, count))
+    body = canonical_holder_graph(varying_scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
@@ -152,7 +152,7 @@ def _record_while_loop(state: Carry, cond: Callable, body: Callable) -> Any:
     joined = JoinedCarry([ends, work], count)
     first, second = joined.graphs
     first, second = varying_while_graphs(first, second, joined.axes, count)
-    op = While(canonical_held(first), canonical_held(second), count)
+    op = While(canonical_holder_graph(first), canonical_holder_graph(second), count)
     return state.unflatten(joined.apply(op, state.nodes()))
 
 
@@ -181,10 +181,10 @@ def _loop_bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
     for x in (first, last):
         if x.shape or not x.dtype.is_integer:
             raise ArgumentError(f"fori_loop: bounds must be scalar integers, got {x._node.type}")
-    low, high = number(lo), number(hi)
+    low, high = operator_number(lo), operator_number(hi)
     if is_carried_number(low):
-        first = wrap(placed("fori_loop", weak, low, last.dtype))
+        first = wrap(converted_argument("fori_loop", weak_operator_operand, low, last.dtype))
     elif is_carried_number(high):
-        last = wrap(placed("fori_loop", weak, high, first.dtype))
+        last = wrap(converted_argument("fori_loop", weak_operator_operand, high, first.dtype))
     dtype = promote_dtypes(first.dtype, last.dtype)
     return first.astype(dtype), last.astype(dtype)

@@ -11,11 +11,11 @@ from typing import Any
 from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.engine_registry import engine, mesh_for_engine
+from pullback.engines.engine_registry import mesh_for_engine, registered_engine
 from pullback.engines.mesh import per_mesh_device
-from pullback.engines.xla.memory_estimate import Buffer, Footprint
+from pullback.engines.xla.memory_estimate import EstimatedBuffer, Footprint
 from pullback.errors import Location
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
@@ -24,7 +24,7 @@ from pullback.lazy.settings import current
 from pullback.sharding.mesh import DeviceMesh
 
 
-@validated
+@with_argument_checks
 def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
     """Return a function that computes a `MemoryPlan` of `f` for its arguments, without running it.
 
@@ -89,7 +89,7 @@ class MemoryPlan:
 
     @classmethod
     def of(cls, graph: Graph, mesh: DeviceMesh | None = None) -> MemoryPlan:
-        xla = engine("xla")
+        xla = registered_engine("xla")
         found = Footprint(
             graph, mesh, current().kernels and xla.platform == "cpu" and xla.has_kernels
         )
@@ -107,7 +107,7 @@ class MemoryPlan:
 
     def measure(self) -> int:
         """The peak in bytes that XLA reports for the compiled program."""
-        xla = engine("xla")
+        xla = registered_engine("xla")
         if self.mesh is None:
             return xla.compile(self.graph, choices=current().choices).memory().peak
         found = xla.compile_on(self.mesh, self.graph, choices=current().choices)
@@ -125,7 +125,7 @@ class MemoryPlan:
     __repr__ = __str__
 
 
-def _planned_values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
+def _planned_values(buffers: list[EstimatedBuffer]) -> tuple[PlannedValue, ...]:
     made = [PlannedValue(b.node.where, b.node.op.title, b.type, b.nbytes) for b in buffers]
     return tuple(sorted(made, key=lambda v: -v.nbytes))
 

@@ -74,10 +74,10 @@ def one_axis_name(what: str, axis_name: str) -> str:
     """Check the name of one axis, which must be bound."""
     if not isinstance(axis_name, str):
         raise ArgumentError(f"{what}: axis_name must be one name, got {axis_name!r}")
-    return bound_names(what, axis_name)[0]
+    return bound_axis_names(what, axis_name)[0]
 
 
-def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
+def bound_axis_names(what: str, axis_name: Names) -> tuple[str, ...]:
     """Check one or several names of axes, which must be bound."""
     given = (axis_name,) if isinstance(axis_name, str) else axis_name
     if not isinstance(given, (tuple, list)) or not all(isinstance(n, str) for n in given):

@@ -9,7 +9,7 @@ from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.recording import recorded_outputs
-from pullback.graph.ambient import ambient_on_placeholders, thread
+from pullback.graph.ambient import ambient_tracing_state, thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
@@ -18,12 +18,12 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.record import record_node
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.call import inline_calls
+from pullback.ops.wrap.call import inline_call_nodes
 from pullback.ops.wrap.tied import Tied
 from pullback.tree_writes import LostWrites
 
 
-class Staged(NamedTuple):
+class StagedPlaceholders(NamedTuple):
     """A function's program over placeholders.
 
     `graph` has the leaves of the arguments as inputs, then one for each of `captured`: tensors
@@ -35,10 +35,10 @@ class Staged(NamedTuple):
     captured: list[Node]
 
 
-def stage(
+def stage_on_placeholders(
     name: str, f: Callable, leaves: Sequence[Any], in_tree: Any, numbers: bool = False,
     frozen: bool = True,
-) -> Staged:  # fmt: skip
+) -> StagedPlaceholders:  # fmt: skip
     """Run `f` on arguments with the structure `in_tree`; each `Type` leaf becomes a placeholder.
 
     Inside, reading a value or writing to a handle from outside raises at that line. Unless the
@@ -49,7 +49,7 @@ def stage(
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
-    with ambient_on_placeholders(first, frozen):
+    with ambient_tracing_state(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
         writes = LostWrites((args, kwargs))
         result = f(*args, **kwargs)
@@ -59,21 +59,21 @@ def stage(
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
-    return Staged(graph, structure, captured)
+    return StagedPlaceholders(graph, structure, captured)
 
 
 def stage_placeholder_types(
     name: str, f: Callable, types: Sequence[Any], frozen: bool = True
-) -> Staged:
+) -> StagedPlaceholders:
     """`stage` for a function of positional arguments, with numbers captured."""
-    return stage(name, f, types, tree.flatten((tuple(types), {}))[1], True, frozen)
+    return stage_on_placeholders(name, f, types, tree.flatten((tuple(types), {}))[1], True, frozen)
 
 
 def program_on_placeholders(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
     """The program that `f` would run on its arguments, which are tensors or types."""
     leaves, in_tree = tree.flatten((args, kwargs))
     types = [asarray(x)._node.type if is_custom_array_argument(x) else x for x in leaves]
-    return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
+    return canonicalise(inline_call_nodes(stage_on_placeholders(name, f, types, in_tree).graph))
 
 
 def _placeholders_tied_to_prints(made: list[Node]) -> list[Node]:

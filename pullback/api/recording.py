@@ -13,19 +13,19 @@ from pullback.graph.ambient import thread
 from pullback.graph.derivative_tokens import lasting_tokens
 from pullback.graph.node import Node
 from pullback.lazy import settings
-from pullback.lazy.history import Derivative
+from pullback.lazy.history import DerivativeHistory
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import cut, register
-from pullback.lazy.roots import Outside
+from pullback.lazy.record import record_as_constant, register
+from pullback.lazy.roots import OutsideRoots
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
-from pullback.transforms.call_rules import start_rule_log
+from pullback.transforms.call_rules import start_called_rule_log
 from pullback.tree_constants import constant_leaves
 from pullback.tree_nodes import register_node_hint
-from pullback.tree_writes import LostWrites, refuse_shared
+from pullback.tree_writes import LostWrites, refuse_shared_tree_writes
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
@@ -36,13 +36,13 @@ class RecordingTransform:
 
     def __init__(self, *arguments: Tree) -> None:
         self.arguments = arguments
-        self.outside: Outside | None = None
+        self.outside: OutsideRoots | None = None
 
     def __enter__(self) -> None:
         if not thread.transform_depth:
             if not thread.tracing_from:
-                self.outside = Outside(self._roots)
-            start_rule_log()
+                self.outside = OutsideRoots(self._roots)
+            start_called_rule_log()
         thread.transform_depth += 1
 
     def _roots(self) -> list[Node]:
@@ -66,23 +66,23 @@ class Recording:
         argnums: Sequence[int],
     ) -> None:  # fmt: skip
         self.name = name
-        self.derivative = Derivative(traces=name == "trace")
+        self.derivative = DerivativeHistory(traces=name == "trace")
         self.constant = constant = not settings.current().grad_enabled
         selected = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(selected)
-        refuse_shared(name, leaves, selected)
+        refuse_shared_tree_writes(name, leaves, selected)
         self.leaves = found = _recorded_leaves(name, leaves, selected)
         self.tensors = [t for t in found if t is not None]
         tokens = (self.derivative.token,)
         self.inputs = [recorded_argument_alias(node_of(t), tokens) for t in self.tensors]
-        others = [x if t is not None else _recorded_handle_copy(x) for x, t in zip(leaves, found)]
+        others = [x if t is not None else _recording_handle_copy(x) for x, t in zip(leaves, found)]
         handles = self.arguments([wrap(n) for n in self.inputs], others)
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
         writes = LostWrites(handles)
         try:
-            with settings.Scope(grad_enabled=True) if constant else nullcontext():
+            with settings.SettingsScope(grad_enabled=True) if constant else nullcontext():
                 self.result = f(*new, **kwargs)
             writes.refuse(name, self.result)
         except BaseException:
@@ -94,7 +94,9 @@ class Recording:
         """Results for the caller; inside `no_grad` they are constants there."""
         if not self.constant:
             return values
-        return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
+        return tree.map(
+            lambda x: wrap(record_as_constant(x._node)) if isinstance(x, Tensor) else x, values
+        )
 
     def arguments(self, values: Sequence[Any], others: Sequence[Any] | None = None) -> Any:
         """The arguments' tree with a value for each input, and `None` or `others` elsewhere."""
@@ -107,20 +109,20 @@ class Recording:
         """The gradients of the inputs, zeros for `None`, in the arguments' tree."""
         pairs = zip(self.inputs, found, strict=True)
         return self.arguments(
-            [deliver_recorded(zeros_like(x.type) if g is None else g) for x, g in pairs]
+            [deliver_from_recording(zeros_like(x.type) if g is None else g) for x, g in pairs]
         )
 
 
 def _recorded_leaves(name: str, leaves: Sequence[Any], selected: Sequence[Any]) -> list[Any]:
     """The leaves of the selected arguments as tensors, `None` where there is no derivative."""
     if name == "trace":
-        return [as_recorded_value(name, x, i, selected) for i, x in enumerate(leaves)]
+        return [as_recording_value(name, x, i, selected) for i, x in enumerate(leaves)]
     return differentiable_recorded_leaves(name, leaves, selected)
 
 
-def _recorded_handle_copy(x: Any) -> Any:
+def _recording_handle_copy(x: Any) -> Any:
     """A handle of its own for a constant among the arguments, so that a write is noticed."""
-    return deliver_recorded(node_of(x)) if type(x) is Tensor else x
+    return deliver_from_recording(node_of(x)) if type(x) is Tensor else x
 
 
 def recorded_argument_alias(node: Node, tokens: tuple) -> Node:
@@ -130,10 +132,10 @@ def recorded_argument_alias(node: Node, tokens: tuple) -> Node:
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
-def deliver_recorded(node: Node) -> Tensor:
+def deliver_from_recording(node: Node) -> Tensor:
     """A node that a transform made, as a tensor for the user."""
     if not settings.current().grad_enabled:
-        node = cut(node)
+        node = record_as_constant(node)
     made = wrap(node)
     if node.value is None:
         register(made)
@@ -178,9 +180,9 @@ def differentiable_recorded_leaf(
     if type(x) is Tensor and x._node.type.inexact:
         return x
     place = next((j for j, a in enumerate(selected) if x is a), None)
-    if place is None and (not is_recorded_value(x) or _is_unrecorded_array(x)):
+    if place is None and (not is_recorded_value(x) or _is_excluded_from_recording(x)):
         return None
-    made = as_recorded_value(name, x, i, selected)
+    made = as_recording_value(name, x, i, selected)
     if made.dtype.is_inexact:
         return made
     if place is None:
@@ -191,12 +193,12 @@ def differentiable_recorded_leaf(
     raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
 
 
-def _is_unrecorded_array(x: Any) -> bool:
+def _is_excluded_from_recording(x: Any) -> bool:
     """Whether an array holds objects, strings or times, which tensors cannot."""
     return getattr(getattr(x, "dtype", None), "kind", None) in tuple("OSUMm")
 
 
-def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
+def as_recording_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     """Leaf `i` of the selected arguments, as a tensor."""
     if not is_recorded_value(x):
         got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"

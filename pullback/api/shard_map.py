@@ -9,16 +9,16 @@ from typing import Any
 from pullback import tree
 from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.named_axes import bind_named_mesh, mesh_of_named_axes
-from pullback.api.placeholders import stage
-from pullback.api.recording import deliver_recorded, recorded_outputs, recorded_prefix_entries
+from pullback.api.placeholders import stage_on_placeholders
+from pullback.api.recording import deliver_from_recording, recorded_outputs, recorded_prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
-from pullback.graph.graph import ancestors
+from pullback.graph.graph import graph_ancestors
 from pullback.graph.node import Node
+from pullback.graph.source_lines import user_line
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record_several
@@ -32,10 +32,10 @@ from pullback.ops.control.varying import varying_union
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import Dims, P
-from pullback.transforms.call_rules import deriving_rules
+from pullback.transforms.call_rules import calling_rules
 
 
-@validated
+@with_argument_checks
 def shard_map(
     f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree, out_specs: Tree
 ) -> Callable[Params, Result]:
@@ -103,7 +103,7 @@ class _ShardMapCall:
                 raise ArgumentError(f"shard_map: only tensors can be split, {what}")
             return x
         node = node_of(x)
-        dims = _shard_map_dims("in_specs", spec, node.type, place)
+        dims = _shard_map_spec_dims("in_specs", spec, node.type, place)
         try:
             local = shard_map_local_type(node.type.plain, dims, self.mesh)
         except ShapeError as error:
@@ -115,7 +115,9 @@ class _ShardMapCall:
 
     def recorded(self) -> Any:
         with bind_named_mesh(self.mesh):
-            staged = stage("shard_map", self.f, self.given, self.in_tree, True, frozen=False)
+            staged = stage_on_placeholders(
+                "shard_map", self.f, self.given, self.in_tree, True, frozen=False
+            )
         operands = [*self.nodes, *staged.captured]
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
         types = [x.type for x in staged.graph.inputs]
@@ -133,7 +135,7 @@ class _ShardMapCall:
         specs = _shard_map_specs("out_specs", self.out_specs, result)
         found = []
         for y, spec, path in zip(made, specs, tree.paths(result), strict=True):
-            dims = _shard_map_dims("out_specs", spec, y.type, f"result{path}")
+            dims = _shard_map_spec_dims("out_specs", spec, y.type, f"result{path}")
             varying = [a for a in y.type.varying if a in self.mesh.sizes]
             missing = [a for a in varying if a not in _shard_map_axes(dims) and a not in free]
             if missing:
@@ -152,10 +154,13 @@ class _ShardMapCall:
             for a in [a for a in _shard_map_axes(dims) if a in x.type.varying]:
                 what = f"a value that is already split along {a!r} cannot be split along it again"
                 raise ArgumentError(f"shard_map: {what}, got {x.type} with the spec {P(*dims)}")
-        with deriving_rules(user_line()):
+        with calling_rules(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter(
-                [deliver_recorded(take_shard_map_part(x, dims, self.mesh)) for x, dims in pairs]
+                [
+                    deliver_from_recording(take_shard_map_part(x, dims, self.mesh))
+                    for x, dims in pairs
+                ]
             )
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
         args, _ = tree.unflatten(self.in_tree, given)
@@ -165,9 +170,10 @@ class _ShardMapCall:
         mine = {a for spec in specs for a in _shard_map_axes(spec.dims)}
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
-        with deriving_rules(user_line()):
+        with calling_rules(user_line()):
             whole = [
-                deliver_recorded(join_shard_map_parts(y, dims, self.mesh)) for y, dims in found
+                deliver_from_recording(join_shard_map_parts(y, dims, self.mesh))
+                for y, dims in found
             ]
         return tree.unflatten(structure, whole)
 
@@ -192,7 +198,7 @@ def _shard_map_specs(name: str, specs: Tree, like: Tree) -> list[P]:
     return [P() if spec is None else spec for spec in found]
 
 
-def _shard_map_dims(name: str, spec: P, type: Type, place: str) -> Dims:
+def _shard_map_spec_dims(name: str, spec: P, type: Type, place: str) -> Dims:
     if len(spec) > type.rank:
         what = f"{place} is {type}, but {name} names {len(spec)} dimensions in {spec}"
         raise ShapeError(f"shard_map: {what}")
@@ -201,7 +207,7 @@ def _shard_map_dims(name: str, spec: P, type: Type, place: str) -> Dims:
 
 def _refuse_shard_map_layouts(made: Sequence[Node]) -> None:
     """Raise if a value inside is laid out on a mesh: inside, a value is one device's shard."""
-    for node in ancestors(made):
+    for node in graph_ancestors(made):
         types = node.type if isinstance(node.type, tuple) else (node.type,)
         if any(t.sharding is not None for t in types):
             why = "lays a value out on a mesh, but inside a value is one device's shard"

@@ -8,14 +8,19 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, RecordingTransform, deliver_recorded, recorded_outputs
+from pullback.api.recording import (
+    Recording,
+    RecordingTransform,
+    deliver_from_recording,
+    recorded_outputs,
+)
 from pullback.api.signatures import Params, Tree
-from pullback.api.vjp_jvp import matching_jvp_tangents, matching_vjp_derivatives
+from pullback.api.vjp_jvp import matching_jvp_tangents, matching_vjp_jvp_derivatives
 from pullback.errors import ArgumentError, GradientCut, TraceError
-from pullback.graph.arguments import validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import with_argument_checks
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.derivative_tokens import DerivativeToken
-from pullback.graph.graph import Graph, ancestors
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.html import html_program
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
@@ -24,7 +29,7 @@ from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import Contribution, accumulate, gradients, reverse_path
 
 
-@validated
+@with_argument_checks
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and return the program that it recorded.
 
@@ -42,7 +47,7 @@ def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs
     return Trace(f, args, kwargs)
 
 
-@public_methods
+@boundary_methods
 class Trace:
     """The program of a function for arguments of given types.
 
@@ -52,7 +57,7 @@ class Trace:
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         with RecordingTransform(args, kwargs):
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
-        self.names = trace_argument_names(f, args)
+        self.names = trace_input_names(f, args)
         self._outputs, self._structure = recorded_outputs("trace", self._recording.result)
         self._made = [y._node for y in self._outputs]  # now: users may write to the handles later
 
@@ -68,7 +73,7 @@ class Trace:
     def nodes(self) -> list[Node]:
         """The recorded nodes in topological order, without inputs."""
         outside = self._outside()
-        return [n for n in ancestors(self._made, outside) if not outside(n)]
+        return [n for n in graph_ancestors(self._made, outside) if not outside(n)]
 
     @property
     def graph(self) -> Graph:
@@ -82,7 +87,7 @@ class Trace:
         nodes = matching_jvp_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
-        return tree.unflatten(self._structure, [deliver_recorded(y) for y in made])
+        return tree.unflatten(self._structure, [deliver_from_recording(y) for y in made])
 
     def _outside(self) -> Callable[[Node], bool]:
         """A test for arguments and for values that are not part of this trace."""
@@ -116,17 +121,18 @@ class Trace:
         found = self.input_gradients("gradients", cotangents)
         pairs = zip(self._recording.inputs, found, strict=True)
         return [
-            deliver_recorded(g or zeros_like(x.type)) if x.type.inexact else None for x, g in pairs
+            deliver_from_recording(g or zeros_like(x.type)) if x.type.inexact else None
+            for x, g in pairs
         ]
 
     def input_gradients(self, name: str, cotangents: Tree) -> list[Node | None]:
         """The gradient of each input, `None` where no output depends on it."""
         recording, ys = self._recording, self.outputs
-        refuse_cut_trace(name, recording.derivative.token, recording.inputs)
+        refuse_cut_in_trace(name, recording.derivative.token, recording.inputs)
         with RecordingTransform(cotangents):
             seeds: list[Node | None] = [ones(y._node.type) for y in ys]
             if cotangents is not None:
-                seeds = matching_vjp_derivatives(name, cotangents, self._structure, ys)
+                seeds = matching_vjp_jvp_derivatives(name, cotangents, self._structure, ys)
             return gradients(self._made, seeds, recording.inputs)
 
     def text(self, provenance: bool = False) -> str:
@@ -165,10 +171,10 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
         if g is not None:
             arrived[x].append((0, i, g))
     totals = {x: accumulate(x._node, gs) for x, gs in arrived.items()}
-    return {x: deliver_recorded(g or zeros_like(x._node.type)) for x, g in totals.items()}
+    return {x: deliver_from_recording(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
-def refuse_cut_trace(name: str, token: DerivativeToken, inputs: Sequence[Node]) -> None:
+def refuse_cut_in_trace(name: str, token: DerivativeToken, inputs: Sequence[Node]) -> None:
     """Raise if the function of a trace read, as an array, a value that depends on inputs: what it
     computed from that has no derivative."""
     for line, node in token.cuts:
@@ -178,7 +184,7 @@ def refuse_cut_trace(name: str, token: DerivativeToken, inputs: Sequence[Node]) 
             raise GradientCut(f"{name}: {why}", where=line, hint=hint)
 
 
-def trace_argument_names(f: Callable, args: Sequence[Any]) -> list[str]:
+def trace_input_names(f: Callable, args: Sequence[Any]) -> list[str]:
     """A name for each leaf of the arguments: the parameter and the path inside it."""
     try:
         parameters = list(inspect.signature(f).bind(*args).arguments.items())

@@ -7,10 +7,10 @@ from typing import Any
 
 from pullback.api.signatures import ArrayLike
 from pullback.errors import ArgumentError
-from pullback.graph.table import TABLE
-from pullback.lazy.operators import as_tensor, node_of, operands
-from pullback.lazy.record import record, recorded_handles
-from pullback.ops.elementwise.base import Elementwise
+from pullback.graph.op_table import TABLE
+from pullback.lazy.operators import as_tensor, node_of, operator_operands
+from pullback.lazy.record import record, record_result_handles
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.prelude import Op
 
 
@@ -39,9 +39,9 @@ def apply(op: Op, *xs: ArrayLike) -> Any:
             hint="Make an instance of the class: pb.apply(Scale(3), x)." if made else None,
         )
     promoted = isinstance(op, Elementwise) and bool(xs)
-    nodes = operands(*xs) if promoted else [node_of(as_tensor(x)) for x in xs]
+    nodes = operator_operands(*xs) if promoted else [node_of(as_tensor(x)) for x in xs]
     made = record(op, tuple(nodes))
-    return recorded_handles(made._node) if isinstance(made._node.type, tuple) else made
+    return record_result_handles(made._node) if isinstance(made._node.type, tuple) else made
 
 
 def op(name: str, *parameters: Any) -> Op:

@@ -12,8 +12,12 @@ from pullback import tree
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError, PullbackError, ShapeError
 from pullback.functions.data_types import astype
-from pullback.functions.shape import broadcast_shapes, shaped, spread
-from pullback.graph.arguments import function_argument, shown, validated
+from pullback.functions.shape import broadcast_shapes, reshaped_to, spread_to_shape
+from pullback.graph.argument_checks import (
+    checked_function_argument,
+    shown_argument,
+    with_argument_checks,
+)
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.typing import DTypeLike
@@ -29,7 +33,7 @@ class CoreDimensions(NamedTuple):
     results: list[tuple[str, ...]]
 
 
-@validated
+@with_argument_checks
 def vectorize(
     pyfunc: Callable[..., Any] | None = None, otypes: Sequence[DTypeLike] | None = None,
     doc: str | None = None, excluded: Collection[int | str] | None = None, cache: bool = False,
@@ -53,7 +57,7 @@ def vectorize(
         return functools.partial(
             vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature
         )
-    f = function_argument("vectorize", pyfunc, "pyfunc")
+    f = checked_function_argument("vectorize", pyfunc, "pyfunc")
     core = None if signature is None else _parse_vectorize_signature(signature)
     left_out = _vectorize_excluded(excluded)
 
@@ -85,7 +89,7 @@ def _vectorize_excluded(excluded: Any) -> frozenset[int | str]:
     several = isinstance(names, Collection) and not isinstance(names, str)
     if not several or not all(isinstance(name, (int, str)) for name in names):
         what = "excluded must be a set of positions and names"
-        raise ArgumentError(f"{what}, got {shown(excluded)}", op="vectorize")
+        raise ArgumentError(f"{what}, got {shown_argument(excluded)}", op="vectorize")
     return frozenset(names)
 
 
@@ -94,7 +98,7 @@ def _parse_vectorize_signature(signature: str) -> CoreDimensions:
     text = re.sub(r"\s+", "", signature)
     if not re.fullmatch(rf"{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*", text):
         what = 'signature must be like "(m,n),(n)->(m)"'
-        raise ArgumentError(f"{what}, got {shown(signature)}", op="vectorize")
+        raise ArgumentError(f"{what}, got {shown_argument(signature)}", op="vectorize")
     sides = [
         [tuple(re.findall(_NAME, part)) for part in re.findall(_CORE, side)]
         for side in text.split("->")
@@ -120,11 +124,13 @@ def _vectorize_mapped(f: Callable[..., Any], xs: list[Tensor], core: CoreDimensi
         return f(*xs)
     count = math.prod(shape)
     rows = [
-        shaped(spread(x, shape + x.shape[rank:]), (count, *x.shape[rank:])) if rank else x
+        reshaped_to(spread_to_shape(x, shape + x.shape[rank:]), (count, *x.shape[rank:]))
+        if rank
+        else x
         for x, rank in zip(xs, ranks)
     ]
     made = vmap(f, in_axes=tuple(0 if rank else None for rank in ranks))(*rows)
-    return tree.map(lambda y: shaped(y, shape + y.shape[1:]), made)
+    return tree.map(lambda y: reshaped_to(y, shape + y.shape[1:]), made)
 
 
 def _check_vectorize_sizes(xs: Sequence[Any], names: Sequence[tuple[str, ...]]) -> None:

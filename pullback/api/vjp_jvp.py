@@ -7,10 +7,19 @@ from typing import Any, Literal, overload
 
 from pullback import tree
 from pullback.api.grad import grad, split_grad_aux
-from pullback.api.recording import Recording, RecordingTransform, deliver_recorded, recorded_outputs
+from pullback.api.recording import (
+    Recording,
+    RecordingTransform,
+    deliver_from_recording,
+    recorded_outputs,
+)
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, function_argument, validated
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_function_argument,
+    with_argument_checks,
+)
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
@@ -40,8 +49,8 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     >>> pull(pb.tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
-    has_aux = flag("vjp", has_aux, "has_aux")
-    function_argument("vjp", f, "f")
+    has_aux = checked_flag_argument("vjp", has_aux, "has_aux")
+    checked_function_argument("vjp", f, "f")
     with RecordingTransform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_grad_aux("vjp", recording.result, has_aux)
@@ -51,7 +60,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     @boundary
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
         with RecordingTransform(cotangent):
-            gs = matching_vjp_derivatives("pull", cotangent, structure, ys)
+            gs = matching_vjp_jvp_derivatives("pull", cotangent, structure, ys)
             found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
 
@@ -68,7 +77,7 @@ def jvp(  # type: ignore[overload-overlap]
 def jvp(
     f: Callable[..., Result], xs: Sequence[Tree], ts: Sequence[Tree], **kwargs: Any
 ) -> tuple[Result, Result]: ...
-@validated
+@with_argument_checks
 def jvp(
     f: Callable, xs: Sequence[Tree], ts: Sequence[Tree], *, has_aux: bool = False, **kwargs: Any
 ) -> tuple:
@@ -94,7 +103,7 @@ def linearize(  # type: ignore[overload-overlap]
 def linearize(
     f: Callable[Params, Result], *xs: Params.args, **kwargs: Params.kwargs
 ) -> tuple[Result, Callable[..., Result]]: ...
-@validated  # type: ignore[misc]
+@with_argument_checks  # type: ignore[misc]
 def linearize(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple:
     """Return `f(*xs)` and the derivative of `f` there, a linear function of tangents.
 
@@ -119,17 +128,21 @@ def _linearize(
     @boundary
     def push(*ts: Tree) -> Any:
         with RecordingTransform(ts):
-            given = matching_vjp_derivatives(name, list(ts), recording.in_tree, recording.leaves)
+            given = matching_vjp_jvp_derivatives(
+                name, list(ts), recording.in_tree, recording.leaves
+            )
             found = forward_tangents(nodes, recording.inputs, [t for t in given if t is not None])
             pairs = zip(nodes, found, strict=True)
-            made = [deliver_recorded(zeros_like(y.type) if t is None else t) for y, t in pairs]
+            made = [
+                deliver_from_recording(zeros_like(y.type) if t is None else t) for y, t in pairs
+            ]
             return tree.unflatten(structure, made)
 
     value, aux = recording.hand_out((tree.unflatten(structure, ys), aux))
     return (value, push, aux) if has_aux else (value, push)
 
 
-@validated
+@with_argument_checks
 def hvp(
     f: Callable[..., Scalar], xs: Sequence[Tree], vs: Sequence[Tree], **kwargs: Any
 ) -> tuple[Tree, ...]:
@@ -154,7 +167,7 @@ def _vjp_arguments(name: str, xs: Any) -> tuple:
     return tuple(xs)
 
 
-def matching_vjp_derivatives(
+def matching_vjp_jvp_derivatives(
     name: str, given: Tree, structure: Any, like: Sequence[Tensor | None]
 ) -> list[Node | None]:
     """The tangents or cotangents of `like`, the leaves of a tree.
@@ -179,7 +192,9 @@ def matching_jvp_tangents(
     """The leaves of `given`, which must have the tree, shapes and dtypes of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:
-        shown = f"expected {tree.show(structure)}, got {tree.show(got)}"
+        shown = (
+            f"expected {tree.show_tree_structure(structure)}, got {tree.show_tree_structure(got)}"
+        )
         raise ArgumentError(f"{name}: trees must agree, {shown}", hint="* stands for a leaf.")
     nodes = []
     for leaf, want in zip(leaves, like, strict=True):

@@ -8,15 +8,19 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.named_axes import bind
-from pullback.api.placeholders import stage
-from pullback.api.recording import deliver_recorded, is_recorded_value, recorded_prefix_entries
+from pullback.api.placeholders import stage_on_placeholders
+from pullback.api.recording import (
+    deliver_from_recording,
+    is_recorded_value,
+    recorded_prefix_entries,
+)
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
+from pullback.graph.source_lines import user_line
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
@@ -25,11 +29,11 @@ from pullback.ops.shape.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
 from pullback.transforms.batch import batched
-from pullback.transforms.call_rules import deriving_rules
+from pullback.transforms.call_rules import calling_rules
 from pullback.tree_nodes import register_node_hint
 
 
-@validated
+@with_argument_checks
 def vmap(
     f: Callable[Params, Result], in_axes: Tree = 0, out_axes: Tree = 0,
     axis_size: int | None = None, axis_name: str | None = None,
@@ -64,10 +68,12 @@ def vmap(
         axes = [*_vmap_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
         examples = _VmapExamples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
-        with deriving_rules(user_line()):
+        with calling_rules(user_line()):
             xs = examples.nodes()
             with bind(axis):
-                staged = stage("vmap", f, examples.types(axis), in_tree, True, frozen=False)
+                staged = stage_on_placeholders(
+                    "vmap", f, examples.types(axis), in_tree, True, frozen=False
+                )
             flags = [*examples.flags, *[False] * len(staged.captured)]
             operands = [*xs, *staged.captured]
             mesh = _vmap_mesh(operands, axis)
@@ -81,7 +87,7 @@ def vmap(
             positions = _vmap_axes("out_axes", out_axes, made)
             pairs = zip(found, positions, strict=True)
             results = [
-                deliver_recorded(_move_vmap_axis(y, has, to, axis)) for (y, has), to in pairs
+                deliver_from_recording(_move_vmap_axis(y, has, to, axis)) for (y, has), to in pairs
             ]
         return tree.unflatten(staged.structure, results)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.cli.diagnostics import (
-    CommandError,
+    CommandDiagnostic,
     Diagnostic,
     DiagnosticSource,
     report_diagnostics,
@@ -103,7 +103,7 @@ def _command_for_each(
     """The result for each file, and the errors: one bad file does not hide the others."""
     found, failures = [], []
     if args.file.count("-") > 1:
-        raise CommandError("the standard input can be read only once")
+        raise CommandDiagnostic("the standard input can be read only once")
     for path in args.file:
         try:
             with DiagnosticSource(path) as source:
@@ -164,8 +164,12 @@ def _hash_command(args: argparse.Namespace) -> int:
 def _grad_command(args: argparse.Namespace) -> int:
     kind = "all" if args.all else "inputs"
     options = GradientOptions(not args.no_verify, args.strict_ops, kind)
-    wrt = [_command_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
-    output = None if args.output is None else _command_number(args.output)
+    wrt = (
+        [_grad_command_target(t) for given in args.wrt for t in given.split(",")]
+        if args.wrt
+        else None
+    )
+    output = None if args.output is None else _grad_command_number(args.output)
     with DiagnosticSource(args.file) as source:
         try:
             made = autodiff(source.module, wrt, output, args.seed, options, args.profile)
@@ -176,16 +180,16 @@ def _grad_command(args: argparse.Namespace) -> int:
     return _print_command(args, made.gradient_module, gradients=made.gradients)
 
 
-def _command_number(text: str) -> int:
+def _grad_command_number(text: str) -> int:
     """Parse the number of a value, `%7` or `7`."""
     if not re.fullmatch(r"%?[0-9]{1,18}", text):
-        raise CommandError(f"a value must be written as %7, got {text}")
+        raise CommandDiagnostic(f"a value must be written as %7, got {text}")
     return int(text.removeprefix("%"))
 
 
-def _command_target(text: str) -> int | str:
+def _grad_command_target(text: str) -> int | str:
     text = text.strip()
-    return _command_number(text) if text.startswith("%") else text
+    return _grad_command_number(text) if text.startswith("%") else text
 
 
 def _ops_command(args: argparse.Namespace) -> int:
@@ -193,7 +197,7 @@ def _ops_command(args: argparse.Namespace) -> int:
     unknown = sorted(set(args.name) - {e.name for e in found})
     if unknown:
         within = f" in the profile {args.profile}" if args.profile else ""
-        raise CommandError(f"there is no instruction {unknown[0]}{within}")
+        raise CommandDiagnostic(f"there is no instruction {unknown[0]}{within}")
     if args.json:
         return report_diagnostics(instructions=[e._asdict() for e in found])
     width = max((len(e.name) for e in found), default=0)
@@ -207,7 +211,7 @@ def _ops_command(args: argparse.Namespace) -> int:
 
 def _export_command(args: argparse.Namespace) -> int:
     if args.portable and not args.out and (args.json or sys.stdout.isatty()):
-        raise CommandError("--portable writes bytes: name a file with --out")
+        raise CommandDiagnostic("--portable writes bytes: name a file with --out")
     with DiagnosticSource(args.file) as source:
         made = to_stablehlo(source.module, portable=args.portable)
     if args.out:
@@ -215,7 +219,7 @@ def _export_command(args: argparse.Namespace) -> int:
             with open(args.out, "wb") as file:
                 file.write(made if isinstance(made, bytes) else f"{made.rstrip()}\n".encode())
         except OSError as error:
-            raise CommandError(f"cannot write {args.out}: {error.strerror or error}") from None
+            raise CommandDiagnostic(f"cannot write {args.out}: {error.strerror or error}") from None
         return report_diagnostics(file=args.out) if args.json else 0
     if args.json:
         return report_diagnostics(stablehlo=made)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.cli.diagnostics import (
-    CommandError,
-    Style,
+    CommandDiagnostic,
+    DiagnosticStyle,
     diagnostic_message,
     place_of_diagnostic,
     printable_diagnostic,
@@ -29,7 +29,7 @@ from pullback.graph.dtypes import NAMES
 from pullback.static.autodiff import autodiff
 from pullback.static.module import IRModule, canonicalise, verify
 from pullback.static.parser import parse
-from pullback.static.run import run
+from pullback.static.run_module import run
 
 OUTCOMES = {"pass": ("passed", "green"), "fail": ("failed", "red"), "skip": ("skipped", "blue")}
 LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specification allows
@@ -56,7 +56,7 @@ def _conformance(args: argparse.Namespace) -> int:
             if not args.json and (verdict.outcome != "pass" or not args.quiet):
                 _show_conformance_case(records[-1])
     if not records:
-        raise CommandError(f"there are no cases in {', '.join(args.path)}")
+        raise CommandDiagnostic(f"there are no cases in {', '.join(args.path)}")
     totals = {word: count[outcome] for outcome, (word, _) in OUTCOMES.items()}
     if args.json:
         report_diagnostics(cases=records, **totals)
@@ -70,7 +70,7 @@ def _show_conformance_case(record: dict[str, str]) -> None:
     more = "".join(
         [f": {printable_diagnostic(record[k])}" for k in ("description", "reason") if record[k]]
     )
-    word = Style(sys.stdout)(outcome, OUTCOMES[outcome][1])
+    word = DiagnosticStyle(sys.stdout)(outcome, OUTCOMES[outcome][1])
     print(f"{word}  {printable_diagnostic(record['case'])}{more}")
 
 
@@ -80,17 +80,17 @@ def read_conformance_cases(path: str) -> Iterator[tuple[str, Any]]:
         import yaml  # optional
     except ModuleNotFoundError:
         message = "conformance cases need PyYAML, which is not installed"
-        raise CommandError(message, hint="pip install 'pullback[conformance]'") from None
+        raise CommandDiagnostic(message, hint="pip install 'pullback[conformance]'") from None
     root = Path(path)
     files = sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")]) if root.is_dir() else [root]
     for file in files:
         try:
             documents = list(yaml.safe_load_all(file.read_bytes()))
         except OSError as error:
-            raise CommandError(f"cannot read {file}: {error.strerror or error}") from None
+            raise CommandDiagnostic(f"cannot read {file}: {error.strerror or error}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
-            raise CommandError(f"cannot read {file} as YAML: {reason}") from None
+            raise CommandDiagnostic(f"cannot read {file} as YAML: {reason}") from None
         for number, content in enumerate(documents, 1):
             yield (f"{file}#{number}" if len(documents) > 1 else str(file)), content
 
@@ -102,7 +102,7 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-class CaseFailure(Exception):
+class ConformanceFailure(Exception):
     """The reason why a case fails."""
 
 
@@ -115,7 +115,7 @@ def judge_conformance_case(case: Any, engine: str | None = None) -> Verdict:
         if case.get("profile") == "gpu" and not (engine or "").startswith("xla:"):
             return Verdict("skip", "it needs an accelerator: choose one with --engine")
         _judge_conformance_parts(case, given, expected, engine)
-    except CaseFailure as failure:
+    except ConformanceFailure as failure:
         return Verdict("fail", str(failure))
     except Exception as error:  # bad values in the case, or an error in pullback
         return Verdict("fail", f"{type(error).__name__}: {error}")
@@ -124,12 +124,12 @@ def judge_conformance_case(case: Any, engine: str | None = None) -> Verdict:
 
 def _parts_of_conformance_case(case: Any) -> tuple[Mapping, Mapping]:
     if not isinstance(case, Mapping):
-        raise CaseFailure("a case must be a mapping with `input` and `expected`")
+        raise ConformanceFailure("a case must be a mapping with `input` and `expected`")
     given, expected = case.get("input"), case.get("expected")
     if not isinstance(given, Mapping) or not isinstance(expected, Mapping):
-        raise CaseFailure("a case must have `input` and `expected`")
+        raise ConformanceFailure("a case must have `input` and `expected`")
     if expected.get("status") not in ("success", "error"):
-        raise CaseFailure("`expected.status` must be success or error")
+        raise ConformanceFailure("`expected.status` must be success or error")
     return given, expected
 
 
@@ -141,16 +141,18 @@ def _judge_conformance_parts(
         found = _conformance_outcome(case, given, wanted, engine)
     except PullbackError as error:
         if expected["status"] == "success":
-            raise CaseFailure(
+            raise ConformanceFailure(
                 f"expected success, got {error.code}: {diagnostic_message(error)}"
             ) from error
         _compare_conformance_error(expected.get("error") or {}, error)
         return
     if expected["status"] == "error":
-        raise CaseFailure(f"expected {(expected.get('error') or {}).get('code')}, got success")
+        raise ConformanceFailure(
+            f"expected {(expected.get('error') or {}).get('code')}, got success"
+        )
     for key, value in wanted.items():
         if key not in found:
-            raise CaseFailure(f"cannot compare `output.{key}`")
+            raise ConformanceFailure(f"cannot compare `output.{key}`")
         if key == "result":
             _compare_conformance_arrays(value, found[key])
         else:
@@ -192,31 +194,31 @@ def _conformance_value(target: Any) -> int | str:
 def _compare_conformance_error(wanted: Mapping, error: PullbackError) -> None:
     got = f"{error.code}: {diagnostic_message(error)}"
     if "code" in wanted and wanted["code"] != error.code:
-        raise CaseFailure(f"expected {wanted['code']}, got {got}")
+        raise ConformanceFailure(f"expected {wanted['code']}, got {got}")
     part = str(wanted.get("message_contains", ""))
     if part.lower() not in str(error).lower():
-        raise CaseFailure(f"expected a message with {part!r}, got {got}")
+        raise ConformanceFailure(f"expected a message with {part!r}, got {got}")
     place = wanted.get("location")
     if place is not None:
         found = place_of_diagnostic(error)
         at = {"line": found.line, "column": found.column} if found else {}
         if any(at.get(k) != v for k, v in place.items()):
-            raise CaseFailure(f"expected the place {dict(place)}, got {at or 'none'}")
+            raise ConformanceFailure(f"expected the place {dict(place)}, got {at or 'none'}")
 
 
 def _compare_conformance_texts(key: str, wanted: str, found: str) -> None:
     lines, got = parse(wanted).text().split("\n"), found.split("\n")
     for number, (a, b) in enumerate(zip(lines, got, strict=False), 1):
         if a != b:
-            raise CaseFailure(f"{key}, line {number}: expected `{a}`, got `{b}`")
+            raise ConformanceFailure(f"{key}, line {number}: expected `{a}`, got `{b}`")
     if len(lines) != len(got):
-        raise CaseFailure(f"{key}: expected {len(lines)} lines, got {len(got)}")
+        raise ConformanceFailure(f"{key}: expected {len(lines)} lines, got {len(got)}")
 
 
 def _compare_conformance_arrays(wanted: Any, found: list[np.ndarray]) -> None:
     listed = wanted if isinstance(wanted, list) else [wanted]
     if len(listed) != len(found):
-        raise CaseFailure(f"expected {len(listed)} results, got {len(found)}")
+        raise ConformanceFailure(f"expected {len(listed)} results, got {len(found)}")
     for number, (one, array) in enumerate(zip(listed, found, strict=True)):
         _compare_conformance_array(f"result {number}" if len(listed) > 1 else "result", one, array)
 
@@ -224,19 +226,23 @@ def _compare_conformance_arrays(wanted: Any, found: list[np.ndarray]) -> None:
 def _compare_conformance_array(name: str, wanted: Mapping, found: np.ndarray) -> None:
     kind = str(wanted.get("dtype", "f32"))
     if kind not in NAMES:
-        raise CaseFailure(f"{name}: {kind} is not a dtype")
+        raise ConformanceFailure(f"{name}: {kind} is not a dtype")
     if found.dtype != NAMES[kind].numpy:
-        raise CaseFailure(f"{name}: expected {kind}, got {found.dtype}")
+        raise ConformanceFailure(f"{name}: expected {kind}, got {found.dtype}")
     if "shape" in wanted and tuple(wanted["shape"]) != found.shape:
-        raise CaseFailure(f"{name}: expected shape {wanted['shape']}, got {list(found.shape)}")
+        raise ConformanceFailure(
+            f"{name}: expected shape {wanted['shape']}, got {list(found.shape)}"
+        )
     if "values" not in wanted:
         return
     values = np.array(wanted["values"], found.dtype)  # YAML reads 1e-6 as a string
     if values.shape != found.shape:
-        raise CaseFailure(f"{name}: values of shape {list(values.shape)}, got {list(found.shape)}")
+        raise ConformanceFailure(
+            f"{name}: values of shape {list(values.shape)}, got {list(found.shape)}"
+        )
     allowed = LARGEST.get(kind, 0.0)
     tolerance = float(wanted.get("tolerance", allowed))
     if tolerance > allowed:
-        raise CaseFailure(f"{name}: the tolerance may be at most {allowed}, got {tolerance}")
+        raise ConformanceFailure(f"{name}: the tolerance may be at most {allowed}, got {tolerance}")
     if not np.allclose(found, values, rtol=tolerance, atol=tolerance, equal_nan=True):
-        raise CaseFailure(f"{name}: expected {values.tolist()}, got {found.tolist()}")
+        raise ConformanceFailure(f"{name}: expected {values.tolist()}, got {found.tolist()}")

@@ -23,7 +23,7 @@ from pullback.static.parser import parse
 COLOURS = {"red": "31", "green": "32", "blue": "34", "bold": "1"}
 
 
-class CommandError(Exception):
+class CommandDiagnostic(Exception):
     """A problem with the command itself, not with a module: a missing file, for example."""
 
     def __init__(
@@ -73,10 +73,10 @@ def _read_diagnostic_source(path: str) -> bytes:
             with open(path, "rb") as file:
                 return file.read()
         if sys.stdin is None:
-            raise CommandError("cannot read the standard input: it is closed")
+            raise CommandDiagnostic("cannot read the standard input: it is closed")
         return sys.stdin.buffer.read()
     except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
+        raise CommandDiagnostic(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def place_of_diagnostic(error: PullbackError) -> TextPosition | None:
@@ -91,7 +91,7 @@ def diagnostic_message(error: PullbackError) -> str:
     return ": ".join([part for part in (error.title, error.op, error.message) if part])
 
 
-class Style:
+class DiagnosticStyle:
     """Colours for a stream: none unless it is a terminal, and none if NO_COLOR is set."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -122,14 +122,14 @@ def _diagnostic_columns(text: str) -> int:
 
 def diagnostic_line(message: str, code: str = "") -> None:
     """Print `error[E3001]: message`."""
-    head = Style(sys.stderr)(f"error[{code}]" if code else "error", "red", "bold")
+    head = DiagnosticStyle(sys.stderr)(f"error[{code}]" if code else "error", "red", "bold")
     print(f"{head}: {printable_diagnostic(message, keep=chr(10))}", file=sys.stderr)
 
 
 def _show_diagnostic(failure: Diagnostic) -> None:
     error, source = failure.error, failure.source
     diagnostic_line(diagnostic_message(error), error.code)
-    style = Style(sys.stderr)
+    style = DiagnosticStyle(sys.stderr)
     place = place_of_diagnostic(error)
     at = f":{place.line}:{place.column}" if place else ""
     shown = [f"{style(' -->', 'blue')} {printable_diagnostic(source.name)}{at}"]
@@ -139,7 +139,9 @@ def _show_diagnostic(failure: Diagnostic) -> None:
     print("\n".join(shown), file=sys.stderr)
 
 
-def _diagnostic_excerpt(source: DiagnosticSource, place: TextPosition, style: Style) -> list[str]:
+def _diagnostic_excerpt(
+    source: DiagnosticSource, place: TextPosition, style: DiagnosticStyle
+) -> list[str]:
     """The line, cut to the terminal's width around the place, and a caret below it."""
     number = str(place.line)
     room = max(20, diagnostic_width() - len(number) - 4)
@@ -211,7 +213,7 @@ def report_failed_diagnostics(failures: Sequence[Diagnostic], as_json: bool, **r
     return 1 if failures else 0
 
 
-def report_error_diagnostic(error: CommandError, as_json: bool) -> int:
+def report_error_diagnostic(error: CommandDiagnostic, as_json: bool) -> int:
     if as_json:
         record = {"code": error.code, "message": error.message, "hint": error.hint}
         write_diagnostic_json({"ok": False, "errors": [record]})

@@ -13,9 +13,9 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from pullback.cli.diagnostics import (
-    CommandError,
+    CommandDiagnostic,
     DiagnosticSource,
-    Style,
+    DiagnosticStyle,
     diagnostic_width,
     printable_diagnostic,
     report_diagnostics,
@@ -32,7 +32,7 @@ Lines = Sequence[Instruction]
 _line = TextWriter().line
 
 
-class Row(NamedTuple):
+class DiffRow(NamedTuple):
     """Two lines side by side; `mark` is a space if equal, | if different, < or > if alone."""
 
     mark: str
@@ -42,16 +42,18 @@ class Row(NamedTuple):
 
 def register_diff(commands: Any) -> None:
     about = "show two modules side by side in their canonical forms"
-    parser = command_with_options(commands, "diff", _diff, about, "The status is 1 if they differ.")
+    parser = command_with_options(
+        commands, "diff", _diff_command, about, "The status is 1 if they differ."
+    )
     parser.add_argument("left", help=FILE)
     parser.add_argument("right", help="the module to compare with")
     parser.add_argument("--width", type=int, help="columns to use (default: the terminal's)")
     parser.add_argument("--changes", action="store_true", help="leave out equal lines")
 
 
-def _diff(args: argparse.Namespace) -> int:
+def _diff_command(args: argparse.Namespace) -> int:
     if args.left == args.right == "-":
-        raise CommandError("the standard input can be read only once")
+        raise CommandDiagnostic("the standard input can be read only once")
     modules, marks = [], []
     for path in (args.left, args.right):
         with DiagnosticSource(path) as source:
@@ -64,28 +66,30 @@ def _diff(args: argparse.Namespace) -> int:
         report_diagnostics(same=same, fingerprints=marks, differences=records)
     elif not same:
         chosen = [row for row in rows if row.mark != " " or not args.changes]
-        for line in diff_side_by_side(chosen, args.width or diagnostic_width(), Style(sys.stdout)):
+        for line in diff_side_by_side(
+            chosen, args.width or diagnostic_width(), DiagnosticStyle(sys.stdout)
+        ):
             print(line)
         if marks[0] == marks[1]:
             print("Their fingerprints are equal: only names or profiles differ.")
     return 0 if same else 1
 
 
-def diff_of_modules(left: IRModule, right: IRModule) -> Iterator[Row]:
+def diff_of_modules(left: IRModule, right: IRModule) -> Iterator[DiffRow]:
     """The rows of a comparison, in order."""
     if left.profile != right.profile:
-        yield Row("|", f"profile: {left.profile}", f"profile: {right.profile}")
+        yield DiffRow("|", f"profile: {left.profile}", f"profile: {right.profile}")
     a, b = left.instructions, right.instructions
     same: dict[int, int] = {}  # values of the left module, and those of the right that they match
     for x, y in _aligned_diff(a, b):
         if x is None or y is None:
-            yield Row("<", _line(x), "") if x else Row(">", "", _line(y))  # type: ignore[arg-type]
+            yield DiffRow("<", _line(x), "") if x else DiffRow(">", "", _line(y))  # type: ignore[arg-type]
             continue
         equal = _diff_kind(x) == _diff_kind(y) and tuple(map(same.get, x.operands)) == y.operands
         same.update(zip(x.results, y.results, strict=False))
-        yield Row(" " if equal else "|", _line(x), _line(y))
+        yield DiffRow(" " if equal else "|", _line(x), _line(y))
     equal = tuple(map(same.get, left.outputs)) == right.outputs
-    yield Row(" " if equal else "|", _outputs_diff(left), _outputs_diff(right))
+    yield DiffRow(" " if equal else "|", _outputs_diff(left), _outputs_diff(right))
 
 
 def _aligned_diff(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instruction | None]]:
@@ -120,19 +124,19 @@ def _outputs_diff(module: IRModule) -> str:
     return f"outputs: {', '.join([f'%{y}' for y in module.outputs])}"
 
 
-def diff_side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]:
+def diff_side_by_side(rows: Sequence[DiffRow], width: int, style: DiagnosticStyle) -> Iterator[str]:
     """The rows in two columns; long lines are wrapped."""
     room = max(NARROWEST, (width - 3) // 2)
     colours = {"|": "blue", "<": "red", ">": "green"}
     for mark, left, right in rows:
-        sides = _wrapped_diff(left, room), _wrapped_diff(right, room)
+        sides = _wrap_diff_text(left, room), _wrap_diff_text(right, room)
         for k in range(max(map(len, sides))):
             a, b = (side[k] if k < len(side) else "" for side in sides)
             line = f"{a:{room}} {mark} {b}".rstrip()
             yield style(line, colours[mark]) if mark in colours else line
 
 
-def _wrapped_diff(text: str, room: int) -> list[str]:
+def _wrap_diff_text(text: str, room: int) -> list[str]:
     """Lines of at most `room` characters; continuation lines are indented."""
     made = []
     for line in map(printable_diagnostic, text.split("\n")):

@@ -18,7 +18,7 @@ from typing import Any
 
 import pullback
 from pullback.cli import commands, conformance, diagnostics, diff, run
-from pullback.cli.diagnostics import CommandError, Diagnostic, diagnostic_line
+from pullback.cli.diagnostics import CommandDiagnostic, Diagnostic, diagnostic_line
 from pullback.engines.environment import environment_variable
 from pullback.static.profiles import PROFILES
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse has reported the error, or printed its help
         return int(end.code or 0)
     try:
-        status = _run_main(args)
+        status = _main_status(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -58,25 +58,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run_main(args: argparse.Namespace) -> int:
+def _main_status(args: argparse.Namespace) -> int:
     """Run the command, report errors, return the exit status."""
     try:
         return args.work(args)
     except Diagnostic as failure:
         return diagnostics.report_failed_diagnostics([failure], args.json)
-    except CommandError as error:
+    except CommandDiagnostic as error:
         return diagnostics.report_error_diagnostic(error, args.json)
     except OSError:
         raise
     except MemoryError:
-        full = CommandError("not enough memory", status=1)
+        full = CommandDiagnostic("not enough memory", status=1)
         return diagnostics.report_error_diagnostic(full, args.json)
     except Exception as error:
         if environment_variable("PULLBACK_TRACEBACK", "short") == "full":
             raise
         what = f"an error in pullback itself: {type(error).__name__}: {error}"
         hint = "Set PULLBACK_TRACEBACK=full to see where it happened."
-        internal = CommandError(what, status=1, hint=hint, code="internal")
+        internal = CommandDiagnostic(what, status=1, hint=hint, code="internal")
         return diagnostics.report_error_diagnostic(internal, args.json)
 
 

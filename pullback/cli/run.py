@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.cli.diagnostics import (
-    CommandError,
+    CommandDiagnostic,
     DiagnosticSource,
     diagnostic_width,
     plain_diagnostic_value,
@@ -32,7 +32,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.static.literals import type_literal
 from pullback.static.parser import parse
-from pullback.static.run import run
+from pullback.static.run_module import run
 
 
 def register_run(commands: Any) -> None:
@@ -94,7 +94,7 @@ def _read_run_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:
             made.update(_run_all(text, types))
         elif name not in types:
             known = f"its inputs are {', '.join(types) or 'none'}"
-            raise CommandError(f"--input {name}: the module has no such input, {known}")
+            raise CommandDiagnostic(f"--input {name}: the module has no such input, {known}")
         else:
             made[name] = _run_one(name, value, types[name])
     return made
@@ -106,7 +106,9 @@ def _run_one(name: str, value: str, type: Type) -> np.ndarray:
         path, key = (f"{path}.npz", key) if colon else (value, name)
         found = _load_run_input(path)
         if key not in found:
-            raise CommandError(f"{path} has no array {key}, it has {', '.join(found) or 'none'}")
+            raise CommandDiagnostic(
+                f"{path} has no array {key}, it has {', '.join(found) or 'none'}"
+            )
         return _typed_run_input(found[key], type)
     if value.endswith(".npy"):
         return _typed_run_input(_load_run_input(value), type)
@@ -117,7 +119,7 @@ def _run_all(path: str, types: dict[str, Type]) -> dict[str, np.ndarray]:
     """The arrays of a file that have the names of inputs."""
     if not path.endswith(".npz"):
         message = f"--input takes NAME=VALUE or a file of arrays ending in .npz, got {path}"
-        raise CommandError(message)
+        raise CommandDiagnostic(message)
     found = _load_run_input(path)
     return {name: _typed_run_input(found[name], types[name]) for name in types if name in found}
 
@@ -132,10 +134,10 @@ def _load_run_input(path: str) -> Any:
             made = np.load(file, allow_pickle=False)
             return made if single else {key: made[key] for key in made.files}
     except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
+        raise CommandDiagnostic(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         kind = "array" if single else "archive of arrays"
-        raise CommandError(f"cannot read {path} as an {kind}: {error}") from None
+        raise CommandDiagnostic(f"cannot read {path} as an {kind}: {error}") from None
 
 
 def _typed_run_input(array: np.ndarray, type: Type) -> np.ndarray:
@@ -160,7 +162,7 @@ def _literal_run_input(name: str, value: str, type: Type) -> np.ndarray:
         if module.instructions[0].literal is not None:
             reason = error.message.partition(": ")[2]
     hint = f"Its type is {type}; an array file ends in .npy or .npz."
-    raise CommandError(f"--input {name}: {reason}", hint=hint)
+    raise CommandDiagnostic(f"--input {name}: {reason}", hint=hint)
 
 
 def _random_run_inputs(seed: int, graph: Graph, given: dict[str, Any]) -> dict[str, Any]:
@@ -183,6 +185,8 @@ def _save_run_output(path: str, outputs: Sequence[np.ndarray]) -> None:
         elif path.endswith(".npy") and len(outputs) == 1:
             np.save(path, outputs[0])
         else:
-            raise CommandError("--out takes a file that ends in .npz, or in .npy for one output")
+            raise CommandDiagnostic(
+                "--out takes a file that ends in .npz, or in .npy for one output"
+            )
     except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from None
+        raise CommandDiagnostic(f"cannot write {path}: {error.strerror or error}") from None

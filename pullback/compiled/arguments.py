@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import sequence
+from pullback.graph.argument_checks import checked_sequence_argument
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
@@ -21,20 +21,20 @@ from pullback.lazy.traced_number import TracedNumber
 WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
 
 
-class StaticArgument:
+class CompiledStaticArgument:
     """The kind of a leaf that is neither a tensor nor a number: it is compared."""
 
     def __repr__(self) -> str:
         return "static"
 
 
-STATIC = StaticArgument()
+STATIC = CompiledStaticArgument()
 
 
-class ArgumentNumber(tuple):
+class CompiledNumberArgument(tuple):
     """The kind of a number: its Python type, and its dtype if it is a NumPy scalar."""
 
-    def __new__(cls, kind: type, given: DType | None) -> ArgumentNumber:
+    def __new__(cls, kind: type, given: DType | None) -> CompiledNumberArgument:
         return super().__new__(cls, (kind, given))
 
     @property
@@ -46,10 +46,10 @@ class ArgumentNumber(tuple):
         return self[0].__name__ if self[1] is None else str(self[1])
 
 
-_PYTHON_NUMBERS = {kind: ArgumentNumber(kind, None) for kind in WIDE}
+_PYTHON_NUMBERS = {kind: CompiledNumberArgument(kind, None) for kind in WIDE}
 
 
-Kind = Type | ArgumentNumber | StaticArgument  # what a leaf is to a program
+Kind = Type | CompiledNumberArgument | CompiledStaticArgument  # what a leaf is to a program
 
 
 def classify_arguments(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Kind, ...]]:
@@ -65,9 +65,9 @@ def argument_kind(x: Any) -> Kind:
     if number is not None:
         return number
     if isinstance(x, TracedNumber):
-        return ArgumentNumber(x.kind, x.given)
+        return CompiledNumberArgument(x.kind, x.given)
     if isinstance(x, np.generic):
-        return ArgumentNumber(type(x.item()), dtype_of(x.dtype))
+        return CompiledNumberArgument(type(x.item()), dtype_of(x.dtype))
     return x if isinstance(x, Type) else STATIC
 
 
@@ -80,7 +80,7 @@ def _is_array_argument(x: Any) -> bool:
     return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
 
 
-class Options:
+class CompiledArgumentOptions:
     """Which arguments are static and which are donated, by position and by name."""
 
     def __init__(
@@ -90,8 +90,12 @@ class Options:
         self.positional, named, more = _argument_parameters(f)
         known = self.positional
         count = None if more else len(known)
-        positions = _argument_numbers("static_argnums", nums, count)
-        several = names if isinstance(names, str) else sequence("compile", names, "static_argnames")
+        positions = _compiled_argument_positions("static_argnums", nums, count)
+        several = (
+            names
+            if isinstance(names, str)
+            else checked_sequence_argument("compile", names, "static_argnames")
+        )
         chosen = (names,) if isinstance(names, str) else tuple(several)
         if not all(isinstance(name, str) for name in chosen):
             what = f"must be names of arguments, got {names!r}"
@@ -104,7 +108,7 @@ class Options:
                 )
         self.static = {*positions, *(known.index(n) for n in chosen if n in known)}
         self.static_names = {*chosen, *(known[i] for i in positions if i < len(known))}
-        self.donated = _argument_numbers("donate_argnums", donated, count)
+        self.donated = _compiled_argument_positions("donate_argnums", donated, count)
         self.donated_names = {known[i] for i in self.donated if i < len(known)}
         if self.static & set(self.donated):
             raise ArgumentError("compile: a static argument cannot be donated")
@@ -163,8 +167,14 @@ def _argument_parameters(f: Callable) -> tuple[list[str], list[str], bool]:
     return positional, named, len(positional) + len(named) < len(found)
 
 
-def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[int, ...]:
-    chosen = (given,) if isinstance(given, int) else tuple(sequence("compile", given, what))
+def _compiled_argument_positions(
+    what: str, given: int | Sequence[int], count: int | None
+) -> tuple[int, ...]:
+    chosen = (
+        (given,)
+        if isinstance(given, int)
+        else tuple(checked_sequence_argument("compile", given, what))
+    )
     positions = []
     for i in chosen:
         if type(i) is not int or not (i >= 0 if count is None else -count <= i < count):
@@ -174,10 +184,10 @@ def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) 
     return tuple(positions)
 
 
-def argument_types(kinds: Iterable[Kind]) -> list[Type]:
+def compiled_argument_types(kinds: Iterable[Kind]) -> list[Type]:
     """Return the types of the inputs among the leaves."""
     return [
-        k.type if isinstance(k, ArgumentNumber) else k
+        k.type if isinstance(k, CompiledNumberArgument) else k
         for k in kinds
-        if isinstance(k, (Type, ArgumentNumber))
+        if isinstance(k, (Type, CompiledNumberArgument))
     ]

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from pullback.compiled.arguments import Options
+from pullback.compiled.arguments import CompiledArgumentOptions
 from pullback.compiled.function import Compiled, Parameters, Result
 from pullback.compiled.lower import Cost, Lowered
-from pullback.compiled.save import Loaded, load_compiled
-from pullback.graph.arguments import validated
+from pullback.compiled.saved_program import Loaded, load_compiled
+from pullback.graph.argument_checks import with_argument_checks
 
 
 @overload
@@ -29,7 +29,7 @@ def compile(
 ) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...  # fmt: skip
 
 
-@validated
+@with_argument_checks
 def compile(
     f: Callable[..., Any] | None = None,
     *,
@@ -64,7 +64,9 @@ def compile(
             compile, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, name=name,
         )  # fmt: skip
-    return Compiled(f, Options(f, static_argnums, static_argnames, donate_argnums), name)
+    return Compiled(
+        f, CompiledArgumentOptions(f, static_argnums, static_argnames, donate_argnums), name
+    )
 
 
 __all__ = ["Compiled", "Cost", "Loaded", "Lowered", "compile", "load_compiled"]

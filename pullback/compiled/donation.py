@@ -18,10 +18,10 @@ from pullback.errors import DonatedError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
+from pullback.graph.source_lines import SourceLine
 from pullback.graph.types import Type
-from pullback.graph.where import SourceLine
 from pullback.lazy.pending import submit_pending
-from pullback.lazy.runtime_checks import Failed
+from pullback.lazy.runtime_checks import RuntimeFailure
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf_source
 
@@ -29,7 +29,7 @@ from pullback.ops.sources import leaf_source
 Donor = tuple[int, int]
 
 
-class Donated(Failed):
+class Donated(RuntimeFailure):
     """The value of a tensor that was donated."""
 
     def __init__(self, name: str, where: SourceLine | None) -> None:

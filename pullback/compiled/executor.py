@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber, Kind
+from pullback.compiled.arguments import STATIC, WIDE, CompiledNumberArgument, Kind
 from pullback.compiled.donation import donated_seen_by_others, mark_donated, protect_from_donation
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
+from pullback.graph.source_lines import user_line
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock, state
-from pullback.lazy.operators import node_of, number, scalar_operand
+from pullback.lazy.operators import node_of, operator_number, scalar_operator_operand
 from pullback.lazy.pending import compute_pending
-from pullback.lazy.program import pack_program
-from pullback.lazy.runtime_checks import Failed, any_unchecked
+from pullback.lazy.program import pack_lazy_program_scalars
+from pullback.lazy.runtime_checks import RuntimeFailure, any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.values import argument_value, value_to_host
+from pullback.lazy.values import leaf_value_buffer, value_to_host
 from pullback.ops.sources import LEAF
 
 
@@ -50,8 +50,8 @@ class Executor(ABC):
         if waiting:
             compute_pending(waiting)
         shared = donated_seen_by_others(leaves, program.donors)
-        buffers = [argument_value(program.engine, x._node) for x in handles]
-        numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, ArgumentNumber)]
+        buffers = [leaf_value_buffer(program.engine, x._node) for x in handles]
+        numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, CompiledNumberArgument)]
         return self.finish(leaves, buffers, numbers, shared, hit)
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Executor(ABC):
         if program.donors:
             protect_from_donation(buffers, program.donors, shared, program.engine)
         if program.numbers:
-            buffers.append(self._packed([number(x) for x in numbers]))
+            buffers.append(self._packed([operator_number(x) for x in numbers]))
         result = self.run(leaves, buffers, hit)
         if self.donates:
             mark_donated(leaves, program.donated, program.name, user_line())
@@ -74,11 +74,14 @@ class Executor(ABC):
 
     def _packed(self, numbers: list[Any]) -> Any:
         """Pack numbers into one input, or reuse that of the last run."""
-        words = [word for x in numbers for word in scalar_operand(x, WIDE[type(x)]).value]
+        words = [word for x in numbers for word in scalar_operator_operand(x, WIDE[type(x)]).value]
         program = self.program
         last = program.packed
         if last is None or last[0] != words:
-            last = program.packed = words, pack_program(words, program.engine, program.compiled)
+            last = program.packed = (
+                words,
+                pack_lazy_program_scalars(words, program.engine, program.compiled),
+            )
         return last[1]
 
     def run(self, leaves: Sequence[Any], buffers: list[Any], hit: bool = True) -> Any:
@@ -103,14 +106,16 @@ class Executor(ABC):
     def _finite_check(self, buffers: list[Any]) -> Callable[[list[Any]], None]:
         """Return a function of the results that raises if one is not finite, at the op that made
         it so."""
-        from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
+        from pullback.lazy.nonfinite_origins import nonfinite_errors  # only this mode needs it
 
         arrays = list(map(value_to_host, buffers))  # before the run: some may be donated
 
         def check(values: list[Any]) -> None:
             pairs = zip(values, self.program.outs)
             # A result that failed a check raises its own error when it is read
-            outputs = [_NOTHING if isinstance(v, Failed) else value_to_host(v) for v, _ in pairs]
+            outputs = [
+                _NOTHING if isinstance(v, RuntimeFailure) else value_to_host(v) for v, _ in pairs
+            ]
             errors = nonfinite_errors(outputs, lambda: (self.program.executed, arrays))
             for error in errors.values():
                 raise error

@@ -73,7 +73,7 @@ def _native_fast_call(
         checks=tuple(map(_native_call_check, s.snapshot.checks.single())),
         specialization=s, program=vars(program), home=state.cache, cache=vars(state.cache),
         state=vars(state), unchecked=unchecked, fork=vars(fork), place=program.engine.place,
-        touch=_touch_called_program, handlers=program.handlers,
+        touch=_touch_fast_call_program, handlers=program.handlers,
         outs=tuple(program.outs), plan=None if program.plain else tuple(program.plan),
         result=result if _is_simple_for_call(result) else ...,
         arrange=functools.partial(tree.unflatten, s.out_tree),
@@ -101,7 +101,7 @@ def _attribute_in_fast_call(fetch: Callable[..., Any]) -> str | None:
     return wanted[0] if len(wanted) == 1 and "." not in wanted[0] else None
 
 
-def _touch_called_program(program: Any) -> None:
+def _touch_fast_call_program(program: Any) -> None:
     """Mark a program as the last one used."""
     with lock:
         state.cache.used(program, False)
@@ -120,7 +120,7 @@ class _FastCallSource:
             "handlers": specialization.program.handlers, "new": object.__new__,
             "next_number": next_number, "place": place, "program": specialization.program,
             "read": read, "specialization": specialization, "state": state, "thread": thread,
-            "touch": _touch_called_program, "unchecked": unchecked,
+            "touch": _touch_fast_call_program, "unchecked": unchecked,
         }  # fmt: skip
 
     def name(self, prefix: str, value: Any) -> str:

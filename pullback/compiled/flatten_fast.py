@@ -11,7 +11,7 @@ from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
 from pullback import tree
-from pullback.tree_nodes import FieldNames, Static, child_reader, fields_of
+from pullback.tree_nodes import TreeNodeData, TreeNodeFields, fields_of, tree_node_reader
 
 # Appends the leaves of an object to a list; returns false if it has another tree.
 Reader = Callable[[Any, list[Any]], bool]
@@ -44,8 +44,8 @@ def _fast_reader(node: Any) -> Reader | None:
 
 def _fast_registered(node: Any) -> Reader | None:
     """Return a reader for a node of a class that knows a fast way to its children."""
-    found = child_reader(node)
-    rest = None if found is None else _fast_parts(found[0])
+    found = tree_node_reader(node)
+    rest = None if found is None else _flatten_parts_fast(found[0])
     if found is None or rest is None:
         return None
     fetch = found[1]
@@ -63,7 +63,7 @@ def _fast_leaf(x: Any, into: list[Any]) -> bool:
 
 
 def _fast_sequence(kind: type, parts: list[Any]) -> Reader | None:
-    count, rest = len(parts), _fast_parts(parts)
+    count, rest = len(parts), _flatten_parts_fast(parts)
     if rest is None:
         return None
 
@@ -76,7 +76,7 @@ def _fast_sequence(kind: type, parts: list[Any]) -> Reader | None:
 
 
 def _fast_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
-    count, rest = len(keys), _fast_parts(parts)
+    count, rest = len(keys), _flatten_parts_fast(parts)
     if rest is None:
         return None
     fetch = itemgetter(*keys) if count > 1 else lambda x: [x[k] for k in keys]
@@ -93,16 +93,16 @@ def _fast_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
     return read
 
 
-def _fast_dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
+def _fast_dataclass(kind: type, fields: TreeNodeFields, node: Any) -> Reader | None:
     children, _, names = fields.split(node)
-    rest = _fast_parts(children)
+    rest = _flatten_parts_fast(children)
     if rest is None or names is not fields.children or fields.more(node):
         return None  # a field is not set, or there are other attributes
     has_dict, known = hasattr(node, "__dict__"), fields.known
-    fetch = _flatten_attributes(fields.children)
-    static = _flatten_attributes(fields.static)
+    fetch = _flatten_attributes_fast(fields.children)
+    static = _flatten_attributes_fast(fields.static)
     wanted = static(node)
-    exactly = Static(wanted)
+    exactly = TreeNodeData(wanted)
 
     def read(x: Any, into: list[Any]) -> bool:
         if type(x) is not kind or (has_dict and not known.issuperset(x.__dict__)):
@@ -111,21 +111,21 @@ def _fast_dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
             values, own = fetch(x), static(x)
         except AttributeError:
             return False
-        if any(map(is_not, own, wanted)) and Static(own) != exactly:
+        if any(map(is_not, own, wanted)) and TreeNodeData(own) != exactly:
             return False
         return rest(values, into)
 
     return read
 
 
-def _flatten_attributes(names: tuple[str, ...]) -> Callable[[Any], tuple]:
+def _flatten_attributes_fast(names: tuple[str, ...]) -> Callable[[Any], tuple]:
     if not names:
         return lambda x: ()
     fetch = attrgetter(*names)
     return fetch if len(names) > 1 else lambda x: (fetch(x),)
 
 
-def _fast_parts(parts: list[Any]) -> Reader | None:
+def _flatten_parts_fast(parts: list[Any]) -> Reader | None:
     """Return a reader for the parts of a container, given in order."""
     if all(type(p) is int for p in parts):
         return _fast_leaves

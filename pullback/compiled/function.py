@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from pullback import tree
 from pullback.api.named_axes import bound_axes
-from pullback.compiled import causes
-from pullback.compiled import trace as tracing
-from pullback.compiled.arguments import STATIC, Options, classify_arguments
+from pullback.compiled import compile_trace as tracing
+from pullback.compiled import retrace_causes
+from pullback.compiled.arguments import STATIC, CompiledArgumentOptions, classify_arguments
 from pullback.compiled.fast_call import MISSED, FastCall, never_fast_call, write_fast_call
-from pullback.compiled.guards.guard_walk import Snapshot, walk_guards
+from pullback.compiled.guards.guard_walk import GuardSnapshot, walk_guards
 from pullback.compiled.lower import Lowered
-from pullback.compiled.save import save
+from pullback.compiled.saved_program import save
 from pullback.compiled.specialization import Specialization, specialization_mode_key
-from pullback.graph.boundary import handles_errors, leave, public_methods
+from pullback.graph.boundary import boundary_methods, handles_boundary_errors, leave_boundary
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember
 from pullback.graph.native import native
-from pullback.graph.where import user_line
+from pullback.graph.source_lines import user_line
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
-from pullback.tree_nodes import static_values
+from pullback.tree_nodes import static_tree_node_values
 
 # Programs kept for each function; the least recently used are dropped.
 MOST_SPECIALIZATIONS = 256
@@ -52,11 +52,13 @@ else:
     Caller = native.Caller  # tries `_fast`, then `_call`
 
 
-@public_methods
+@boundary_methods
 class Compiled(Caller, Generic[Parameters, Result]):
     """A function that is traced once for each kind of arguments, then runs as one program."""
 
-    def __init__(self, f: Callable[Parameters, Result], options: Options, name: str | None) -> None:
+    def __init__(
+        self, f: Callable[Parameters, Result], options: CompiledArgumentOptions, name: str | None
+    ) -> None:
         functools.update_wrapper(self, f)
         self._f, self._options = f, options
         self._name = name or getattr(f, "__name__", None) or type(f).__name__
@@ -68,22 +70,22 @@ class Compiled(Caller, Generic[Parameters, Result]):
         self._cache = state.cache
         self._own: dict[Any, Any] = {}  # places that the function itself changes
 
-    @handles_errors
+    @handles_boundary_errors
     def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             result = self._fast(args, kwargs)
             return self._general_call(args, kwargs) if result is MISSED else result
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
-    @handles_errors
+    @handles_boundary_errors
     def _call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call without the fast call, which C++ has tried."""
         try:
             return self._general_call(args, kwargs)
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
     def _general_call(self, args: tuple, kwargs: dict) -> Any:
@@ -99,7 +101,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
                 if result is not MISSED:
                     self._note_attempt(specialization)
                     return result
-        call = Invocation(self, args, kwargs)
+        call = CompiledFunctionCall(self, args, kwargs)
         found = self._find(call)
         specialization = found or self._trace(call)
         if not specialization.axes:
@@ -155,7 +157,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
         rows = [(f"program {i}", s.program.executed.summary) for i, s in enumerate(found, 1)]
         return html_table(f"Compiled {self._name}", rows or [("programs", "none yet")])
 
-    def _find(self, call: Invocation) -> Specialization | None:
+    def _find(self, call: CompiledFunctionCall) -> Specialization | None:
         """Return a specialization for such arguments whose guards hold."""
         with lock:
             if self._cache is not state.cache:  # `clear_cache` was called
@@ -169,14 +171,14 @@ class Compiled(Caller, Generic[Parameters, Result]):
         for specialization in specializations:
             if specialization.expects(call.static, call.leaves) and specialization.snapshot.same():
                 return specialization
-        call.snapshot = Snapshot(walk_guards(self._f, call.roots, self._own))
+        call.snapshot = GuardSnapshot(walk_guards(self._f, call.roots, self._own))
         for specialization in specializations:
             if specialization.snapshot.key == call.snapshot.key:
                 specialization.trust(call.snapshot)
                 return specialization
         return None
 
-    def _trace(self, call: Invocation) -> Specialization:
+    def _trace(self, call: CompiledFunctionCall) -> Specialization:
         with tracing.lock:
             specialization = self._find(call)  # another thread may have been first
             if specialization is not None:
@@ -184,7 +186,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
             similar = self._specializations.get(call.key)
             before = similar[-1] if similar else self._recent
             evicted = hash((call.key, call.snapshot.key)) in self._evicted
-            call.cause = causes.cause_of_miss(before, call, evicted)
+            call.cause = retrace_causes.cause_of_miss(before, call, evicted)
             start = time.perf_counter()
             traced = tracing.trace(call, call.snapshot)
             call.seconds = time.perf_counter() - start
@@ -236,7 +238,7 @@ class Compiled(Caller, Generic[Parameters, Result]):
             save(recent, self._options, path)
 
     def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered[Any, Result]:
-        call = Invocation(self, (*given, *args), kwargs)
+        call = CompiledFunctionCall(self, (*given, *args), kwargs)
         return Lowered(self._find(call) or self._trace(call), call, given)
 
 
@@ -244,7 +246,7 @@ if native is not None:
     del Compiled.__call__  # that of the base class is used
 
 
-@public_methods
+@boundary_methods
 class BoundCompiled(Generic[Parameters, Result]):
     """A compiled method of an instance."""
 
@@ -253,12 +255,12 @@ class BoundCompiled(Generic[Parameters, Result]):
     def __init__(self, compiled: Compiled[..., Result], instance: object) -> None:
         self.__func__, self.__self__ = compiled, instance
 
-    @handles_errors
+    @handles_boundary_errors
     def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             return self.__func__(self.__self__, *args, **kwargs)
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
     def lower(self, /, *args: object, **kwargs: object) -> Lowered[Parameters, Result]:
@@ -279,10 +281,10 @@ class BoundCompiled(Generic[Parameters, Result]):
         return f"<bound {self.__func__!r} of {self.__self__!r}>"
 
 
-class Invocation:
+class CompiledFunctionCall:
     """One call: its leaves, their kinds, and what else selects a specialization."""
 
-    snapshot: Snapshot
+    snapshot: GuardSnapshot
     cause: Any = None
     seconds = 0.0
 
@@ -320,5 +322,5 @@ class Invocation:
     def roots(self) -> list[tuple[str, Any]]:
         """Static values, which are guarded together with all that they lead to."""
         leaves = [(i, x) for i, (x, k) in enumerate(zip(self.leaves, self.kinds)) if k is STATIC]
-        fields = static_values((self.args, self.kwargs))
+        fields = static_tree_node_values((self.args, self.kwargs))
         return [*self._named, *((self.paths[i], x) for i, x in leaves), *fields]

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from pullback import tree
 from pullback.compiled.arguments import classify_arguments
-from pullback.compiled.save import save
+from pullback.compiled.saved_program import save
 from pullback.compiled.specialization import Specialization
 from pullback.engines.engine_registry import mesh_for_engine
 from pullback.engines.mesh import per_mesh_device
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.errors import ArgumentError, EngineError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.graph import Graph
 from pullback.graph.html import html_program
 from pullback.graph.types import show_types_apart
 
 if TYPE_CHECKING:
-    from pullback.compiled.function import Invocation
+    from pullback.compiled.function import CompiledFunctionCall
     from pullback.compiled.signature import PrivateKey
 
 Parameters = ParamSpec("Parameters")
@@ -44,11 +44,13 @@ class Cost:
     peak_bytes: int
 
 
-@public_methods
+@boundary_methods
 class Lowered(Generic[Parameters, Result]):
     """The program for one kind of arguments, to print, save and compile."""
 
-    def __init__(self, specialization: Specialization, call: Invocation, given: tuple = ()) -> None:
+    def __init__(
+        self, specialization: Specialization, call: CompiledFunctionCall, given: tuple = ()
+    ) -> None:
         self._specialization, self._call = specialization, call
         self._given = given  # the instance of a method
 
@@ -67,7 +69,7 @@ class Lowered(Generic[Parameters, Result]):
         mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is not None:
             graph = per_mesh_device(graph, mesh).graph
-        return build_module(graph, Builder(mesh), [place for _, place in donors])
+        return build_xla_module(graph, Builder(mesh), [place for _, place in donors])
 
     def cost(self) -> Cost:
         """Compile the program and return the cost of a run."""
@@ -83,10 +85,10 @@ class Lowered(Generic[Parameters, Result]):
         sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)
         return Cost(flops, traffic, *sizes)
 
-    def compile(self) -> AheadOfTimeProgram[Parameters, Result]:
+    def compile(self) -> LoweredProgram[Parameters, Result]:
         """Compile the program, which then takes arguments of this kind only."""
         self._specialization.program.ready()
-        return AheadOfTimeProgram(self._specialization, self._call, self._given)
+        return LoweredProgram(self._specialization, self._call, self._given)
 
     def save(self, path: str | os.PathLike, key: PrivateKey | None = None) -> None:
         """Write the program to a file for `pb.load_compiled`, also in another process.
@@ -105,11 +107,13 @@ class Lowered(Generic[Parameters, Result]):
         return html_program(f"Lowered {self._call.name}: {self.graph.summary}", self.text())
 
 
-@public_methods
-class AheadOfTimeProgram(Generic[Parameters, Result]):
+@boundary_methods
+class LoweredProgram(Generic[Parameters, Result]):
     """A program that was compiled ahead of time and is never traced again."""
 
-    def __init__(self, specialization: Specialization, call: Invocation, given: tuple) -> None:
+    def __init__(
+        self, specialization: Specialization, call: CompiledFunctionCall, given: tuple
+    ) -> None:
         self._specialization, self._call, self._given = specialization, call, given
 
     def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -138,7 +142,10 @@ class AheadOfTimeProgram(Generic[Parameters, Result]):
 def check_lowered_arguments(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     """Raise unless arguments have the tree and kinds that a program was compiled for."""
     if wanted[0] != given[0]:
-        trees = f"the tree {tree.show(wanted[0])}, got {tree.show(given[0])}"
+        trees = (
+            f"the tree {tree.show_tree_structure(wanted[0])}, "
+            f"got {tree.show_tree_structure(given[0])}"
+        )
         raise ArgumentError(f"{name}: the arguments must have {trees}")
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new:

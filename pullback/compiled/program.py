@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.arguments import STATIC, ArgumentNumber
-from pullback.compiled.trace import CompileTrace
+from pullback.compiled.arguments import STATIC, CompiledNumberArgument
+from pullback.compiled.compile_trace import CompileTrace
 from pullback.engines import base
 from pullback.engines.base import Engine
 from pullback.engines.engine_registry import engine_for, mesh_for_engine
@@ -18,18 +18,18 @@ from pullback.graph.dtypes import uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.cache import CacheEntry, Variant, announce_cache_miss
+from pullback.lazy.cache import CachedVariant, CacheEntry, announce_cache_miss
 from pullback.lazy.launch import lock, refuse_launch, state
-from pullback.lazy.runtime_checks import Failed
+from pullback.lazy.runtime_checks import RuntimeFailure
 from pullback.lazy.settings import current
 from pullback.ops.sources import Input, Unpack
-from pullback.ops.wrap.call import inline_calls
+from pullback.ops.wrap.call import inline_call_nodes
 
 if TYPE_CHECKING:
-    from pullback.compiled.function import Invocation
+    from pullback.compiled.function import CompiledFunctionCall
 
 
-_ONLY = Variant(())  # the key of a compiled function tells its outputs and donors
+_ONLY = CachedVariant(())  # the key of a compiled function tells its outputs and donors
 
 
 class CompiledProgram:
@@ -41,13 +41,15 @@ class CompiledProgram:
 
     compiled: Any = None  # an engine's program, while the cache keeps it
 
-    def __init__(self, call: Invocation, traced: CompileTrace) -> None:
+    def __init__(self, call: CompiledFunctionCall, traced: CompileTrace) -> None:
         graph = traced.graph
         self.name, self.mode, self.kinds = call.name, call.mode, call.kinds
         self.inputs = [k for k in call.kinds if k is not STATIC]
         self.computed: list[Node] = []
         places = {x: i for i, x in enumerate(graph.inputs)}
-        numbers = {x for x, k in zip(graph.inputs, self.inputs) if isinstance(k, ArgumentNumber)}
+        numbers = {
+            x for x, k in zip(graph.inputs, self.inputs) if isinstance(k, CompiledNumberArgument)
+        }
         self.plan: list[tuple[bool, int]] = []
         for y in graph.outputs:
             is_input = y in places and y not in numbers
@@ -59,7 +61,7 @@ class CompiledProgram:
         self.outs = [(y.type, y.where) for y in self.computed]
         self.donated = call.donated  # for each leaf, also where its buffer is not reused
         self.donors = self._donors()
-        self.numbers = any(isinstance(k, ArgumentNumber) for k in self.inputs)
+        self.numbers = any(isinstance(k, CompiledNumberArgument) for k in self.inputs)
         self.run: Any = None  # set by `ready`
         self.execute: Any = None  # starts the program, without care for errors; None if it has none
         self.handlers: Any = None
@@ -70,11 +72,14 @@ class CompiledProgram:
     @cached_property
     def executed(self) -> Graph:
         """The graph that is compiled: numbers are packed into one input, after all others."""
-        graph = inline_calls(self.graph)
+        graph = inline_call_nodes(self.graph)
         if not self.numbers:
             return canonicalise(graph)
         # The number of words of each input: 0 for a tensor
-        sizes = [1 + (k[0] is complex) if isinstance(k, ArgumentNumber) else 0 for k in self.inputs]
+        sizes = [
+            1 + (k[0] is complex) if isinstance(k, CompiledNumberArgument) else 0
+            for k in self.inputs
+        ]
         packed = Input("numbers", (sum(sizes),), uint64)()
         new, kept, names = list(graph.inputs), [], []
         for i, (x, name) in enumerate(zip(graph.inputs, graph.names)):
@@ -126,7 +131,9 @@ class CompiledProgram:
         """Forget the compiled program, which the cache has evicted."""
         self.run = self.execute = self.compiled = self.packed = None
 
-    def _compile(self, engine: Engine, donated: tuple[int, ...], entry: CacheEntry) -> base.Program:
+    def _compile(
+        self, engine: Engine, donated: tuple[int, ...], entry: CacheEntry
+    ) -> base.EngineProgram:
         if not current().may_compile:
             raise refuse_launch(self.name, self.cause)
         start = time.perf_counter()
@@ -151,7 +158,9 @@ class CompiledProgram:
         if not hasattr(self.compiled, "run_apart"):
             raise self.placed(error) from None
         values = self.compiled.run_apart(buffers)
-        return [Failed(self.placed(v)) if isinstance(v, PullbackError) else v for v in values]
+        return [
+            RuntimeFailure(self.placed(v)) if isinstance(v, PullbackError) else v for v in values
+        ]
 
     def placed(self, error: PullbackError) -> PullbackError:
         """Give an error of a run the line of the node that failed, or of a result."""
@@ -167,7 +176,9 @@ class CompiledProgram:
         graph = self.executed
         if self.numbers and number == len(graph.inputs) - 1:
             packed = [
-                n for n, k in zip(self.graph.names, self.inputs) if isinstance(k, ArgumentNumber)
+                n
+                for n, k in zip(self.graph.names, self.inputs)
+                if isinstance(k, CompiledNumberArgument)
             ]
             return f"the numbers {', '.join(packed)} of {self.name}"
         return f"{graph.names[number]}, {graph.inputs[number].type}, of {self.name}"

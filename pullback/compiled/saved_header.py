@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
-from pullback.compiled.arguments import ArgumentNumber, Kind
+from pullback.compiled.arguments import CompiledNumberArgument, Kind
 from pullback.compiled.serialize import deserialize_tree
 from pullback.engines.xla.emitted import emitted_again
 from pullback.errors import PullbackError
@@ -68,7 +68,7 @@ def program_matching_header(
     """Return the text of a program whose arguments and results are those of its header."""
     tensors = [(i, k) for i, k in enumerate(kinds) if isinstance(k, Type)]
     inputs = [*[k for _, k in tensors], *captured]
-    words = sum(1 + (k[0] is complex) for k in kinds if isinstance(k, ArgumentNumber))
+    words = sum(1 + (k[0] is complex) for k in kinds if isinstance(k, CompiledNumberArgument))
     numbers = [Type((words,), uint64)] if words else []
     word = [Type((checks,), bool_)] if checks else []
     for leaf, place in donors:

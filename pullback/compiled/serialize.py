@@ -14,15 +14,15 @@ from typing import Any
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
-from pullback.tree_constants import Constant
+from pullback.tree_constants import TreeConstant
 from pullback.tree_nodes import (
-    child_entries,
-    class_named,
     is_node,
-    node_name,
-    one_level,
     rebuild,
     registered_name,
+    tree_node_children,
+    tree_node_class,
+    tree_node_entries,
+    tree_node_name,
 )
 
 _NAMES = {"OptimizerState": "State"}  # classes that had another name when the format was made
@@ -80,7 +80,7 @@ def _serialize_value(node: Any, leaf: Leaf | None = None) -> Any:
         ]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         known_as = _NAMES.get(kind.__name__, kind.__name__)
-        more = [] if leaf is None else [node_name(kind)]
+        more = [] if leaf is None else [tree_node_name(kind)]
         items = [_serialize_value(x, leaf) for x in node]
         return ["namedtuple", items, known_as, list(node._fields), *more]
     if leaf is not None:
@@ -88,7 +88,7 @@ def _serialize_value(node: Any, leaf: Leaf | None = None) -> Any:
     name = registered_name(kind)
     if name is None:
         raise _cannot_serialize(f"a container of type {kind.__name__}")
-    children, data = one_level(node)
+    children, data = tree_node_children(node)
     return [
         "registered",
         [_serialize_value(x) for x in children],
@@ -103,9 +103,9 @@ def _serialize_instance(node: Any, leaf: Leaf) -> Any:
     That they are constants, as state and frozen parameters of a module, is none of a file's
     business.
     """
-    if type(node) is Constant:
+    if type(node) is TreeConstant:
         return _serialize_value(node.value, leaf)
-    children, static = one_level(node)
+    children, static = tree_node_children(node)
     try:
         data = serialize_plain_value(static)
     except ArgumentError:
@@ -113,7 +113,7 @@ def _serialize_instance(node: Any, leaf: Leaf) -> Any:
     items = [_serialize_value(x, leaf) for x in children]
     unnamed = getattr(type(node), "unnamed", "")  # an attribute that is left out of names
     more = [unnamed] if unnamed else []
-    return ["registered", items, node_name(type(node)), data, child_entries(node), *more]
+    return ["registered", items, tree_node_name(type(node)), data, tree_node_entries(node), *more]
 
 
 def _deserialize_value(data: Any, leaves: Callable[[int], Any] | None = None) -> Any:
@@ -135,7 +135,7 @@ def _deserialize_value(data: Any, leaves: Callable[[int], Any] | None = None) ->
         found = _deserialized_namedtuple(known_as[0], fields) if known_as else None
         return tuple.__new__(found or namedtuple(name, fields), items)  # type: ignore[misc]
     name, extra, *names = more
-    if names and (extra == _OPAQUE or class_named(name) is None):
+    if names and (extra == _OPAQUE or tree_node_class(name) is None):
         return dict(zip(names[0], items, strict=True))
     return rebuild(name, deserialize_plain_value(extra), items)
 

@@ -28,7 +28,7 @@ def signature_of(content: bytes, key: PrivateKey) -> bytes:
     if isinstance(key, bytes) and len(key) == _KEY:
         key = ed25519.Ed25519PrivateKey.from_private_bytes(key)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise _wrong_signature("save", "key", "an Ed25519PrivateKey", key)
+        raise _wrong_signature_key("save", "key", "an Ed25519PrivateKey", key)
     return _MARK + key.public_key().public_bytes_raw() + key.sign(content)
 
 
@@ -65,7 +65,7 @@ def _public_signature_key(ed25519: Any, key: Any) -> Any:
     if isinstance(key, bytes) and len(key) == _KEY:
         return ed25519.Ed25519PublicKey.from_public_bytes(key)
     if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise _wrong_signature("load_compiled", "trusted", "Ed25519PublicKeys", key)
+        raise _wrong_signature_key("load_compiled", "trusted", "Ed25519PublicKeys", key)
     return key
 
 
@@ -80,7 +80,7 @@ def _signature_module(op: str) -> Any:
     return ed25519
 
 
-def _wrong_signature(op: str, name: str, wanted: str, got: Any) -> ArgumentError:
+def _wrong_signature_key(op: str, name: str, wanted: str, got: Any) -> ArgumentError:
     kind = f"{len(got)} bytes" if isinstance(got, bytes) else type(got).__name__
     hint = "See cryptography.hazmat.primitives.asymmetric.ed25519."
     return ArgumentError(f"{op}: {name} must be {wanted}, or 32 raw bytes, got {kind}", hint=hint)

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber
+from pullback.compiled.arguments import STATIC, WIDE, CompiledNumberArgument
+from pullback.compiled.compile_trace import CompileTrace
 from pullback.compiled.donation import donated_seen_by_others
 from pullback.compiled.executor import Executor
 from pullback.compiled.fast_call import MISSED
 from pullback.compiled.flatten_fast import make_fast_reader
-from pullback.compiled.guards.guard_checks import Ref
-from pullback.compiled.guards.guard_walk import Snapshot
+from pullback.compiled.guards.guard_checks import GuardCheckRef
+from pullback.compiled.guards.guard_walk import GuardSnapshot
 from pullback.compiled.guards.value_traits import same_plain_values
 from pullback.compiled.program import CompiledProgram
-from pullback.compiled.trace import CompileTrace
 from pullback.errors import ArgumentError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy.launch import state
-from pullback.lazy.operators import node_of, number, scalar_operand
+from pullback.lazy.operators import node_of, operator_number, scalar_operator_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.state_writes import write_state
@@ -29,7 +29,7 @@ from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.wrap.call import Call
 
 if TYPE_CHECKING:
-    from pullback.compiled.function import Invocation
+    from pullback.compiled.function import CompiledFunctionCall
 
 
 class Specialization(Executor):
@@ -37,14 +37,14 @@ class Specialization(Executor):
 
     attempts = 0  # that succeeded since it became the recent one of its function
 
-    def __init__(self, call: Invocation, traced: CompileTrace) -> None:
+    def __init__(self, call: CompiledFunctionCall, traced: CompileTrace) -> None:
         super().__init__(CompiledProgram(call, traced), call.kinds, traced.structure)
         self.mode: Settings = call.mode
         self.cache = state.cache  # replaced by `clear_cache`, which makes this invalid
         self.in_tree = call.in_tree
         kinds = zip(call.leaves, call.kinds)
-        self.wanted = [ExpectedStatic(x) if k is STATIC else k for x, k in kinds]
-        self.static = [ExpectedStatic(x) for x in call.static]
+        self.wanted = [SpecializationStatic(x) if k is STATIC else k for x, k in kinds]
+        self.static = [SpecializationStatic(x) for x in call.static]
         # The number of arguments if each is a single tensor: there is no tree to flatten.
         self.flat = len(self.kinds) if call.flat else -1
         self._reader = make_fast_reader(call.in_tree)
@@ -57,7 +57,7 @@ class Specialization(Executor):
         self._call: Call | None = None
         self.key, self.paths, self.axes = call.key, call.paths, call.key[1]
 
-    def trust(self, snapshot: Snapshot) -> None:
+    def trust(self, snapshot: GuardSnapshot) -> None:
         """Use the captured tensors of a snapshot with an equal key from now on."""
         self.captured = _specialization_tensors(self.traced.captured, self.numbers, snapshot)
         self.states = _specialization_tensors(self.traced.states, self.state_numbers, snapshot)
@@ -91,10 +91,10 @@ class Specialization(Executor):
                 if node.type is not kind or node.tokens or x._token is not None:
                     return MISSED
                 buffers.append(node.value)
-            elif type(kind) is ExpectedStatic:
+            elif type(kind) is SpecializationStatic:
                 if not kind(x):
                     return MISSED
-            elif type(kind) is ArgumentNumber and type(x) is kind[0] and kind[1] is None:
+            elif type(kind) is CompiledNumberArgument and type(x) is kind[0] and kind[1] is None:
                 numbers.append(x)
             else:
                 return MISSED
@@ -118,7 +118,7 @@ class Specialization(Executor):
 
     def expects(self, static: Sequence[Any], leaves: Sequence[Any]) -> bool:
         """Whether these are the static values that the function was traced for."""
-        mine = [(x, e) for x, e in zip(leaves, self.wanted) if type(e) is ExpectedStatic]
+        mine = [(x, e) for x, e in zip(leaves, self.wanted) if type(e) is SpecializationStatic]
         return all(e(x) for x, e in [*mine, *zip(static, self.static)])
 
     def record(self, leaves: Sequence[Any]) -> Any:
@@ -143,14 +143,14 @@ class Specialization(Executor):
 
 
 def _specialization_tensors(
-    tensors: list[Tensor], numbers: list[int | None], snapshot: Snapshot
+    tensors: list[Tensor], numbers: list[int | None], snapshot: GuardSnapshot
 ) -> list[Tensor]:
     """Return the tensors of a snapshot by their numbers, or those of the trace."""
     found = zip(tensors, numbers, strict=True)
     return [h if i is None else snapshot.tensors[i] for h, i in found]
 
 
-class ExpectedStatic:
+class SpecializationStatic:
     """The static value of an argument: the same object, or an equal plain value, is accepted."""
 
     __slots__ = ("ref", "value")
@@ -158,7 +158,7 @@ class ExpectedStatic:
     def __init__(self, value: Any) -> None:
         self.ref, self.value = None, value
         if not same_plain_values(value, value):
-            self.ref, self.value = Ref(value), None
+            self.ref, self.value = GuardCheckRef(value), None
 
     @property
     def given(self) -> Any:
@@ -189,5 +189,5 @@ def _specialization_node(x: Any) -> Node:
         return node_of(x)
     if isinstance(x, TracedNumber):
         return x.node
-    x = number(x)
-    return scalar_operand(x, WIDE[type(x)])
+    x = operator_number(x)
+    return scalar_operator_operand(x, WIDE[type(x)])

@@ -9,12 +9,12 @@ import numpy as np
 from pullback import tree
 from pullback.data.dataset import Dataset, dataset_position
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 
 
-@public_methods
+@boundary_methods
 class ArrayDataset(Dataset):
     """The rows of arrays: example `i` has row `i` of each array in a tree.
 
@@ -31,7 +31,7 @@ class ArrayDataset(Dataset):
         if not arrays:
             raise ArgumentError("at least one array is needed", op="ArrayDataset")
         given = arrays[0] if len(arrays) == 1 else arrays
-        self.arrays = tree.map(_rows_array, given)
+        self.arrays = tree.map(_array_for_dataset, given)
         self._length = _common_array_length(type(self).__name__, self.arrays)
 
     def __len__(self) -> int:
@@ -46,14 +46,14 @@ class ArrayDataset(Dataset):
         return tree.map(lambda x: np.asarray(x[indices]), self.arrays)
 
 
-def _rows_array(value: Any) -> np.ndarray:
+def _array_for_dataset(value: Any) -> np.ndarray:
     array = value.numpy() if isinstance(value, Tensor) else value
     if isinstance(array, np.ndarray):
         return array
     if hasattr(array, "__array__") and not isinstance(array, np.generic):
         return np.asarray(array)
     hint = "Lists are trees: make an array of a list of numbers with np.asarray(list)."
-    message = f"the leaves of the tree must be arrays, got {shown(value)}"
+    message = f"the leaves of the tree must be arrays, got {shown_argument(value)}"
     raise ArgumentError(message, op="ArrayDataset", hint=hint)
 
 

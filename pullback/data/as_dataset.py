@@ -11,7 +11,7 @@ from pullback.data.array_dataset import ArrayDataset
 from pullback.data.dataset import Dataset, SequenceDataset
 from pullback.data.iterables import IterableDataset
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.tensor import Tensor
 
 
@@ -26,28 +26,28 @@ def as_dataset(data: Any) -> Dataset | IterableDataset:
     >>> list(data)
     [10, 20, 30]
     """
-    return dataset_argument("data.as_dataset", data)
+    return as_dataset_argument("data.as_dataset", data)
 
 
-def dataset_argument(op: str, data: Any) -> Dataset | IterableDataset:
+def as_dataset_argument(op: str, data: Any) -> Dataset | IterableDataset:
     """Like `as_dataset`, in the name of another function."""
     if isinstance(data, (Dataset, IterableDataset)):
         return data
     if isinstance(data, (np.ndarray, Tensor, tuple, dict)) or hasattr(data, "__dataclass_fields__"):
         return ArrayDataset(data)
     if isinstance(data, (str, bytes)):
-        raise ArgumentError(f"needs a dataset, got {shown(data)}", op=op)
+        raise ArgumentError(f"needs a dataset, got {shown_argument(data)}", op=op)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return SequenceDataset(data)
     if isinstance(data, Iterable):
         return IterableDataset(data)
     hint = "A dataset has __len__ and __getitem__, or __iter__."
-    raise ArgumentError(f"needs a dataset, got {shown(data)}", op=op, hint=hint)
+    raise ArgumentError(f"needs a dataset, got {shown_argument(data)}", op=op, hint=hint)
 
 
 def indexed_dataset(op: str, data: Any) -> Dataset:
-    """Like `dataset_argument`, for what needs a length and an index."""
-    found = dataset_argument(op, data)
+    """Like `as_dataset_argument`, for what needs a length and an index."""
+    found = as_dataset_argument(op, data)
     if isinstance(found, IterableDataset):
         raise ArgumentError(f"needs a dataset with a length and an index, got {data!r}", op=op)
     return found

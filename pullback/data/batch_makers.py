@@ -11,7 +11,7 @@ from pullback.data.dataset import Dataset
 from pullback.data.iterables import IterableDataset
 
 
-class EndOfStream:
+class BatchMakerEnd:
     """What `StreamBatches` makes after the last batch."""
 
 
@@ -72,7 +72,7 @@ class StreamBatchMaker:
             group.append(example)
             self._read += 1
         if not group or (self._size and len(group) < self._size and self._drop_last):
-            return EndOfStream()
+            return BatchMakerEnd()
         return (self._collated or collate)(group) if self._size else group[0]
 
     def place(self, indices: Any = None) -> str:

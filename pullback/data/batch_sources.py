@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.batch_makers import EndOfStream, IndexedBatchMaker, Maker, StreamBatchMaker
+from pullback.data.batch_makers import BatchMakerEnd, IndexedBatchMaker, Maker, StreamBatchMaker
 from pullback.data.dataset import Dataset, dataset_vector
 from pullback.data.iterables import IterableDataset
 from pullback.data.order import BatchOrder, Key
 from pullback.data.worker import WorkerJob, WorkerTask
 from pullback.data.worker_pool import WorkerPool
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import integer, shown
+from pullback.graph.argument_checks import checked_integer_argument, shown_argument
 from pullback.lazy.settings import current
 
 _LOAD = "DataLoader.load_state_dict"
@@ -111,12 +111,12 @@ class IndexedBatchSource(BatchSource):
 
     def load(self, state: Mapping[str, Any]) -> None:
         plan = self._plan
-        _compare_batch_state(state, batch_size=plan.size, length=plan.length)
+        _compare_batch_source_state(state, batch_size=plan.size, length=plan.length)
         saved = state.get("key")
         if (saved is None) != (plan.key is None):
-            raise _other_batch_state("shuffle", saved is not None, plan.key is not None)
+            raise _batch_source_state_error("shuffle", saved is not None, plan.key is not None)
         if saved is not None:
-            self._plan = replace(plan, key=_saved_batch_key(saved))
+            self._plan = replace(plan, key=_saved_batch_source_key(saved))
 
 
 class StreamBatchSource(BatchSource):
@@ -149,35 +149,40 @@ class StreamBatchSource(BatchSource):
             found = self.pool.streams(epoch, self._shard, _AHEAD, stopped)
         else:
             self.maker.begin(epoch, self._shard)
-            found = itertools.takewhile(_is_batch, map(self._made, itertools.repeat(None)))
+            found = itertools.takewhile(
+                _is_batch_from_source, map(self._made, itertools.repeat(None))
+            )
         return itertools.islice(found, first, None)
 
     def state(self) -> dict[str, Any]:
         return {"batch_size": self._size or 0, "workers": self._count}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        _compare_batch_state(state, batch_size=self._size or 0, workers=self._count)
+        _compare_batch_source_state(state, batch_size=self._size or 0, workers=self._count)
 
 
-def _is_batch(made: Any) -> bool:
-    return not isinstance(made, EndOfStream)
+def _is_batch_from_source(made: Any) -> bool:
+    return not isinstance(made, BatchMakerEnd)
 
 
-def _compare_batch_state(state: Mapping[str, Any], **here: int) -> None:
+def _compare_batch_source_state(state: Mapping[str, Any], **here: int) -> None:
     """Raise unless the numbers of a state are those of this loader."""
     for name, number in here.items():
-        if name in state and (saved := integer(_LOAD, state[name], name)) != number:
-            raise _other_batch_state(name, saved, number)
+        if (
+            name in state
+            and (saved := checked_integer_argument(_LOAD, state[name], name)) != number
+        ):
+            raise _batch_source_state_error(name, saved, number)
 
 
-def _saved_batch_key(saved: Any) -> Key:
+def _saved_batch_source_key(saved: Any) -> Key:
     words = dataset_vector(_LOAD, saved, "key")
     if len(words) != 2 or words.dtype.kind not in "iu" or not (words >= 0).all():
-        raise ArgumentError(f"key must be two integers, got {shown(saved)}", op=_LOAD)
+        raise ArgumentError(f"key must be two integers, got {shown_argument(saved)}", op=_LOAD)
     return words.astype(np.uint32)
 
 
-def _other_batch_state(name: str, saved: Any, here: Any) -> ArgumentError:
+def _batch_source_state_error(name: str, saved: Any, here: Any) -> ArgumentError:
     message = (
         f"the state was saved with {name}={saved}, and this loader has {name}={here}: positions "
         "would mean other examples"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import complex64, complex128, float64
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -28,16 +28,17 @@ def collate(examples: Sequence[Any]) -> Any:
     {'x': array([[0., 0.], [1., 1.]]), 'label': array([3, 4])}
     """
     if isinstance(examples, (str, bytes)) or not isinstance(examples, Sequence):
-        raise ArgumentError(f"examples must be a list, got {shown(examples)}", op=_OP)
+        raise ArgumentError(f"examples must be a list, got {shown_argument(examples)}", op=_OP)
     if not examples:
         raise ArgumentError("a batch needs at least one example, got none", op=_OP)
     rows = [tree.leaves(example) for example in examples]
     structure = tree.structure(examples[0])
     for i, example in enumerate(examples):
         if i and tree.structure(example) != structure:
+            first, other = map(tree.show_tree_structure, (structure, tree.structure(example)))
             message = (
-                f"examples of a batch must have the same structure, got {tree.show(structure)} "
-                f"and, for example {i} of the batch, {tree.show(tree.structure(example))}"
+                f"examples of a batch must have the same structure, got {first} "
+                f"and, for example {i} of the batch, {other}"
             )
             raise ArgumentError(message, op=_OP)
     paths = tree.paths(examples[0])

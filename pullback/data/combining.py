@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.as_dataset import dataset_argument
+from pullback.data.as_dataset import as_dataset_argument
 from pullback.data.dataset import Dataset, dataset_position
 from pullback.data.iterables import IterableChain, IterableDataset, IterableZip
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import sequence, shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_sequence_argument, shown_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 
 
@@ -24,7 +24,7 @@ def concat(datasets: Any) -> Any:
     >>> list(pb.data.concat([[1, 2], [3]]))
     [1, 2, 3]
     """
-    parts, indexed = _combined_parts("data.concat", datasets)
+    parts, indexed = _combined_datasets("data.concat", datasets)
     return ConcatDataset(parts) if indexed else IterableChain(parts)
 
 
@@ -34,15 +34,18 @@ def zip(*datasets: Any) -> Any:
     >>> list(pb.data.zip([1, 2], ["a", "b"]))
     [(1, 'a'), (2, 'b')]
     """
-    parts, indexed = _combined_parts("data.zip", list(datasets))
+    parts, indexed = _combined_datasets("data.zip", list(datasets))
     return ZippedDataset(parts) if indexed else IterableZip(parts)
 
 
-def _combined_parts(op: str, datasets: Any) -> tuple[Any, bool]:
+def _combined_datasets(op: str, datasets: Any) -> tuple[Any, bool]:
     """Return datasets of one kind, and whether they have a length and an index."""
     if isinstance(datasets, (np.ndarray, Tensor)):
-        raise ArgumentError(f"datasets must be a list, got {shown(datasets)}", op=op)
-    parts = [dataset_argument(op, data) for data in sequence(op, datasets, "datasets")]
+        raise ArgumentError(f"datasets must be a list, got {shown_argument(datasets)}", op=op)
+    parts = [
+        as_dataset_argument(op, data)
+        for data in checked_sequence_argument(op, datasets, "datasets")
+    ]
     if not parts:
         raise ArgumentError("at least one dataset is needed", op=op)
     if all(isinstance(part, Dataset) for part in parts):
@@ -52,7 +55,7 @@ def _combined_parts(op: str, datasets: Any) -> tuple[Any, bool]:
     ], False
 
 
-@public_methods
+@boundary_methods
 class ConcatDataset(Dataset):
     """The examples of several datasets, one after the other."""
 
@@ -69,7 +72,7 @@ class ConcatDataset(Dataset):
         return self._parts[part][found - (self._ends[part - 1] if part else 0)]
 
 
-@public_methods
+@boundary_methods
 class ZippedDataset(Dataset):
     """Tuples of the examples of several datasets at the same index."""
 

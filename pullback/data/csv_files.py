@@ -12,7 +12,12 @@ import numpy as np
 
 from pullback.data.npy_files import refused_npy_file
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
-from pullback.graph.arguments import flag, path_argument, shown, text
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_path_argument,
+    shown_argument,
+    text,
+)
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.typing import DTypeLike
 
@@ -47,12 +52,12 @@ def read_csv(
     >>> table["age"], table["size"].dtype, table["name"].tolist()
     (array([36., nan]), dtype('float32'), ['Ada', 'Alan'])
     """
-    path_argument(_OP, path, "path")
+    checked_path_argument(_OP, path, "path")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             return parse_csv(
-                _OP, os.fspath(path), file, columns, dtypes, flag(_OP, header, "header"), delimiter,
-                missing, fill,
+                _OP, os.fspath(path), file, columns, dtypes,
+                checked_flag_argument(_OP, header, "header"), delimiter, missing, fill,
             )  # fmt: skip
     except (OSError, UnicodeDecodeError) as error:
         raise refused_npy_file(_OP, path, "a text file in UTF-8", error) from None
@@ -83,14 +88,18 @@ def parse_csv(
 
 def _check_csv_options(op: str, columns: Any, delimiter: Any, missing: Any, fill: Any) -> None:
     if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise ArgumentError(f"delimiter must be one character, got {shown(delimiter)}", op=op)
+        raise ArgumentError(
+            f"delimiter must be one character, got {shown_argument(delimiter)}", op=op
+        )
     for what, given in (("columns", columns), ("missing", missing)):
         if (given is not None or what == "missing") and not isinstance(given, (list, tuple)):
-            raise ArgumentError(f"{what} must be a list of strings, got {shown(given)}", op=op)
+            raise ArgumentError(
+                f"{what} must be a list of strings, got {shown_argument(given)}", op=op
+            )
         for item in given or ():
             text(op, item, f"an element of {what}")
     if fill is not None and not isinstance(fill, Mapping):
-        message = f"fill must be a dict of values by column, got {shown(fill)}"
+        message = f"fill must be a dict of values by column, got {shown_argument(fill)}"
         raise ArgumentError(message, op=op)
 
 

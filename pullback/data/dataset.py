@@ -10,14 +10,19 @@ import numpy as np
 
 from pullback.data.collating import collate
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.arguments import flag, function_argument, integer, shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_function_argument,
+    checked_integer_argument,
+    shown_argument,
+)
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 
 Indices: TypeAlias = slice | Sequence[SupportsIndex] | np.ndarray | Tensor
 
 
-@public_methods
+@boundary_methods
 class Dataset(ABC):
     """A collection of examples with a length, read by index.
 
@@ -56,11 +61,11 @@ class Dataset(ABC):
 
     def map(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the dataset of `f(example)`, computed when an example is read."""
-        return MappedDataset(self, function_argument("Dataset.map", f, "f"))
+        return MappedDataset(self, checked_function_argument("Dataset.map", f, "f"))
 
     def filter(self, f: Callable[[Any], Any]) -> Dataset:
         """Return the examples for which `f` is true; all are read once, when one is needed."""
-        return FilteredDataset(self, function_argument("Dataset.filter", f, "f"))
+        return FilteredDataset(self, checked_function_argument("Dataset.filter", f, "f"))
 
     def subset(self, indices: Indices) -> Dataset:
         """Return the examples at `indices`: a slice, a sequence of integers, or a mask."""
@@ -68,12 +73,12 @@ class Dataset(ABC):
 
     def batch(self, size: int, drop_last: bool = False) -> Dataset:
         """Return the dataset of batches of consecutive examples."""
-        return BatchedDataset(self, dataset_batch_size("Dataset.batch", size), drop_last)
+        return BatchedDataset(self, dataset_example_count("Dataset.batch", size), drop_last)
 
 
 def dataset_position(index: Any, length: int) -> int:
     """Return an index counted from the front; raise if there is no such example."""
-    found = integer("dataset", index, "an index")
+    found = checked_integer_argument("dataset", index, "an index")
     if not -length <= found < length:
         message = f"index {found} is out of range for {length} examples"
         raise IndexOutOfRange(message, op="dataset")
@@ -88,7 +93,7 @@ def dataset_subset_positions(indices: Indices, length: int) -> np.ndarray:
     if found.size == 0 and found.dtype.kind == "f":
         return np.arange(0)  # an empty list
     if found.dtype.kind not in "biu":
-        message = f"indices must be a slice, integers or a mask, got {shown(indices)}"
+        message = f"indices must be a slice, integers or a mask, got {shown_argument(indices)}"
         raise ArgumentError(message, op="Dataset.subset")
     if found.dtype == bool:
         if len(found) != length:
@@ -108,19 +113,21 @@ def dataset_vector(op: str, values: Any, what: str) -> np.ndarray:
     except ValueError:  # nested lists of different lengths
         found = np.asarray(None)
     if found.ndim != 1:
-        raise ArgumentError(f"{what} must be a vector or a sequence, got {shown(values)}", op=op)
+        raise ArgumentError(
+            f"{what} must be a vector or a sequence, got {shown_argument(values)}", op=op
+        )
     return found
 
 
-def dataset_batch_size(op: str, size: int, what: str = "size") -> int:
+def dataset_example_count(op: str, size: int, what: str = "size") -> int:
     """Return a number of examples, at least 1."""
-    found = integer(op, size, what)
+    found = checked_integer_argument(op, size, what)
     if found < 1:
         raise ArgumentError(f"{what} must be at least 1, got {found}", op=op)
     return found
 
 
-@public_methods
+@boundary_methods
 class SequenceDataset(Dataset):
     """The elements of a list, or of anything else with a length and an index."""
 
@@ -134,7 +141,7 @@ class SequenceDataset(Dataset):
         return self._items[dataset_position(index, len(self))]
 
 
-@public_methods
+@boundary_methods
 class MappedDataset(Dataset):
     """A function of each example."""
 
@@ -148,7 +155,7 @@ class MappedDataset(Dataset):
         return self._f(self._base[index])
 
 
-@public_methods
+@boundary_methods
 class SubsetDataset(Dataset):
     """Some examples of a dataset, in any order."""
 
@@ -191,13 +198,13 @@ class FilteredDataset(SubsetDataset):
         return {"_base": self._base, "_f": None, "_found": self._positions}
 
 
-@public_methods
+@boundary_methods
 class BatchedDataset(Dataset):
     """Batches of consecutive examples."""
 
     def __init__(self, base: Dataset, size: int, drop_last: bool) -> None:
         self._base, self._size = base, size
-        self._drop_last = flag("Dataset.batch", drop_last, "drop_last")
+        self._drop_last = checked_flag_argument("Dataset.batch", drop_last, "drop_last")
 
     def __len__(self) -> int:
         full, rest = divmod(len(self._base), self._size)

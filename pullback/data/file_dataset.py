@@ -12,11 +12,11 @@ from pullback.data.array_dataset import ArrayDataset, _common_array_length
 from pullback.data.dataset import dataset_position
 from pullback.data.npy_files import mapped_npy
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.boundary import boundary_methods
 
 
-@public_methods
+@boundary_methods
 class FileDataset(ArrayDataset):
     """The rows of arrays in NPY files, which are mapped into memory and read when needed.
 
@@ -54,6 +54,6 @@ class FileDataset(ArrayDataset):
 
 def _absolute_file_path(path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
-        message = f"needs a path or a tree of paths, got {shown(path)}"
+        message = f"needs a path or a tree of paths, got {shown_argument(path)}"
         raise ArgumentError(message, op="FileDataset")
     return os.path.abspath(path)

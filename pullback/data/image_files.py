@@ -11,9 +11,9 @@ import numpy as np
 from pullback.data.dataset import Dataset, dataset_position
 from pullback.data.npy_files import refused_npy_file
 from pullback.errors import ArgumentError, DamagedFile, MissingFile
-from pullback.functions.arguments import argument_per_dimension
-from pullback.graph.arguments import path_argument, text
-from pullback.graph.boundary import public_methods
+from pullback.functions.arguments import per_axis_argument
+from pullback.graph.argument_checks import checked_path_argument, text
+from pullback.graph.boundary import boundary_methods
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -39,7 +39,7 @@ def read_image(path: StrPath, mode: str = "RGB", size: tuple[int, int] | None = 
 
 
 def _decoded_image(op: str, path: StrPath, mode: str, size: tuple[int, int] | None) -> np.ndarray:
-    path_argument(op, path, "path")
+    checked_path_argument(op, path, "path")
     if text(op, mode, "mode") not in _MODES:
         raise ArgumentError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}", op=op)
     pillow = _image_library(op)
@@ -51,7 +51,7 @@ def _decoded_image(op: str, path: StrPath, mode: str, size: tuple[int, int] | No
     except (OSError, SyntaxError, ValueError) as error:
         raise refused_npy_file(op, path, "an image", error) from None
     if size is not None:
-        height, width = argument_per_dimension(op, size, 2, "size")
+        height, width = per_axis_argument(op, size, 2, "size")
         if min(height, width) < 1:
             raise ArgumentError(f"size must be positive, got {(height, width)}", op=op)
         found = found.resize((width, height), pillow.Resampling.BILINEAR)
@@ -69,7 +69,7 @@ def _image_library(op: str) -> ModuleType:
     return Image
 
 
-@public_methods
+@boundary_methods
 class ImageFolder(Dataset):
     """Images in folders, one for each class: examples are (u8[height, width, channels], label).
 
@@ -91,7 +91,7 @@ class ImageFolder(Dataset):
         self, folder: StrPath, mode: str = "RGB", size: tuple[int, int] | None = None
     ) -> None:
         op = "ImageFolder"
-        path_argument(op, folder, "folder")
+        checked_path_argument(op, folder, "folder")
         root = os.path.abspath(folder)
         if not os.path.isdir(root):
             raise MissingFile(f"there is no folder {os.fspath(folder)}", op=op)

@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 
 from pullback.data.collating import collate
-from pullback.data.dataset import dataset_batch_size
+from pullback.data.dataset import dataset_example_count
 from pullback.data.order import Key, folded_order_key, order_key, random_order_words
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, function_argument, shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_function_argument,
+    shown_argument,
+)
+from pullback.graph.boundary import boundary_methods
 from pullback.typing import ArrayLike
 
 _WORDS = 4096  # random words that are drawn at a time
 
 
-@public_methods
+@boundary_methods
 class IterableDataset:
     """Examples that are read in order; how many there are need not be known.
 
@@ -36,7 +40,7 @@ class IterableDataset:
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]] | None = None) -> None:
         if source is not None and not callable(source) and _iterable_examples(source) is source:
-            message = f"source can be read only once, got {shown(source)}"
+            message = f"source can be read only once, got {shown_argument(source)}"
             hint = "Pass the function that returns the iterator, without calling it."
             raise ArgumentError(message, op="IterableDataset", hint=hint)
         self._source = source
@@ -53,18 +57,18 @@ class IterableDataset:
 
     def map(self, f: Callable[[Any], Any]) -> IterableDataset:
         """Return the dataset of `f(example)`."""
-        function_argument("IterableDataset.map", f, "f")
+        checked_function_argument("IterableDataset.map", f, "f")
         return IterableStage(self, MapStage(f))
 
     def filter(self, f: Callable[[Any], Any]) -> IterableDataset:
         """Return the examples for which `f` is true."""
-        function_argument("IterableDataset.filter", f, "f")
+        checked_function_argument("IterableDataset.filter", f, "f")
         return IterableStage(self, FilterStage(f))
 
     def batch(self, size: int, drop_last: bool = False) -> IterableDataset:
         """Return the dataset of batches of consecutive examples."""
-        size = dataset_batch_size("IterableDataset.batch", size)
-        drop_last = flag("IterableDataset.batch", drop_last, "drop_last")
+        size = dataset_example_count("IterableDataset.batch", size)
+        drop_last = checked_flag_argument("IterableDataset.batch", drop_last, "drop_last")
         return IterableStage(self, BatchStage(size, drop_last))
 
     def shuffle(self, buffer_size: int, key: ArrayLike) -> IterableDataset:
@@ -72,7 +76,7 @@ class IterableDataset:
 
         The order depends on the key, the epoch and the part that is read.
         """
-        size = dataset_batch_size("IterableDataset.shuffle", buffer_size, "buffer_size")
+        size = dataset_example_count("IterableDataset.shuffle", buffer_size, "buffer_size")
         words = order_key("IterableDataset.shuffle", key)
         return IterableStage(self, ShuffleStage(size, words))
 
@@ -81,7 +85,10 @@ def _iterable_examples(source: Any) -> Iterator[Any]:
     try:
         return iter(source)
     except TypeError:
-        message = f"source must be an iterable, or a function that returns one, got {shown(source)}"
+        message = (
+            "source must be an iterable, or a function that returns one, "
+            f"got {shown_argument(source)}"
+        )
         raise ArgumentError(message, op="IterableDataset") from None
 
 

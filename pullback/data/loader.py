@@ -8,17 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.as_dataset import dataset_argument
+from pullback.data.as_dataset import as_dataset_argument
+from pullback.data.batch_placement import BatchPlacement
 from pullback.data.batch_sources import BatchSource, IndexedBatchSource, StreamBatchSource
-from pullback.data.dataset import Dataset, dataset_batch_size
+from pullback.data.dataset import Dataset, dataset_example_count
 from pullback.data.order import BatchOrder, order_key, order_shard
-from pullback.data.placement import BatchPlacement
 from pullback.data.prefetch import Prefetcher
 from pullback.distributed.process_devices import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
-from pullback.graph.arguments import flag, function_argument, integer
-from pullback.graph.boundary import boundary, handles_errors, leave, public_methods
-from pullback.graph.where import user_line
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_function_argument,
+    checked_integer_argument,
+)
+from pullback.graph.boundary import (
+    boundary,
+    boundary_methods,
+    handles_boundary_errors,
+    leave_boundary,
+)
+from pullback.graph.source_lines import user_line
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Sharding
 from pullback.typing import ArrayLike
@@ -26,7 +35,7 @@ from pullback.typing import ArrayLike
 _OP = "DataLoader"
 
 
-@public_methods
+@boundary_methods
 class DataLoader:
     """Batches of a dataset as tensors. Each `for` loop over the loader is one epoch.
 
@@ -64,12 +73,12 @@ class DataLoader:
         sharding: Sharding | DeviceMesh | None = None,
         shard: tuple[int, int] | None = None,
     ) -> None:
-        data = dataset_argument(_OP, dataset)
-        size = None if batch_size is None else dataset_batch_size(_OP, batch_size, "batch_size")
+        data = as_dataset_argument(_OP, dataset)
+        size = None if batch_size is None else dataset_example_count(_OP, batch_size, "batch_size")
         words = _loader_shuffle_key(shuffle, key)
-        drop_last = flag(_OP, drop_last, "drop_last")
+        drop_last = checked_flag_argument(_OP, drop_last, "drop_last")
         if collate is not None:
-            function_argument(_OP, collate, "collate")
+            checked_function_argument(_OP, collate, "collate")
         self._workers, self._prefetch = (
             _loader_count(workers, "workers"),
             _loader_count(prefetch, "prefetch"),
@@ -129,7 +138,10 @@ class DataLoader:
         if not isinstance(state, Mapping) or not {"epoch", "batch"} <= set(state):
             message = f"state must be what state_dict() returned, got {type(state).__name__}"
             raise ArgumentError(message, op=op)
-        epoch, batch = integer(op, state["epoch"], "epoch"), integer(op, state["batch"], "batch")
+        epoch, batch = (
+            checked_integer_argument(op, state["epoch"], "epoch"),
+            checked_integer_argument(op, state["batch"], "batch"),
+        )
         if epoch < 0 or batch < 0:
             message = f"epoch and batch must not be negative, got {epoch} and {batch}"
             raise ArgumentError(message, op=op)
@@ -176,12 +188,12 @@ class LoaderPass:
     def __iter__(self) -> LoaderPass:
         return self
 
-    @handles_errors
+    @handles_boundary_errors
     def __next__(self) -> Any:
         try:
             return self._next_batch()
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
     def _next_batch(self) -> Any:
@@ -222,7 +234,7 @@ class LoaderPass:
 
 
 def _loader_shuffle_key(shuffle: bool, key: ArrayLike | None) -> np.ndarray | None:
-    if not flag(_OP, shuffle, "shuffle"):
+    if not checked_flag_argument(_OP, shuffle, "shuffle"):
         return None
     if key is None:
         hint = "Write shuffle=True, key=pb.random.key(0)."
@@ -231,7 +243,7 @@ def _loader_shuffle_key(shuffle: bool, key: ArrayLike | None) -> np.ndarray | No
 
 
 def _loader_count(value: int, what: str) -> int:
-    found = integer(_OP, value, what)
+    found = checked_integer_argument(_OP, value, what)
     if found < 0:
         raise ArgumentError(f"{what} must not be negative, got {found}", op=_OP)
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import DamagedFile, FileError, MissingFile, PullbackError
-from pullback.graph.arguments import path_argument, validated
+from pullback.graph.argument_checks import checked_path_argument, with_argument_checks
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PICKLE = "Object arrays are stored with pickle, which can run code, and are never loaded."
 
 
-@validated
+@with_argument_checks
 def read_npy(path: str | os.PathLike[str], mmap: bool = False) -> np.ndarray:
     """Return the array in an NPY file; with `mmap` it stays in the file until it is read.
 
@@ -28,13 +28,13 @@ def read_npy(path: str | os.PathLike[str], mmap: bool = False) -> np.ndarray:
     >>> pb.data.read_npy(path)
     array([0, 1, 2])
     """
-    path_argument("data.read_npy", path, "path")  # also if it is a tensor
+    checked_path_argument("data.read_npy", path, "path")  # also if it is a tensor
     if mmap:
         return mapped_npy(path, "data.read_npy")
     return _load_npy("data.read_npy", path, None)
 
 
-@validated
+@with_argument_checks
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Return the arrays in an NPZ file by their names.
 
@@ -46,7 +46,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     {'x': array([0, 1, 2]), 'y': array([ True, False])}
     """
     op = "data.read_npz"
-    path_argument(op, path, "path")
+    checked_path_argument(op, path, "path")
     try:
         with open(path, "rb") as file:
             found = np.load(file, allow_pickle=False)
@@ -67,7 +67,7 @@ def _npz_member(op: str, path: StrPath, archive: Any, name: str) -> np.ndarray:
 
 def mapped_npy(path: StrPath, op: str = "FileDataset") -> np.ndarray:
     """Return the array in an NPY file, mapped into memory."""
-    path_argument(op, path, "path")
+    checked_path_argument(op, path, "path")
     return _load_npy(op, path, "r")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import integer, shown
+from pullback.graph.argument_checks import checked_integer_argument, shown_argument
 from pullback.lazy.tensor import wrap
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.split_fold_keys import FoldIn
@@ -46,8 +46,8 @@ def random_order_words(key: Key, count: int) -> np.ndarray:
 def order_shard(op: str, shard: tuple[int, int]) -> tuple[int, int]:
     """Return the number of a process and the count of processes."""
     if not isinstance(shard, (tuple, list)) or len(shard) != 2:
-        raise ArgumentError(f"shard must be (index, count), got {shown(shard)}", op=op)
-    index, count = (integer(op, n, "shard") for n in shard)
+        raise ArgumentError(f"shard must be (index, count), got {shown_argument(shard)}", op=op)
+    index, count = (checked_integer_argument(op, n, "shard") for n in shard)
     if not 0 <= index < count:
         message = f"shard must be (index, count) with 0 <= index < count, got {(index, count)}"
         raise ArgumentError(message, op=op)

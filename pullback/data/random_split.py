@@ -11,7 +11,7 @@ from pullback.data.as_dataset import indexed_dataset
 from pullback.data.dataset import Dataset, SubsetDataset
 from pullback.data.order import order_key, permuted_order
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import integer, shown
+from pullback.graph.argument_checks import checked_integer_argument, shown_argument
 from pullback.typing import ArrayLike
 
 
@@ -29,15 +29,15 @@ def random_split(
     """
     op = "data.random_split"
     whole = indexed_dataset(op, dataset)
-    sizes = _split_sizes(op, lengths, len(whole))
+    sizes = _random_split_sizes(op, lengths, len(whole))
     order = permuted_order(order_key(op, key), len(whole))
     parts = np.split(order, np.cumsum(sizes)[:-1])
     return tuple(SubsetDataset(whole, part) for part in parts)
 
 
-def _split_sizes(op: str, lengths: Any, total: int) -> list[int]:
+def _random_split_sizes(op: str, lengths: Any, total: int) -> list[int]:
     if not isinstance(lengths, (tuple, list)) or not lengths:
-        raise ArgumentError(f"lengths must be a sequence, got {shown(lengths)}", op=op)
+        raise ArgumentError(f"lengths must be a sequence, got {shown_argument(lengths)}", op=op)
     if all(isinstance(n, (float, np.floating)) for n in lengths):
         if min(lengths) < 0 or abs(sum(lengths) - 1) > 1e-6:
             raise ArgumentError(f"fractions must add up to 1, got {list(lengths)}", op=op)
@@ -45,7 +45,7 @@ def _split_sizes(op: str, lengths: Any, total: int) -> list[int]:
         for i in range(total - sum(sizes)):
             sizes[i % len(sizes)] += 1
         return sizes
-    sizes = [integer(op, n, "a length") for n in lengths]
+    sizes = [checked_integer_argument(op, n, "a length") for n in lengths]
     if min(sizes) < 0 or sum(sizes) != total:
         message = f"lengths must add up to the {total} examples, got {sizes}"
         raise ArgumentError(message, op=op)

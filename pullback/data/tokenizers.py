@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.data.dataset import Dataset, dataset_batch_size, dataset_position, dataset_vector
+from pullback.data.dataset import Dataset, dataset_example_count, dataset_position, dataset_vector
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.arguments import sequence, shown, text
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_sequence_argument, shown_argument, text
+from pullback.graph.boundary import boundary_methods
 
 
-@public_methods
+@boundary_methods
 class CharTokenizer:
     """Characters as numbers: their positions in `vocabulary`.
 
@@ -54,7 +54,7 @@ class CharTokenizer:
         return "".join(self.vocabulary[i] for i in numbers)
 
 
-@public_methods
+@boundary_methods
 class ByteTokenizer:
     """Byte-pair encoding: bytes, and pairs of tokens that were joined because they are frequent.
 
@@ -68,7 +68,10 @@ class ByteTokenizer:
 
     def __init__(self, merges: Iterable[tuple[int, int]] = ()) -> None:
         given = merges.tolist() if isinstance(merges, np.ndarray) else merges
-        self.merges = [_token_merge(pair) for pair in sequence("ByteTokenizer", given, "merges")]
+        self.merges = [
+            _token_merge(pair)
+            for pair in checked_sequence_argument("ByteTokenizer", given, "merges")
+        ]
         self._ranks = {pair: i for i, pair in enumerate(self.merges)}
         self._bytes = [bytes([i]) for i in range(256)]
         for i, (a, b) in enumerate(self.merges):
@@ -82,7 +85,7 @@ class ByteTokenizer:
         """Return a tokenizer of up to `size` tokens: the most frequent pair is joined first."""
         op = "ByteTokenizer.train"
         text(op, text_, "text")
-        if dataset_batch_size(op, size) < 256:
+        if dataset_example_count(op, size) < 256:
             raise ArgumentError(f"size must be at least 256, one for each byte, got {size}", op=op)
         counts = TokenPairCounts(_words_to_tokenize(text_))
         merges: list[tuple[int, int]] = []
@@ -114,7 +117,7 @@ class ByteTokenizer:
             best = min(pairwise(tokens), key=lambda pair: self._ranks.get(pair, len(self._ranks)))
             if best not in self._ranks:
                 break
-            tokens = _joined_tokens(tokens, best, 256 + self._ranks[best])
+            tokens = _join_tokenizer_pair(tokens, best, 256 + self._ranks[best])
         return tokens
 
     def decode(self, tokens: Any) -> str:
@@ -156,7 +159,7 @@ class TokenPairCounts:
         """Replace a pair by one token everywhere."""
         for i in self._holders.pop(pair):
             self._count(i, -1)
-            self._words[i] = _joined_tokens(self._words[i], pair, joined)
+            self._words[i] = _join_tokenizer_pair(self._words[i], pair, joined)
             self._count(i, 1)
         del self._pairs[pair]
 
@@ -168,7 +171,7 @@ def _words_to_tokenize(text_: str) -> list[bytes]:
     return [data[a:b] for a, b in pairwise([0, *cuts, len(data)])] if data else []
 
 
-def _joined_tokens(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[int]:
+def _join_tokenizer_pair(tokens: Sequence[int], pair: tuple[int, int], joined: int) -> list[int]:
     """Return tokens with a pair replaced by one token wherever it occurs, from the left."""
     found, i = [], 0
     while i < len(tokens):
@@ -184,13 +187,13 @@ def _joined_tokens(tokens: Sequence[int], pair: tuple[int, int], joined: int) ->
 def _token_list(op: str, tokens: Any, count: int) -> list[int]:
     array = dataset_vector(op, tokens, "tokens")
     if array.size and array.dtype.kind not in "iu":
-        raise ArgumentError(f"tokens must be integers, got {shown(tokens)}", op=op)
+        raise ArgumentError(f"tokens must be integers, got {shown_argument(tokens)}", op=op)
     for bad in array[(array < 0) | (array >= count)][:1]:
         raise IndexOutOfRange(f"token {bad} is not one of the {count} tokens", op=op)
     return array.astype(np.int64).tolist()
 
 
-@public_methods
+@boundary_methods
 class TokenWindows(Dataset):
     """Windows of consecutive tokens, for models that predict the next one.
 
@@ -206,8 +209,10 @@ class TokenWindows(Dataset):
     def __init__(self, tokens: Any, length: int, stride: int | None = None) -> None:
         op = "TokenWindows"
         self._tokens = dataset_vector(op, tokens, "tokens")
-        self._length = dataset_batch_size(op, length, "length")
-        self._stride = self._length if stride is None else dataset_batch_size(op, stride, "stride")
+        self._length = dataset_example_count(op, length, "length")
+        self._stride = (
+            self._length if stride is None else dataset_example_count(op, stride, "stride")
+        )
         if len(self._tokens) <= self._length:
             message = (
                 f"there must be more than {self._length} tokens, the length of a window, got "

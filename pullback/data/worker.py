@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.data.batch_makers import Maker
-from pullback.graph.boundary import leave
+from pullback.graph.boundary import leave_boundary
 from pullback.lazy.settings import default_dtype
 
 NO_PASS = -1  # the serial of an error before the first pass
@@ -88,7 +88,7 @@ def _worker_answer(maker: Maker, task: WorkerTask) -> WorkerAnswer:
 
 def failed_worker_answer(serial: int, place: str, error: Exception) -> WorkerAnswer:
     """The answer for a task that failed."""
-    leave(error)
+    leave_boundary(error)
     shown = f"{type(error).__name__}: {error}".partition("\n")[0]
     text = "".join(traceback.format_exception(error))
     sent = None

@@ -14,7 +14,7 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from pullback.data.batch_makers import EndOfStream
+from pullback.data.batch_makers import BatchMakerEnd
 from pullback.data.worker import (
     NO_PASS,
     WorkerAnswer,
@@ -104,7 +104,7 @@ class WorkerPool:
                 answer = worker.answer(self._serial, stopped)
                 if answer is None:
                     return
-                if isinstance(answer.batch, EndOfStream):
+                if isinstance(answer.batch, BatchMakerEnd):
                     active.remove(worker)
                     continue
                 worker.give(WorkerTask(self._serial, None))

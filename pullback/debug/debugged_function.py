@@ -12,23 +12,23 @@ from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.recording import (
     RecordingTransform,
-    as_recorded_value,
+    as_recording_value,
     recorded_argument_alias,
     recorded_outputs,
 )
-from pullback.api.trace import trace_argument_names
+from pullback.api.trace import trace_input_names
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.where import SourceLine
-from pullback.lazy.history import Derivative
+from pullback.graph.source_lines import SourceLine
+from pullback.lazy.history import DerivativeHistory
 from pullback.lazy.operators import node_of
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import checked_value, value_to_host
+from pullback.lazy.values import valid_value, value_to_host
 from pullback.ops.prelude import ones
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.call import inline_calls
+from pullback.ops.wrap.call import inline_call_nodes
 from pullback.transforms.reverse import Watcher, derive_in_reverse, reverse_reach
 
 
@@ -40,9 +40,9 @@ class DebuggedFunction:
 
     def __init__(self, name: str, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         leaves, in_tree = tree.flatten(list(args))
-        self.tensors = [as_recorded_value(name, x, i, list(args)) for i, x in enumerate(leaves)]
-        self.names = trace_argument_names(f, args)
-        self._derivatives = [Derivative(traces=True) for _ in self.tensors]
+        self.tensors = [as_recording_value(name, x, i, list(args)) for i, x in enumerate(leaves)]
+        self.names = trace_input_names(f, args)
+        self._derivatives = [DerivativeHistory(traces=True) for _ in self.tensors]
         with RecordingTransform(args, kwargs), exact_debugged_lines():
             pairs = zip(self.tensors, self._derivatives, strict=True)
             self.inputs = [recorded_argument_alias(node_of(t), (d.token,)) for t, d in pairs]
@@ -87,9 +87,9 @@ class DebuggedFunction:
     def _inlined(self, made: list[Node]) -> list[Node]:
         """The results over the same arguments, with calls of compiled functions written out."""
         graph, captured = self._close(made)
-        if inline_calls(graph) is graph:
+        if inline_call_nodes(graph) is graph:
             return made
-        return list(inline_calls(graph)(*self.inputs, *captured))
+        return list(inline_call_nodes(graph)(*self.inputs, *captured))
 
 
 @contextmanager
@@ -105,4 +105,4 @@ def exact_debugged_lines() -> Iterator[None]:
 def debugged_host_values(nodes: Sequence[Node]) -> list[np.ndarray]:
     """The values of nodes as arrays of the host."""
     compute_pending([n for n in nodes if n.value is None])
-    return [np.asarray(value_to_host(checked_value(n))) for n in nodes]
+    return [np.asarray(value_to_host(valid_value(n))) for n in nodes]

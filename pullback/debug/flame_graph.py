@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pullback.graph.html import escape_html
 
 if TYPE_CHECKING:
-    from pullback.debug.profile_report import ProfileRow, TimeProfile
+    from pullback.debug.profile_report import ProfileReport, ProfileRow
 
 _STYLE = """
 body { font: 13px sans-serif; margin: 16px; color: #222; }
@@ -77,7 +77,7 @@ class FlameBar:
         )
 
 
-def flame_bars(profile: TimeProfile) -> FlameBar:
+def flame_bars(profile: ProfileReport) -> FlameBar:
     """The time of a profile by function, line, op and kernel."""
     root = FlameBar(profile.name, profile.headline)
     for row in profile.rows:
@@ -102,7 +102,7 @@ def _flame_colour(name: str) -> str:
     return f"hsl({number % 55}, {60 + number // 64 % 25}%, {66 + number // 4096 % 14}%)"
 
 
-def flame_page(profile: TimeProfile) -> str:
+def flame_page(profile: ProfileReport) -> str:
     """A page with the flame graph and the table of a profile."""
     root = flame_bars(profile)
     title = escape_html(f"Profile of {profile.name}")

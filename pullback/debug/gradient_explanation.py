@@ -13,11 +13,11 @@ from pullback.api.recording import RecordingTransform
 from pullback.debug.debugged_function import DebuggedFunction, exact_debugged_lines
 from pullback.debug.gradient_flow import BESIDE, GradientFlow, GradientFlowCut
 from pullback.errors import NonDifferentiableInput
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.value_reports import OperandRange, operand_range
+from pullback.lazy.value_reports import ValueRangeReport, value_range_report
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ArgumentGradient:
     name: str
     type: Type
     status: str
-    gradient: OperandRange | None
+    gradient: ValueRangeReport | None
     zeros: int
     cuts: tuple[GradientFlowCut, ...]
 
@@ -53,7 +53,7 @@ class ArgumentGradient:
 
 
 @dataclass(frozen=True)
-class GradientReport:
+class GradientExplanation:
     """What `explain_grad` found: an entry for each argument, by position or by name."""
 
     arguments: tuple[ArgumentGradient, ...]
@@ -78,8 +78,8 @@ class GradientReport:
     __repr__ = __str__
 
 
-@validated
-def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
+@with_argument_checks
+def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientExplanation]:
     """Return a function that tells for each argument of `f` whether a gradient arrives, or why not.
 
     The gradient is that of the sum of all results. Every path from an argument to a result is
@@ -95,7 +95,7 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
 
     @boundary
     @functools.wraps(f)
-    def explained(*args: Any, **kwargs: Any) -> GradientReport:
+    def explained(*args: Any, **kwargs: Any) -> GradientExplanation:
         program = DebuggedFunction("explain_grad", f, args, kwargs)
         if not any(y.type.inexact for y in program.outputs):
             got = ", ".join(str(y.type) for y in program.outputs) or "nothing"
@@ -104,7 +104,7 @@ def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
         with RecordingTransform(), exact_debugged_lines():
             flow = GradientFlow(program.outputs, program.differentiable, program.closed)
         named = zip(program.names, program.inputs, strict=True)
-        return GradientReport(tuple([_explain(program, flow, name, x) for name, x in named]))
+        return GradientExplanation(tuple([_explain(program, flow, name, x) for name, x in named]))
 
     return explained
 
@@ -115,7 +115,7 @@ def _explain(program: DebuggedFunction, flow: GradientFlow, name: str, x: Node) 
     reads = [GradientFlowCut.read(line) for line in program.reads(x)]
     g = flow.gradients[x]
     value = None if g is None else flow.values[g]
-    spread = None if value is None else operand_range(value, x.type)
+    spread = None if value is None else value_range_report(value, x.type)
     zeros = x.type.size if value is None else int(np.sum(value == 0))
     cuts = flow.cuts(x)
     if not flow.depends(x):

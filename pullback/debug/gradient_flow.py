@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import Location, PullbackError
-from pullback.graph.graph import Graph, ancestors
-from pullback.graph.kinds import Detached, InputSource, RunsAs, Transparent
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import Detached, InputSourceKind, RunsAs, Transparent
 from pullback.lazy.mesh_watch import MeshWatch
-from pullback.lazy.value_reports import operand_range, title_of
+from pullback.lazy.value_reports import value_range_report, value_report_title
 from pullback.ops.prelude import interpret, ones
-from pullback.ops.watch import GraphRun
-from pullback.transforms.call_rules import rule_carries_derivative, rule_of_result
+from pullback.ops.watch import WatchedRun
+from pullback.transforms.call_rules import is_any_type_inexact, is_result_node
 from pullback.transforms.reverse import derive_in_reverse, reverse_between, reverse_reach
 
 MOST_CUTS, MOST_STEPS = 8, 12  # that a report lists for an argument, and of a path
@@ -72,7 +72,7 @@ class GradientFlow:
         closed: Callable[[list[Node]], tuple[Graph, Sequence[np.ndarray]]],
     ) -> None:  # fmt: skip
         self.outputs = outputs
-        self._nodes = ancestors(outputs)
+        self._nodes = graph_ancestors(outputs)
         self._users: dict[Node, list[tuple[Node, int]]] = {}
         for node in self._nodes:
             for k, x in enumerate(node.inputs):
@@ -89,10 +89,10 @@ class GradientFlow:
             self.values = dict(zip(wanted, interpret(graph, arrays), strict=True))
         # The runs of the graphs that an op holds, found through one of its results
         pairs = zip(wanted, graph.outputs, strict=True)
-        self._runs: dict[Node, list[GraphRun]] = {
+        self._runs: dict[Node, list[WatchedRun]] = {
             n.inputs[0]: watch.root.inner.get(y.inputs[0], [])
             for n, y in pairs
-            if rule_of_result(n)
+            if is_result_node(n)
         }
 
     def _watch(self, node: Node, cotangents: Sequence[Node | None]) -> None:
@@ -163,7 +163,7 @@ class GradientFlow:
         """Why no derivative passes from a node to operand `k`; None if it does."""
         if isinstance(node.op, Detached):
             return [(x, self._detached(node))]
-        if not rule_carries_derivative(x.type):
+        if not is_any_type_inexact(x.type):
             maker = _flow_discretised(x, below)
             return [(_first_flow_below(maker, below), _flow_discrete(maker))]
         pulled = self._pulled.get(node, ())
@@ -172,7 +172,7 @@ class GradientFlow:
         if not pulled or x not in self._active:
             return None  # the derivative ends further down
         g = pulled[k]
-        if rule_of_result(node) or not self.is_zero(g):
+        if is_result_node(node) or not self.is_zero(g):
             return None
         inner = _flow_cuts_in_all(self._runs.get(node, ()))
         if inner:
@@ -183,21 +183,23 @@ class GradientFlow:
         """The rule gave a cotangent, but all of its elements are 0 for these operands."""
         shown = []
         for x in node.inputs:
-            if rule_carries_derivative(x.type) and x in self.values:
-                spread = str(operand_range(np.asarray(self.values[x]), x.type))
+            if is_any_type_inexact(x.type) and x in self.values:
+                spread = str(value_range_report(np.asarray(self.values[x]), x.type))
                 shown.append(spread.partition(": ")[2])
         operands = f"operand{'s' if len(shown) > 1 else ''} {'; '.join(shown)}"
         reason = f"its derivative is 0 here, {operands}"
-        return GradientFlowCut("dead", title_of(node), node.where, reason)
+        return GradientFlowCut("dead", value_report_title(node), node.where, reason)
 
     def _detached(self, node: Node) -> GradientFlowCut:
         """What the user detached; `no_grad` does so where the value is used."""
         if node.where != node.inputs[0].where:
             return GradientFlowCut(
-                "detached", title_of(node), node.where, "its result counts as a constant"
+                "detached", value_report_title(node), node.where, "its result counts as a constant"
             )
         user, _ = self._users.get(node, [(node, 0)])[0]
-        reason = f"{title_of(user)} is inside the block, and its result counts as a constant"
+        reason = (
+            f"{value_report_title(user)} is inside the block, and its result counts as a constant"
+        )
         return GradientFlowCut("detached", "no_grad", user.where, reason)
 
 
@@ -207,15 +209,15 @@ class _FlowInputWatch(MeshWatch):
     def __init__(self) -> None:
         super().__init__(_flow_input_value)
 
-    def skips(self, outer: GraphRun) -> bool:
+    def skips(self, outer: WatchedRun) -> bool:
         return len(outer.inner.get(outer.current, ())) >= MOST_RUNS  # type: ignore[arg-type]
 
 
 def _flow_input_value(node: Node, xs: Sequence[Any], made: Any) -> Any:
-    return np.asarray(made) if isinstance(node.op, InputSource) else None
+    return np.asarray(made) if isinstance(node.op, InputSourceKind) else None
 
 
-def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[GradientFlowCut]:
+def _flow_cuts_in_all(runs: Sequence[WatchedRun]) -> list[GradientFlowCut]:
     """The cuts inside a graph that an op holds which are there in each of its runs."""
     found = [cuts for run in runs if (cuts := _flow_cuts_within(run)) is not None]
     if not found:
@@ -224,7 +226,7 @@ def _flow_cuts_in_all(runs: Sequence[GraphRun]) -> list[GradientFlowCut]:
     return [c for c in found[0] if all((c.kind, c.op, c.where) in others for others in places)]
 
 
-def _flow_cuts_within(run: GraphRun) -> dict[GradientFlowCut, None] | None:
+def _flow_cuts_within(run: WatchedRun) -> dict[GradientFlowCut, None] | None:
     """The cuts between the results of a run and its inputs; None if the graph has no derivative,
     as the condition of a loop. Which results matter to the loop is not known here, so cuts beside
     a derivative that flows are included."""
@@ -251,8 +253,8 @@ def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> GradientFlow
     steps: list[tuple[str, Location]] = [*reversed(cut.path)] or [(cut.op, cut.where)]
     while node is not x:
         if not isinstance(node.op, Transparent) and not isinstance(node.type, tuple):
-            op = node.inputs[0] if rule_of_result(node) else node
-            steps.append((title_of(op), op.where))
+            op = node.inputs[0] if is_result_node(node) else node
+            steps.append((value_report_title(op), op.where))
         node = _first_flow_below(node, below)
     if len(steps) > MOST_STEPS:
         steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = [("...", None)]
@@ -262,19 +264,19 @@ def _flow_cut_with_path(found: Found, x: Node, below: set[Node]) -> GradientFlow
 def _first_flow_below(node: Node, below: set[Node]) -> Node:
     """An operand on the way to the argument, if possible one that carries a derivative."""
     operands = [x for x in node.inputs if x in below]
-    return next((x for x in operands if rule_carries_derivative(x.type)), operands[0])
+    return next((x for x in operands if is_any_type_inexact(x.type)), operands[0])
 
 
 def _flow_discretised(x: Node, below: set[Node]) -> Node:
     """The node at which a value became an integer or bool, on the way to `x`."""
-    while not rule_carries_derivative(_first_flow_below(x, below).type):
+    while not is_any_type_inexact(_first_flow_below(x, below).type):
         x = _first_flow_below(x, below)
     return x
 
 
 def _flow_cancelled(node: Node) -> GradientFlowCut:
     return GradientFlowCut(
-        "cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0"
+        "cancelled", value_report_title(node), node.where, "derivatives arrive, but add up to 0"
     )
 
 
@@ -287,8 +289,10 @@ def _flow_summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def _flow_discrete(node: Node) -> GradientFlowCut:
     types = f"{node.type[0]}, ..." if isinstance(node.type, tuple) else str(node.type)
     reason = f"its result is {types}, and only floats have derivatives"
-    return GradientFlowCut("discrete", title_of(node), node.where, reason)
+    return GradientFlowCut("discrete", value_report_title(node), node.where, reason)
 
 
 def _flow_constant(node: Node) -> GradientFlowCut:
-    return GradientFlowCut("constant", title_of(node), node.where, "its derivative is 0 everywhere")
+    return GradientFlowCut(
+        "constant", value_report_title(node), node.where, "its derivative is 0 everywhere"
+    )

@@ -9,11 +9,16 @@ from typing import Any
 
 from pullback.debug.debugged_function import DebuggedFunction
 from pullback.errors import UnsupportedOp
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless_nonfinite, watched_for_nan
+from pullback.lazy.nonfinite_origins import (
+    NonFinite,
+    find_nonfinite,
+    harmless_nonfinite_origins,
+    watched_for_nonfinite,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class NanReport:
         return [*self.results, *[f"the gradient of {name}" for name in self.gradients]]
 
 
-@validated
+@with_argument_checks
 def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
     """Return a function that finds the first NaN or infinity of `f` and of its gradient.
 
@@ -83,7 +88,7 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
             for name, g in zip(_nan_names_of(program), found, strict=False) if g is not None
         ]  # fmt: skip
         graph, arrays = program.closed([*program.outputs, *[g for _, g in gradients]])
-        run = watched_for_nan(graph, arrays)
+        run = watched_for_nonfinite(graph, arrays)
         count = len(program.outputs)
         names = _nan_result_names(count)
         forward = _nan_found(run.notes, graph, names, 0)
@@ -93,7 +98,7 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
         )
         given = [n for n, x in zip(graph.names, graph.inputs, strict=True) if x in run.notes]
         needed = tuple(given) if (forward or backward) and first is None else ()
-        hidden = () if forward else tuple(harmless_nonfinite(run))
+        hidden = () if forward else tuple(harmless_nonfinite_origins(run))
         return NanReport(first, needed, tuple(forward), tuple(backward), hidden, why)
 
     return traced

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import Location
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.html import escape_html
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class ProfileRow(NamedTuple):
         return linecache.getline(file, line).strip() if file else ""
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True, repr=False)
-class TimeProfile:
+class ProfileReport:
     """What `pb.debug.profile` found, as a table. Its times are seconds of one call."""
 
     name: str

@@ -11,29 +11,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
 from pullback.debug.debugged_function import exact_debugged_lines
-from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileRow, TimeProfile
-from pullback.engines.engine_registry import created_engines, engine, engine_for, mesh_for_engine
+from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileReport, ProfileRow
+from pullback.engines.engine_registry import (
+    created_engines,
+    engine_for,
+    mesh_for_engine,
+    registered_engine,
+)
 from pullback.errors import ArgumentError, EngineError, Location, PullbackError
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.lazy.evaluate import wait
 from pullback.lazy.pending import compute_pending, submit_pending
-from pullback.lazy.settings import Scope, current
+from pullback.lazy.settings import SettingsScope, current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.values import argument_value, wait_for_value
+from pullback.lazy.values import leaf_value_buffer, wait_for_value
 from pullback.ops.sources import leaf_source
 
 if TYPE_CHECKING:
     from pullback.engines.xla.engine import XlaEngine
-    from pullback.engines.xla.profiled import OpTime, ProfiledXla
+    from pullback.engines.xla.profiled_ops import ProfiledOpTime, ProfiledXla
 
 
-@validated
+@with_argument_checks
 def profile(
     f: Callable[..., Any], *, warmup: int = 1, repeat: int = 3
-) -> Callable[..., TimeProfile]:
+) -> Callable[..., ProfileReport]:
     """Return a function that measures where the time of `f` goes, with XLA's own profiler.
 
     The result prints as a table, with a row for each op and line of user code. Its times are
@@ -59,9 +64,9 @@ def profile(
 
     @boundary
     @functools.wraps(f)
-    def profiled(*args: Any, **kwargs: Any) -> TimeProfile:
+    def profiled(*args: Any, **kwargs: Any) -> ProfileReport:
         _refuse_profiling()
-        with Scope(profiled=True, may_compile=True), exact_debugged_lines():
+        with SettingsScope(profiled=True, may_compile=True), exact_debugged_lines():
             return _Profiling(f, args, kwargs).measure(warmup, repeat)
 
     return profiled
@@ -84,7 +89,7 @@ class _ProfilingCall(NamedTuple):
     seconds: float
     compiling: float
     busy: float
-    times: list[OpTime]
+    times: list[ProfiledOpTime]
 
 
 class _Profiling:
@@ -92,14 +97,16 @@ class _Profiling:
 
     def __init__(self, f: Callable[..., Any], args: tuple, kwargs: dict) -> None:
         self.f, self.args, self.kwargs = f, args, kwargs
-        engine("xla", current().device)  # the devices are there before anything is measured
+        registered_engine(
+            "xla", current().device
+        )  # the devices are there before anything is measured
         self.result: Any = None
 
     @property
     def engines(self) -> list[ProfiledXla]:
         return [cast("XlaEngine", e).profiled for e in created_engines("xla")]
 
-    def measure(self, warmup: int, repeat: int) -> TimeProfile:
+    def measure(self, warmup: int, repeat: int) -> ProfileReport:
         warm = sum([self._call() for _ in range(warmup)])
         calls = sorted([self._recorded() for _ in range(repeat)], key=lambda call: call.seconds)
         kept = calls[: (repeat + 1) // 2]  # the others may have been interrupted
@@ -111,14 +118,14 @@ class _Profiling:
             if seconds > 0:
                 rows.append(ProfileRow(name, "", None, seconds / count, seconds / total, 0.0, ()))
         rows.sort(key=lambda row: -row.seconds)
-        platform = engine("xla", current().device).platform
+        platform = registered_engine("xla", current().device).platform
         name = getattr(self.f, "__name__", type(self.f).__name__)
         seconds = total / count
-        return TimeProfile(name, tuple(rows), seconds, repeat, count, warm, platform, self.result)
+        return ProfileReport(name, tuple(rows), seconds, repeat, count, warm, platform, self.result)
 
     def _recorded(self) -> _ProfilingCall:
         """Call the function under the profiler."""
-        from pullback.engines.xla.profiled import profiled_op_times  # heavy: loads jaxlib
+        from pullback.engines.xla.profiled_ops import profiled_op_times  # heavy: loads jaxlib
         from pullback.engines.xla.profiler import ProfilerRecording
 
         before = self._compile_seconds()
@@ -179,10 +186,10 @@ def _copied_for_profiling(x: Tensor) -> Tensor:
     node = x._node
     compute_pending([node])
     on = engine_for(current(), mesh_for_engine([node.type]))
-    return wrap(leaf_source(node.type, on.copy(argument_value(on, node))))
+    return wrap(leaf_source(node.type, on.copy(leaf_value_buffer(on, node))))
 
 
-def _profiling_rows(times: Sequence[OpTime], total: float, repeat: int) -> list[ProfileRow]:
+def _profiling_rows(times: Sequence[ProfiledOpTime], total: float, repeat: int) -> list[ProfileRow]:
     """Return a row for each op and line."""
     found: dict[tuple[str, str, Any], tuple[Location, dict[str, float], int]] = {}
     for op, added, instruction, seconds, runs in times:

@@ -14,21 +14,21 @@ from pullback.debug.debugged_function import DebuggedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.errors import Location
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import SumOfProducts
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_kinds import SumOfProductsKind
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
-from pullback.lazy.mesh_watch import MeshWatch, watched_numpy_result
+from pullback.lazy.mesh_watch import MeshWatch, mesh_watch_result
 from pullback.lazy.settings import current
-from pullback.lazy.value_reports import Loop, title_of
+from pullback.lazy.value_reports import ReportedLoop, value_report_title
 from pullback.lazy.values import value_to_host
 from pullback.ops.prelude import Op, interpret
-from pullback.ops.watch import GraphRun
-from pullback.transforms.call_rules import rule_of_result
+from pullback.ops.watch import WatchedRun
+from pullback.transforms.call_rules import is_result_node
 
 MOST_RUNS = 3  # of a loop's body that are compared
 MOST_ROWS = 20  # of a printed report
@@ -48,7 +48,7 @@ class AuditedNode:
     type: Type
     own: float
     total: float
-    loops: tuple[Loop, ...]
+    loops: tuple[ReportedLoop, ...]
 
     def __str__(self) -> str:
         name = f"{self.op} in the rule of {self.rule}" if self.rule else self.op
@@ -102,7 +102,7 @@ class AuditReport:
     __repr__ = __str__
 
 
-@validated
+@with_argument_checks
 def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditReport]:
     """Return a function that compares the compiled program of `f` with NumPy, node by node.
 
@@ -131,8 +131,8 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
 
 
 def _audit_compare(
-    graph: Graph, arrays: Sequence[np.ndarray], loops: tuple[Loop, ...]
-) -> tuple[list[AuditedNode], GraphRun]:
+    graph: Graph, arrays: Sequence[np.ndarray], loops: tuple[ReportedLoop, ...]
+) -> tuple[list[AuditedNode], WatchedRun]:
     """Compare all values of a program, and those of the graphs inside it; also return NumPy's."""
     inner = graph.nodes[len(graph.inputs) :]
     nodes = [n for n in inner if n.inputs and not isinstance(n.type, tuple)]
@@ -142,26 +142,26 @@ def _audit_compare(
         interpret(graph, arrays)
     made = []
     for node in inner:
-        if not node.inputs or rule_of_result(node):
+        if not node.inputs or is_result_node(node):
             continue
         results = (
             [n for n in nodes if n.inputs[0] is node] if isinstance(node.type, tuple) else [node]
         )
         made += [_audited(node, r, compiled, watch.root, loops) for r in results]
         for run in watch.root.inner.get(node, ()):
-            around = (*loops, Loop(title_of(node), node.where, run.iteration))
+            around = (*loops, ReportedLoop(value_report_title(node), node.where, run.iteration))
             made += _audit_compare(run.graph, [run.notes[x] for x in run.graph.inputs], around)[0]
     return made, watch.root
 
 
 def _audited(
-    node: Node, result: Node, compiled: dict[Node, np.ndarray], run: GraphRun,
-    loops: tuple[Loop, ...],
+    node: Node, result: Node, compiled: dict[Node, np.ndarray], run: WatchedRun,
+    loops: tuple[ReportedLoop, ...],
 ) -> AuditedNode:  # fmt: skip
     """Compare one value; `result` is the node, or one of its results."""
     xs = [compiled[x] if x in compiled else run.notes[x] for x in node.inputs]
     with np.errstate(all="ignore"):
-        made = watched_numpy_result(node, xs)
+        made = mesh_watch_result(node, xs)
     if result is not node:
         made = made[result.op.index]  # type: ignore[attr-defined]
     scale = _audit_scale(node.op, xs, compiled[result])
@@ -169,13 +169,13 @@ def _audited(
     total = ulp_distance(compiled[result], np.asarray(run.notes[result]), scale)
     rule = TABLE[node.forward_op].title if node.forward_op in TABLE else node.forward_op
     where = node.where or next((loop.where for loop in reversed(loops) if loop.where), None)
-    return AuditedNode(title_of(node), rule, where, result.type.plain, own, total, loops)
+    return AuditedNode(value_report_title(node), rule, where, result.type.plain, own, total, loops)
 
 
 def _audit_scale(op: Op, xs: Sequence[Any], result: np.ndarray) -> float | None:
     """The size of the terms that an op adds; None if it adds none."""
     sizes = [ulp_magnitude(np.asarray(x)) for x in xs]
-    if isinstance(op, SumOfProducts):
+    if isinstance(op, SumOfProductsKind):
         return max(math.prod(sizes), ulp_magnitude(result))
     return max([*sizes, ulp_magnitude(result)]) if op.linear or op.graphs else None
 
@@ -186,7 +186,7 @@ class _AuditWatch(MeshWatch):
     def __init__(self) -> None:
         super().__init__(lambda node, xs, made: made)
 
-    def skips(self, outer: GraphRun) -> bool:
+    def skips(self, outer: WatchedRun) -> bool:
         runs = outer.inner.get(outer.current, ())  # type: ignore[arg-type]
         bodies = [r for r in runs if r.iteration is not None]
         return len(bodies) >= MOST_RUNS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pullback.engines import processes
 from pullback.errors import ProcessMismatch
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 
 
-@validated
+@with_argument_checks
 def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
     """Return when all processes have reached this call.
 
@@ -17,7 +17,7 @@ def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
     agree(name, "", timeout)
 
 
-@validated
+@with_argument_checks
 def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     """Return when all processes have reached `tag` with the same fingerprint.
 
@@ -30,7 +30,7 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     compare_at_barrier(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
-@validated
+@with_argument_checks
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     """Return what each process says under a tag, by process index.
 
@@ -47,7 +47,7 @@ def compare_at_barrier(tag: str, words: dict[int, str]) -> None:
     for k, word in words.items():
         groups.setdefault(word, []).append(k)
     if len(groups) > 1:
-        lines = [f"  {processes.show_processes(ks)}: {word}" for word, ks in groups.items()]
+        lines = [f"  {processes.processes_in_words(ks)}: {word}" for word, ks in groups.items()]
         hint = "Every process must run the same programs in the same order."
         raise ProcessMismatch(f"processes disagree about {tag}:\n" + "\n".join(lines), hint=hint)
 

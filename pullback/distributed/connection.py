@@ -15,15 +15,15 @@ from pullback.distributed.gate import Gate, one_gate_address
 from pullback.distributed.handshake import WORK, handshake_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
 from pullback.distributed.proxy import Proxy, ProxyRelay, proxy_directory
-from pullback.distributed.rendezvous import Joined, Rendezvous, join_rendezvous
+from pullback.distributed.rendezvous import Rendezvous, RendezvousResult, join_rendezvous
 from pullback.distributed.synchronize import synchronize_words
 from pullback.engines.environment import environment_variable
-from pullback.engines.processes import ProcessGroup, show_processes
-from pullback.engines.xla.cluster import Cluster, Service
-from pullback.engines.xla.replicas import SharedProgram, differing_replicas
+from pullback.engines.processes import ProcessGroup, processes_in_words
+from pullback.engines.xla.process_cluster import ClusterService, ProcessCluster
+from pullback.engines.xla.replicas import ReplicatedProgram, differing_replicas
 from pullback.errors import EngineError, ProcessMismatch, PullbackError, WorkerLost
 from pullback.graph.graph import Graph
-from pullback.graph.where import user_line
+from pullback.graph.source_lines import user_line
 from pullback.static.fingerprints import fingerprint
 
 
@@ -42,8 +42,8 @@ def connect_to_coordinator(address: str, count: int, index: int, timeout: float)
             gate = Gate(listens, int(port), secret)
             until_connected.callback(gate.close)
             rendezvous = Rendezvous(gate, count, timeout)
-            joined = Joined(rendezvous.names(), gate.host)
-            service = Service(f"unix:{path}", count)
+            joined = RendezvousResult(rendezvous.names(), gate.host)
+            service = ClusterService(f"unix:{path}", count)
             relay = ProxyRelay(path, count)
             gate.open(WORK, relay.serve)
             rendezvous.dismiss(joined.names)
@@ -51,7 +51,7 @@ def connect_to_coordinator(address: str, count: int, index: int, timeout: float)
             joined = join_rendezvous(host, int(port), count, index, timeout, secret)
             proxy = Proxy((host, int(port)), secret, index, path)
             until_connected.callback(proxy.close)
-        cluster = Cluster(f"unix:{path}", index, count, patience, joined.host)
+        cluster = ProcessCluster(f"unix:{path}", index, count, patience, joined.host)
         try:
             cluster.connect(timeout)
         except EngineError as error:
@@ -64,16 +64,18 @@ def connect_to_coordinator(address: str, count: int, index: int, timeout: float)
 class Connection(ProcessGroup):
     """The group of processes that this one has joined; process 0 has the `service`."""
 
-    cluster: Cluster
+    cluster: ProcessCluster
 
-    def __init__(self, cluster: Cluster, heartbeat: Heartbeat, service: Service | None) -> None:
+    def __init__(
+        self, cluster: ProcessCluster, heartbeat: Heartbeat, service: ClusterService | None
+    ) -> None:
         self.index, self.count = cluster.process, cluster.count
         self.cluster, self.heartbeat, self._service = cluster, heartbeat, service
         cluster.heartbeat = heartbeat
         self._pid = os.getpid()
         self._agreed: set[tuple[str, str]] = set()  # devices and programs started on them
 
-    def agree_on_launch(self, program: SharedProgram, args: list[Any], always: bool) -> None:
+    def agree_on_launch(self, program: ReplicatedProgram, args: list[Any], always: bool) -> None:
         devices, whole = program.devices, program.whole
         program.identity = program.identity or fingerprint(program.local)[:16]
         # A program that was agreed on before and then dropped here may still be kept elsewhere.
@@ -84,7 +86,7 @@ class Connection(ProcessGroup):
             words = synchronize_words(self.cluster, self.heartbeat, tag, mine, 600.0, devices)
             said = {k: word.split("\n") for k, word in words.items()}
             compare_at_barrier(tag, {k: described for k, (described, _) in said.items()})
-            _compare_inputs_on_connection({k: json.loads(sums) for k, (_, sums) in said.items()})
+            _check_connection_inputs({k: json.loads(sums) for k, (_, sums) in said.items()})
             self._agreed.add((devices.name, program.identity))
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
@@ -137,12 +139,12 @@ class Connection(ProcessGroup):
         return None
 
 
-def _compare_inputs_on_connection(found: dict[int, list[dict[str, int]]]) -> None:
+def _check_connection_inputs(found: dict[int, list[dict[str, int]]]) -> None:
     """Raise if processes have different values of an input, according to their checksums."""
     differing = differing_replicas(found)
     for i, groups in differing.items():
         more = f", and of {len(differing) - 1} more inputs" if len(differing) > 1 else ""
-        names = " and ".join(map(show_processes, groups.values()))
+        names = " and ".join(map(processes_in_words, groups.values()))
         raise ProcessMismatch(
             f"{names} have different values of input {i}{more}",
             hint="Numbers and whole tensors must have the same values on all processes: use the "

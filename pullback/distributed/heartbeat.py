@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pullback.distributed.proxy import Proxy, ProxyRelay
-from pullback.engines.xla.cluster import Cluster, WorkerThread
+from pullback.engines.xla.process_cluster import ClusterThread, ProcessCluster
 from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
-from pullback.engines.xla.sharded import DeviceGroup
+from pullback.engines.xla.sharded import ShardedDeviceGroup
 from pullback.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
-from pullback.graph.where import user_line
+from pullback.graph.source_lines import user_line
 
 ALIVE, ENDED, LEFT, FAILED = "alive", "ended", "left", "failed"
 _DIRECTORY = "pullback/heartbeat/"
@@ -29,14 +29,14 @@ _RESTART = (
 )
 
 
-class AllProcesses(NamedTuple):
+class HeartbeatGroup(NamedTuple):
     """All processes, with the attributes of a group of devices."""
 
     processes: range
     name: str = "all"
 
 
-Group = DeviceGroup | AllProcesses
+Group = ShardedDeviceGroup | HeartbeatGroup
 
 
 class Heartbeat:
@@ -47,7 +47,9 @@ class Heartbeat:
     through that, and process 0 tells the others.
     """
 
-    def __init__(self, cluster: Cluster, via: Proxy | ProxyRelay | None, names: list[str]) -> None:
+    def __init__(
+        self, cluster: ProcessCluster, via: Proxy | ProxyRelay | None, names: list[str]
+    ) -> None:
         self._cluster, self.names = cluster, names
         self._proxy = via if isinstance(via, Proxy) else None
         self._relay = via if isinstance(via, ProxyRelay) else None
@@ -63,14 +65,14 @@ class Heartbeat:
         self._checked = self._heard = time.monotonic()
         self._seen = dict.fromkeys(range(cluster.count), self._heard)
         self._stopped = threading.Event()
-        self.everyone = AllProcesses(range(cluster.count))
+        self.everyone = HeartbeatGroup(range(cluster.count))
         self.interval = self._pause = INTERVAL
         self._raised = False  # whether this process has raised an error about the others
         self.over = False  # whether this process has left the others
         self._send()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-heartbeat")
         self._thread.start()
-        self._saying = WorkerThread()  # Python starts no threads while it ends
+        self._saying = ClusterThread()  # Python starts no threads while it ends
 
     def say(self, state: str | None = None, lost: int | None = None, why: str = "") -> None:
         """Tell the others at once how this process is; if it failed, because of which, and why."""
@@ -109,7 +111,7 @@ class Heartbeat:
         """Raise if a process of a group is lost, or will never start what this one waits for."""
         self._raise(self.trouble(group.processes) or self._missed(group) or self._broken(group))
 
-    def admit(self, group: DeviceGroup, program: int, values: int) -> None:
+    def admit(self, group: ShardedDeviceGroup, program: int, values: int) -> None:
         """Return when a program may be started on a group; it then counts as begun.
 
         If the last one failed here, it must have failed on all of its processes; and one that

@@ -30,7 +30,7 @@ NOISE = re.compile(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def launcher_main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status of the first process that failed, or 0."""
     parser = argparse.ArgumentParser(
         prog="python -m pullback.distributed",

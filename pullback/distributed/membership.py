@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 from pullback.distributed.process_devices import process_count
 from pullback.engines import fork, processes
-from pullback.engines.engine_registry import engine, engine_is_created
+from pullback.engines.engine_registry import engine_is_created, registered_engine
 from pullback.errors import ArgumentError, ProcessMismatch
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def initialize(
     anything is computed. A process that gives no sign of life for `PULLBACK_PATIENCE` seconds (8)
     is lost: the others get `WorkerLost`.
     """
-    address, count, index = _membership_arguments(coordinator_address, num_processes, process_id)
+    address, count, index = _membership_of_process(coordinator_address, num_processes, process_id)
     if process_count() > 1:
         raise _membership_error("was called before", "Call it once, at the beginning.")
     if count == 1:
@@ -58,7 +58,7 @@ def initialize(
     processes.install_processes(joined)
     atexit.register(_leave_at_exit)
     # To create their engines, the processes tell each other their devices: all must be there.
-    joined.cluster.attempt(lambda: engine("xla"), joined.heartbeat.everyone)
+    joined.cluster.attempt(lambda: registered_engine("xla"), joined.heartbeat.everyone)
 
 
 def launch(script: StrPath, *args: object, nproc: int = 2, devices: int | None = None) -> int:
@@ -74,7 +74,7 @@ def launch(script: StrPath, *args: object, nproc: int = 2, devices: int | None =
     return run([str(script), *map(str, args)], nproc, devices)
 
 
-def _membership_arguments(
+def _membership_of_process(
     address: str | None, count: int | None, index: int | None
 ) -> tuple[str, int, int]:
     given = []

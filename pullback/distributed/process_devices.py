@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.engines import processes
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def devices() -> list[Device]:
     >>> len(pb.distributed.devices()) >= len(pb.distributed.local_devices()) > 0
     True
     """
-    client = engine("xla").client
+    client = registered_engine("xla").client
     return [Device(i, d.process_index, client.platform) for i, d in enumerate(client.devices)]
 
 

@@ -25,7 +25,7 @@ from pullback.distributed.handshake import (
     handshake_receive,
     handshake_respond,
 )
-from pullback.engines.processes import show_processes
+from pullback.engines.processes import processes_in_words
 from pullback.engines.xla import bindings
 from pullback.errors import EngineError
 from pullback.version import __version__
@@ -66,7 +66,9 @@ class Rendezvous:
         with self._changed:
             self._changed.wait_for(lambda: not self._missing or self._error, self._timeout)
             if self._missing and self._error is None:
-                what = f"{show_processes(self._missing)} did not come within {self._timeout:g} s"
+                what = (
+                    f"{processes_in_words(self._missing)} did not come within {self._timeout:g} s"
+                )
                 hint = "Every process must call it, with the same coordinator_address."
                 hint += f"\nProcess 0 waited at {self._gate.address}."
                 self._error = _rendezvous_error(what, hint)
@@ -128,7 +130,7 @@ class Rendezvous:
                 connection.shutdown(socket.SHUT_RDWR)  # its thread closes it
 
 
-class Joined(NamedTuple):
+class RendezvousResult(NamedTuple):
     """What a process knows when all have come."""
 
     names: list[str]  # how errors name each process
@@ -137,7 +139,7 @@ class Joined(NamedTuple):
 
 def join_rendezvous(
     host: str, port: int, count: int, index: int, timeout: float, secret: bytes
-) -> Joined:
+) -> RendezvousResult:
     """Introduce this process to process 0; return when all have come."""
     end = time.monotonic() + timeout
     mine = _rendezvous_message(rendezvous_introduction(count, index))
@@ -153,7 +155,7 @@ def join_rendezvous(
 
 def _rendezvous_answers(
     host: str, port: int, mine: bytes, secret: bytes, end: float
-) -> Iterator[Joined | str]:
+) -> Iterator[RendezvousResult | str]:
     """Ask process 0 repeatedly until `end`; yield its answer, or why there is none."""
     while True:
         left = max(0.1, end - time.monotonic())
@@ -174,12 +176,12 @@ def _rendezvous_answers(
             return
 
 
-def _joined_rendezvous(answer: Any, host: str) -> Joined:
+def _joined_rendezvous(answer: Any, host: str) -> RendezvousResult:
     match answer:
         case {"error": str(what), "hint": str() | None as hint}:
             raise _rendezvous_error(what, hint)
         case {"names": [*names]} if all(isinstance(name, str) for name in names):
-            return Joined(names, host)
+            return RendezvousResult(names, host)
     raise Refused("its answer cannot be understood")
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 
 from pullback.distributed.heartbeat import ENDED, LEFT, Heartbeat
-from pullback.engines.processes import show_processes
-from pullback.engines.xla.cluster import Cluster
-from pullback.engines.xla.sharded import DeviceGroup
+from pullback.engines.processes import processes_in_words
+from pullback.engines.xla.process_cluster import ProcessCluster
+from pullback.engines.xla.sharded import ShardedDeviceGroup
 from pullback.errors import ProcessMismatch, PullbackError
-from pullback.graph.where import user_line
+from pullback.graph.source_lines import user_line
 
 _POLL, _SLOWEST_POLL = 0.001, 0.02  # seconds
 
 
 def synchronize_words(
-    cluster: Cluster, heartbeat: Heartbeat, tag: str, word: str, timeout: float,
-    devices: DeviceGroup | None = None,
+    cluster: ProcessCluster, heartbeat: Heartbeat, tag: str, word: str, timeout: float,
+    devices: ShardedDeviceGroup | None = None,
 ) -> dict[int, str]:  # fmt: skip
     """Return what each process, or each of `devices`, says when it reaches a tag as often."""
     heartbeat.require_all(tag)
@@ -53,7 +53,7 @@ def synchronize_words(
 
 def _not_synchronized(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
-        f"{show_processes(missing)} did not come to {tag} {when}",
+        f"{processes_in_words(missing)} did not come to {tag} {when}",
         hint="Every process must run the same programs in the same order: compute what only one\n"
         "of them needs on all, and use it on one.",
     )

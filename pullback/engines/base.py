@@ -10,12 +10,12 @@ import numpy as np
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import DType
-from pullback.graph.graph import Graph, graph_output_dependence
+from pullback.graph.graph import Graph, graph_output_marks
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.instructions import Block, HloValue
+    from pullback.engines.xla.hlo_instructions import HloBlock, HloValue
     from pullback.sharding.mesh import DeviceMesh
 
 Value = TypeVar("Value")  # how an engine represents a value: an array, a buffer, parts on a mesh
@@ -23,13 +23,13 @@ Check = tuple[Callable[[], PullbackError], Node]  # creates the error, and the n
 Groups = Sequence[Sequence[int]]  # positions in a mesh that communicate with each other
 
 
-class DeviceBuffer(Protocol):
+class EngineBuffer(Protocol):
     """A result that a device may still be computing."""
 
     def is_ready(self) -> bool: ...
 
 
-class Program(Protocol[Value]):
+class EngineProgram(Protocol[Value]):
     """A compiled graph; `origin` is "disk", "missed" (not on disk), "compiler" or "memory"."""
 
     host_scalars: bool  # whether packed scalars are passed as an array of the host
@@ -57,7 +57,7 @@ class ProgramBase:
 
     def __init__(self, graph: Graph) -> None:
         inputs = {x: 1 << i for i, x in enumerate(graph.inputs)}
-        self.input_masks = graph_output_dependence(graph, inputs)
+        self.input_masks = graph_output_marks(graph, inputs)
 
 
 class Engine(Protocol[Value]):
@@ -86,12 +86,12 @@ class Engine(Protocol[Value]):
 
     def compile(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
-    ) -> Program[Value]:
+    ) -> EngineProgram[Value]:
         """Compile a graph; its results may reuse the memory of `donated` inputs."""
 
     def compile_profiled(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
-    ) -> Program[Value]:
+    ) -> EngineProgram[Value]:
         """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
 
     def give_back(self) -> None:
@@ -105,7 +105,7 @@ class OpBuilder(Protocol):
     literal: bool
 
     def op(
-        self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: HloBlock | Sequence[HloBlock] = (),
         **attributes: Any,
     ) -> Any: ...  # fmt: skip
     def constant(self, value: Any, dtype: DType) -> HloValue: ...
@@ -126,7 +126,9 @@ class OpBuilder(Protocol):
     def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]: ...
     def may_overlap(self, x: HloValue, updates: HloValue) -> bool: ...
     def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue: ...
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block: ...
+    def region(
+        self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]
+    ) -> HloBlock: ...
     def case(
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]: ...

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, cast, overload
 
 from pullback.engines import fork
 from pullback.engines.base import Engine
-from pullback.engines.mesh import MeshEngine, SimulatedMesh
+from pullback.engines.mesh import MeshEngine, SimulatedMeshEngine
 from pullback.engines.reference import ReferenceEngine
 from pullback.errors import EngineError, PullbackError
+from pullback.graph.source_lines import user_line
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ ON = {"reference": "cpu"}  # the platform of devices of an engine that names its
 
 
 @overload
-def engine(name: Literal["xla"], platform: str | None = None) -> XlaEngine: ...
+def registered_engine(name: Literal["xla"], platform: str | None = None) -> XlaEngine: ...
 
 
 @overload
-def engine(name: str, platform: str | None = None) -> Engine: ...
+def registered_engine(name: str, platform: str | None = None) -> Engine: ...
 
 
-def engine(name: str, platform: str | None = None) -> Engine:
+def registered_engine(name: str, platform: str | None = None) -> Engine:
     """Return the engine of that name for a platform; create it at the first request."""
     found = _engines.get((name, platform))
     if found is None:
@@ -72,21 +72,21 @@ def engine_is_created(name: str) -> bool:
 def engine_for(settings: Settings, mesh: DeviceMesh | None) -> Engine:
     """Return the engine for values on `mesh`, or on a single device if it is None."""
     if mesh is None:
-        return engine(settings.engine, settings.device)
-    return _mesh_engine(settings, mesh)
+        return registered_engine(settings.engine, settings.device)
+    return _registered_mesh_engine(settings, mesh)
 
 
-def _mesh_engine(settings: Settings, mesh: DeviceMesh) -> MeshEngine:
-    single = engine(settings.engine, mesh.platform or settings.device)
+def _registered_mesh_engine(settings: Settings, mesh: DeviceMesh) -> MeshEngine:
+    single = registered_engine(settings.engine, mesh.platform or settings.device)
     found = _meshes.get((single, mesh))
     if found is None:
-        found = _meshes.setdefault((single, mesh), _engine_on_mesh(mesh, single))
+        found = _meshes.setdefault((single, mesh), _create_registered_mesh_engine(mesh, single))
     return found
 
 
-def _engine_on_mesh(mesh: DeviceMesh, single: Engine) -> MeshEngine:
+def _create_registered_mesh_engine(mesh: DeviceMesh, single: Engine) -> MeshEngine:
     if isinstance(single, ReferenceEngine):
-        return SimulatedMesh(mesh, single)
+        return SimulatedMeshEngine(mesh, single)
     from pullback.engines.xla.xla_mesh import XlaMesh  # heavy: loads jaxlib
 
     try:
@@ -105,4 +105,4 @@ def mesh_for_engine(types: Iterable[Type]) -> DeviceMesh | None:
 
 def engine_spans_processes(settings: Settings, mesh: DeviceMesh | None) -> bool:
     """Whether other processes must start a program on `mesh`, too."""
-    return mesh is not None and _mesh_engine(settings, mesh).spans_processes
+    return mesh is not None and _registered_mesh_engine(settings, mesh).spans_processes

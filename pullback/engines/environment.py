@@ -14,7 +14,7 @@ from pullback.engines.byte_sizes import bytes_of
 from pullback.errors import ArgumentError
 
 
-class Variable(NamedTuple):
+class EnvironmentVariable(NamedTuple):
     """What the text of a variable must be, and a parser that raises a ValueError for others."""
 
     wanted: str
@@ -26,28 +26,32 @@ def _environment_flag(text: str) -> bool:
             "0": False, "false": False, "off": False, "no": False}[text.lower()]  # fmt: skip
 
 
-def _environment_count(least: int) -> Variable:
+def _environment_count(least: int) -> EnvironmentVariable:
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
             raise ValueError(text)
         return int(text)
 
-    return Variable("a positive integer" if least else "an integer that is not negative", parse)
+    return EnvironmentVariable(
+        "a positive integer" if least else "an integer that is not negative", parse
+    )
 
 
-def _environment_choice(*options: str) -> Variable:
+def _environment_choice(*options: str) -> EnvironmentVariable:
     def parse(text: str) -> str:
         return {option: option for option in options}[text.lower()]
 
-    return Variable(" or ".join(map(repr, options)), parse)
+    return EnvironmentVariable(" or ".join(map(repr, options)), parse)
 
 
-def _environment_words(*known: str) -> Variable:
+def _environment_words(*known: str) -> EnvironmentVariable:
     def parse(text: str) -> tuple[str, ...]:
         words = [word.strip() for word in text.split(",")]
         return tuple([{k: k for k in known}[word] for word in words if word])
 
-    return Variable("a list of words, separated by commas, out of " + ", ".join(known), parse)
+    return EnvironmentVariable(
+        "a list of words, separated by commas, out of " + ", ".join(known), parse
+    )
 
 
 def _environment_seconds(text: str) -> float:
@@ -57,9 +61,9 @@ def _environment_seconds(text: str) -> float:
     return seconds
 
 
-_FLAG = Variable("1 or 0", _environment_flag)
-_SIZE = Variable('a size such as 4096 or "500M"', bytes_of)
-_TEXT = Variable("text", str)
+_FLAG = EnvironmentVariable("1 or 0", _environment_flag)
+_SIZE = EnvironmentVariable('a size such as 4096 or "500M"', bytes_of)
+_TEXT = EnvironmentVariable("text", str)
 
 VARIABLES = {
     "PULLBACK_CACHE": _FLAG,
@@ -73,7 +77,7 @@ VARIABLES = {
     "PULLBACK_KERNELS": _environment_choice("1", "0", "avx512", "avx2", "baseline"),
     "PULLBACK_LOG": _environment_words("compiles"),
     "PULLBACK_NATIVE": _FLAG,
-    "PULLBACK_PATIENCE": Variable("a positive number of seconds", _environment_seconds),
+    "PULLBACK_PATIENCE": EnvironmentVariable("a positive number of seconds", _environment_seconds),
     "PULLBACK_PIN_THREADS": _FLAG,
     "PULLBACK_PLATFORM": _environment_choice("cpu", "cuda"),
     "PULLBACK_THREADS": _environment_count(1),

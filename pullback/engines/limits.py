@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from pullback.errors import OutOfMemory
 from pullback.graph.graph import Graph
-from pullback.graph.types import Type, show
+from pullback.graph.types import Type, show_types
 
 ADDRESS_SPACE = 1 << 47  # bytes of a process
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
 
 
-def physical_memory() -> int:
+def physical_memory_limit() -> int:
     """Return the bytes of memory of this machine; no program is large if they are unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -38,4 +38,4 @@ def refuse_types_beyond_limits(types: Sequence[Type], most: int = MOST) -> None:
     for t in types:
         # Zero dimensions count as one, as XLA multiplies the others
         if math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize >= most:
-            raise OutOfMemory(f"there is not enough memory for {show(t)}")
+            raise OutOfMemory(f"there is not enough memory for {show_types(t)}")

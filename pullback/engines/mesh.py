@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Check, Engine, Program, ProgramBase
+from pullback.engines.base import Check, Engine, EngineProgram, ProgramBase
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.errors import HostReadError, PullbackError
 from pullback.graph.graph import Graph
@@ -18,8 +18,8 @@ from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import Partitioned, partition
 from pullback.sharding.partition.reasons import final_with_reasons
-from pullback.sharding.partition.simulate import simulate_devices
-from pullback.sharding.parts import join_parts_of_array, part_of_array, part_places
+from pullback.sharding.partition.simulate import simulate_partition
+from pullback.sharding.parts import join_sharding_parts, part_of_array, part_places
 from pullback.sharding.spec import P, Sharding
 
 
@@ -52,7 +52,7 @@ class OnMesh(ABC):
                 hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
                 "y = pb.reshard(x, pb.P()), and read y.",
             )
-        return join_parts_of_array(parts, sharding, shape)
+        return join_sharding_parts(parts, sharding, shape)
 
 
 class MeshEngine(ABC):
@@ -75,12 +75,12 @@ class MeshEngine(ABC):
     @abstractmethod
     def compile(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
-    ) -> Program[Any]:
+    ) -> EngineProgram[Any]:
         """Partition and compile a graph."""
 
     def compile_profiled(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
-    ) -> Program[Any]:
+    ) -> EngineProgram[Any]:
         """Compile a graph so that the engine's profiler, if it has one, can name its ops."""
         return self.compile(graph, donated, choices)
 
@@ -119,10 +119,12 @@ def per_mesh_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     return Partitioned(local, made_for, reasons, result.within)
 
 
-class MeshProgram(ProgramBase):
+class MeshEngineProgram(ProgramBase):
     """A compiled program of one device, with the interface of the whole program."""
 
-    def __init__(self, engine: MeshEngine, graph: Graph, local: Graph, compiled: Program) -> None:
+    def __init__(
+        self, engine: MeshEngine, graph: Graph, local: Graph, compiled: EngineProgram
+    ) -> None:
         self.engine, self.graph, self.local, self.compiled = engine, graph, local, compiled
         self.types = [y.type for y in graph.outputs]
         self.origin, self.nbytes = compiled.origin, compiled.nbytes
@@ -130,7 +132,7 @@ class MeshProgram(ProgramBase):
         super().__init__(graph)
 
 
-class Stack(OnMesh):
+class MeshStack(OnMesh):
     """The parts of all devices in one array, with the dimensions of the mesh in front."""
 
     def __init__(self, engine: MeshEngine, type: Type, array: np.ndarray) -> None:
@@ -143,29 +145,29 @@ class Stack(OnMesh):
         return {k: np.asarray(flat[k]) for k in range(mesh.size)}
 
 
-class SimulatedMesh(MeshEngine):
+class SimulatedMeshEngine(MeshEngine):
     """The reference engine on a mesh: one program simulates all devices."""
 
-    def put(self, array: np.ndarray, type: Type) -> Stack:
+    def put(self, array: np.ndarray, type: Type) -> MeshStack:
         parts = np.stack(self.parts_of(array, type))
-        return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
+        return MeshStack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
 
     def compile(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
-    ) -> SimulatedProgram:
+    ) -> SimulatedMeshProgram:
         local, _ = self.partitioned(graph)
-        compiled = self.single.compile(simulate_devices(local, self.mesh))
-        return SimulatedProgram(self, graph, local, compiled)
+        compiled = self.single.compile(simulate_partition(local, self.mesh))
+        return SimulatedMeshProgram(self, graph, local, compiled)
 
 
-class SimulatedProgram(MeshProgram):
-    def run(self, args: list[Stack]) -> list[Any]:
+class SimulatedMeshProgram(MeshEngineProgram):
+    def run(self, args: list[MeshStack]) -> list[Any]:
         try:
             values = self.compiled.run([x.array for x in args])
         except PullbackError as error:
             raise self._locate(error) from None
         pairs = zip(values, self.types, strict=True)
-        return [Stack(self.engine, t, y) if t.sharding else self.first(y) for y, t in pairs]
+        return [MeshStack(self.engine, t, y) if t.sharding else self.first(y) for y, t in pairs]
 
     def _locate(self, error: PullbackError) -> PullbackError:
         """Attribute an error to the node of the whole program that was recorded at its line."""

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.cluster import Cluster
-    from pullback.engines.xla.replicas import SharedProgram
+    from pullback.engines.xla.process_cluster import ProcessCluster
+    from pullback.engines.xla.replicas import ReplicatedProgram
 
 
 class ProcessGroup:
     """The processes that compute together; this base class stands for a single process."""
 
     index, count = 0, 1
-    cluster: Cluster | None = None  # connects XLA's clients of several processes
+    cluster: ProcessCluster | None = None  # connects XLA's clients of several processes
 
-    def agree_on_launch(self, program: SharedProgram, args: list[Any], always: bool) -> None:
+    def agree_on_launch(self, program: ReplicatedProgram, args: list[Any], always: bool) -> None:
         """Return when all processes are about to start the same program on the same values.
 
         Unless `always`, a program that they agreed on before is not compared again.
@@ -42,7 +42,7 @@ def install_processes(group: ProcessGroup) -> None:
     _current = group
 
 
-def show_processes(processes: Iterable[int]) -> str:
+def processes_in_words(processes: Iterable[int]) -> str:
     """Return "process 1" or "processes 1, 2"."""
     found = sorted(processes)
     return ("process " if len(found) == 1 else "processes ") + ", ".join(map(str, found))

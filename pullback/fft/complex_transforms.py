@@ -9,7 +9,7 @@ from typing import SupportsIndex
 from pullback.fft.lengths import fft_length, fft_lengths_and_axes, resized_to_fft_length
 from pullback.fft.norms import fft_norm, scaled_by_fft_norm
 from pullback.fft.operands import complex_fft_operand
-from pullback.functions.arguments import axis_of, record_as
+from pullback.functions.arguments import axis_argument, record_as
 from pullback.lazy.tensor import Tensor
 from pullback.ops.fft.fourier import Fft
 from pullback.typing import ArrayLike, Shape
@@ -94,7 +94,7 @@ def _complex_transform(
     op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None, inverse: bool
 ) -> Tensor:
     z = complex_fft_operand(x)
-    place = axis_of(op, axis, z.ndim)
+    place = axis_argument(op, axis, z.ndim)
     sizes = None if n is None else (fft_length(op, n),)
     return _complex_transform_over(op, z, sizes, (place,), norm, inverse)
 

@@ -11,11 +11,11 @@ from pullback.fft.cosine_sine_kernels import COSINE, SINE
 from pullback.fft.lengths import fft_length, fft_lengths_and_axes, resized_to_fft_length
 from pullback.fft.norms import fft_norm, opposite_fft_norm
 from pullback.fft.operands import fft_operand
-from pullback.functions.arguments import axis_of, literal
+from pullback.functions.arguments import axis_argument, literal_argument
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.shape import moveaxis
-from pullback.graph.arguments import flag, shown
+from pullback.graph.argument_checks import checked_flag_argument, shown_argument
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Shape
 
@@ -139,7 +139,7 @@ def _cosine_sine_transform(
     orthogonalize: bool | None, inverse: bool,
 ) -> Tensor:  # fmt: skip
     a = fft_operand(x)
-    place = axis_of(op, axis, a.ndim)
+    place = axis_argument(op, axis, a.ndim)
     sizes = None if n is None else (fft_length(op, n),)
     return _cosine_sine_transform_over(
         op, family, a, type, sizes, (place,), norm, orthogonalize, inverse
@@ -153,10 +153,10 @@ def _cosine_sine_transform_over(
 ) -> Tensor:  # fmt: skip
     a, kind = fft_operand(x), fft_norm(op, norm)
     if not isinstance(type, int) or type not in INVERSE_TYPE:
-        raise ArgumentError(f"type must be 1, 2, 3 or 4, got {shown(type)}", op=op)
+        raise ArgumentError(f"type must be 1, 2, 3 or 4, got {shown_argument(type)}", op=op)
     orthogonal = kind == "ortho"
     if orthogonalize is not None:
-        orthogonal = flag(op, orthogonalize, "orthogonalize")
+        orthogonal = checked_flag_argument(op, orthogonalize, "orthogonalize")
     if inverse:
         type, kind = INVERSE_TYPE[type], opposite_fft_norm(kind)
     sizes, places = fft_lengths_and_axes(op, a, s, axes)
@@ -182,7 +182,7 @@ def _cosine_sine_axis(
     size = 2 * (x.shape[axis] + (0 if type != 1 else -1 if family is COSINE else 1))
     if norm != "backward":
         scale = 1 / size if norm == "forward" else 1 / math.sqrt(size)
-        result = result * literal(scale, x.dtype)
+        result = result * literal_argument(scale, x.dtype)
     return moveaxis(result, -1, axis)
 
 

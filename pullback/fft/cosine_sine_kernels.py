@@ -6,7 +6,7 @@ import math
 
 from pullback.fft.complex_transforms import fft
 from pullback.fft.real_transforms import irfft, rfft
-from pullback.functions.arguments import literal
+from pullback.functions.arguments import literal_argument
 from pullback.functions.barriers import optimization_barrier
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
@@ -106,9 +106,9 @@ def _cosine_kernel_positions(n: int) -> Tensor:
 
 def _cosine_kernel_rotation(n: int, dtype: DType, step: float, start: float = 0.0) -> Tensor:
     """The numbers exp(i (start + k step)) for k from 0 to n - 1."""
-    angles = _cosine_kernel_positions(n).astype(dtype) * literal(step, dtype) + literal(
-        start, dtype
-    )
+    angles = _cosine_kernel_positions(n).astype(dtype) * literal_argument(
+        step, dtype
+    ) + literal_argument(start, dtype)
     # once for all examples: fused with a product, it would be computed for each of them
     return optimization_barrier(complex_of(cos(angles), sin(angles)))
 
@@ -118,12 +118,15 @@ def _cosine_kernel_ends(x: Tensor, first: float, last: float) -> Tensor:
     k = _cosine_kernel_positions(x.shape[-1])
     for place, scale in ((0, first), (x.shape[-1] - 1, last)):
         if scale != 1.0:
-            x = where(k == literal(place, int64), x * literal(scale, x.dtype), x)
+            x = where(k == literal_argument(place, int64), x * literal_argument(scale, x.dtype), x)
     return x
 
 
 def _sine_kernel_signs(x: Tensor) -> Tensor:
     """Negate every second element, beginning with the one at 1."""
     return where(
-        _cosine_kernel_positions(x.shape[-1]) % literal(2, int64) == literal(0, int64), x, -x
+        _cosine_kernel_positions(x.shape[-1]) % literal_argument(2, int64)
+        == literal_argument(0, int64),
+        x,
+        -x,
     )

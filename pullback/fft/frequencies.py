@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.fft.lengths import fft_length
-from pullback.functions.arguments import dtype_argument, literal, number, ordered_axes
+from pullback.functions.arguments import (
+    dtype_argument,
+    literal_argument,
+    operator_number,
+    ordered_axes_argument,
+)
 from pullback.functions.creation import arange
-from pullback.functions.rearranging import roll
+from pullback.functions.flip_roll_resize import roll
 from pullback.functions.where_take import where
-from pullback.graph.arguments import real, shown
+from pullback.graph.argument_checks import real, shown_argument
 from pullback.graph.dtypes import float64, int64
 from pullback.lazy.operators import NUMBERS, as_tensor
 from pullback.lazy.settings import current
@@ -26,7 +31,9 @@ def fftfreq(
     """
     count = fft_length("fft.fftfreq", n)
     k = arange(count, device=device)
-    places = where(k > literal((count - 1) // 2, int64), k - literal(count, int64), k)
+    places = where(
+        k > literal_argument((count - 1) // 2, int64), k - literal_argument(count, int64), k
+    )
     return _frequencies("fft.fftfreq", places, count, d, dtype)
 
 
@@ -49,13 +56,13 @@ def _frequencies(
     wanted = dtype_argument(op, dtype, current().default_dtype)
     if not wanted.is_float:
         raise DTypeError(f"dtype must be a float, got {wanted}", op=op)
-    spacing = number(real(op, d, "d"))
+    spacing = operator_number(real(op, d, "d"))
     if type(spacing) not in NUMBERS:
         return (places.astype(wanted) / (spacing * n)).astype(wanted)
     if spacing == 0:
-        raise ArgumentError(f"d must not be 0, got {shown(d)}", op=op)
+        raise ArgumentError(f"d must not be 0, got {shown_argument(d)}", op=op)
     # as NumPy does: in f64, multiplied by the spacing of the frequencies
-    return (places.astype(float64) * literal(1.0 / (n * spacing), float64)).astype(wanted)
+    return (places.astype(float64) * literal_argument(1.0 / (n * spacing), float64)).astype(wanted)
 
 
 def fftshift(x: ArrayLike, axes: Axis = None) -> Tensor:
@@ -78,7 +85,7 @@ def ifftshift(x: ArrayLike, axes: Axis = None) -> Tensor:
 
 def _shifted_frequencies(op: str, x: ArrayLike, axes: Axis, sign: int) -> Tensor:
     a = as_tensor(x)
-    places = tuple(range(a.ndim)) if axes is None else ordered_axes(op, axes, a.ndim)
+    places = tuple(range(a.ndim)) if axes is None else ordered_axes_argument(op, axes, a.ndim)
     return roll(a, [sign * (a.shape[i] // 2) for i in places], places)
 
 

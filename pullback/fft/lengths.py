@@ -7,10 +7,10 @@ from typing import SupportsIndex
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
-    index_argument_along,
-    integer,
+    axis_slice_argument,
+    checked_integer_argument,
     one_or_many_arguments,
-    ordered_axes,
+    ordered_axes_argument,
 )
 from pullback.functions.padding import pad
 from pullback.lazy.tensor import Tensor
@@ -19,7 +19,7 @@ from pullback.typing import Shape
 
 def fft_length(op: str, n: SupportsIndex, what: str = "n") -> int:
     """Return the length of a transform, which is at least 1."""
-    length = integer(op, n, what)
+    length = checked_integer_argument(op, n, what)
     if length < 1:
         raise ShapeError(f"{what} must be at least 1, got {length}", op=op)
     return length
@@ -29,7 +29,7 @@ def resized_to_fft_length(x: Tensor, axis: int, n: int) -> Tensor:
     """Cut an axis, or add zeros to it, so that it has `n` elements."""
     size = x.shape[axis]
     if n <= size:
-        return x if n == size else x[index_argument_along(axis, slice(n))]
+        return x if n == size else x[axis_slice_argument(axis, slice(n))]
     return pad(x, [(0, n - size if i == axis else 0) for i in range(x.ndim)])
 
 
@@ -40,9 +40,13 @@ def fft_lengths_and_axes(
 
     Without `axes`, `s` is for the last ones.
     """
-    sizes = None if s is None else [integer(op, n, "a length") for n in one_or_many_arguments(s)]
+    sizes = (
+        None
+        if s is None
+        else [checked_integer_argument(op, n, "a length") for n in one_or_many_arguments(s)]
+    )
     if axes is not None:
-        found = ordered_axes(op, axes, x.ndim)
+        found = ordered_axes_argument(op, axes, x.ndim)
     elif sizes is None:
         found = tuple(range(x.ndim))
     elif len(sizes) <= x.ndim:

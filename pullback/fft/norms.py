@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import literal
-from pullback.graph.arguments import shown
+from pullback.functions.arguments import literal_argument
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.tensor import Tensor
 
 NORMS = ("backward", "ortho", "forward")
@@ -17,7 +17,7 @@ def fft_norm(op: str, norm: str | None) -> str:
     if norm is None:
         return "backward"
     if norm not in NORMS:
-        what = f'norm must be "backward", "ortho" or "forward", got {shown(norm)}'
+        what = f'norm must be "backward", "ortho" or "forward", got {shown_argument(norm)}'
         raise ArgumentError(what, op=op)
     return norm
 
@@ -34,4 +34,4 @@ def scaled_by_fft_norm(x: Tensor, norm: str, size: int, inverse: bool = False) -
     if power == 0 or size == 1:
         return x
     factor = math.sqrt(size) if abs(power) == 0.5 else float(size)
-    return x * literal(factor if power > 0 else 1 / factor, x.dtype)
+    return x * literal_argument(factor if power > 0 else 1 / factor, x.dtype)

@@ -9,7 +9,7 @@ from typing import SupportsIndex
 from pullback.fft.lengths import fft_length, fft_lengths_and_axes, resized_to_fft_length
 from pullback.fft.norms import fft_norm, scaled_by_fft_norm
 from pullback.fft.operands import complex_fft_operand, real_fft_operand
-from pullback.functions.arguments import axis_of, record_as
+from pullback.functions.arguments import axis_argument, record_as
 from pullback.lazy.tensor import Tensor
 from pullback.ops.fft.fourier import Irfft, Rfft
 from pullback.typing import ArrayLike, Shape
@@ -94,7 +94,7 @@ def irfft2(
 def real_transform(op: str, x: ArrayLike, n: int | None, axis: int, norm: str | None) -> Tensor:
     """Transform real numbers along one axis, for the function `op`."""
     a = real_fft_operand(op, x)
-    place = axis_of(op, axis, a.ndim)
+    place = axis_argument(op, axis, a.ndim)
     sizes = None if n is None else (fft_length(op, n),)
     return real_transform_over(op, a, sizes, (place,), norm)
 
@@ -115,7 +115,7 @@ def inverse_real_transform(
 ) -> Tensor:
     """Transform half a spectrum along one axis to real numbers, for `op`."""
     z = complex_fft_operand(x)
-    place = axis_of(op, axis, z.ndim)
+    place = axis_argument(op, axis, z.ndim)
     sizes = None if n is None else (fft_length(op, n),)
     return inverse_real_transform_over(op, z, sizes, (place,), norm)
 

@@ -13,7 +13,7 @@ from pullback.functions.creation import arange, ones, zeros
 from pullback.functions.index_updates import index_add
 from pullback.functions.joining import concat
 from pullback.functions.padding import pad
-from pullback.functions.shape import matrix_transpose, shaped
+from pullback.functions.shape import matrix_transpose, reshaped_to
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import asarray
 from pullback.typing import ArrayLike
@@ -86,7 +86,7 @@ def istft(
     spectra = matrix_transpose(spectra)
     pieces = irfft(spectra, n_fft, norm=norm) if half else ifft(spectra, n_fft, norm=norm)
     count = pieces.shape[-2]
-    squares = shaped(weights * weights, (1, n_fft)) * ones((count, 1), dtype=weights.dtype)
+    squares = reshaped_to(weights * weights, (1, n_fft)) * ones((count, 1), dtype=weights.dtype)
     signal = _short_time_overlapped(pieces * weights, hop) / _short_time_overlapped(squares, hop)
     start = n_fft // 2 if center else 0
     stop = signal.shape[-1] - start if length is None else start + length
@@ -118,12 +118,12 @@ def _short_time_pieces(x: Tensor, size: int, hop: int) -> Tensor:
     """Return the pieces of the last axis as rows, made of blocks of `hop` samples."""
     count, blocks = 1 + (x.shape[-1] - size) // hop, -(-size // hop)
     if blocks > _FEW_BLOCKS:
-        places = shaped(arange(count) * hop, (count, 1)) + arange(size)
+        places = reshaped_to(arange(count) * hop, (count, 1)) + arange(size)
         return take(x, places, axis=-1)
     needed = (count + blocks - 1) * hop
     x = x[..., :needed]
     x = pad(x, [(0, 0)] * (x.ndim - 1) + [(0, needed - x.shape[-1])])
-    rows = shaped(x, (*x.shape[:-1], count + blocks - 1, hop))
+    rows = reshaped_to(x, (*x.shape[:-1], count + blocks - 1, hop))
     return concat([rows[..., i : i + count, :] for i in range(blocks)], axis=-1)[..., :size]
 
 
@@ -132,10 +132,10 @@ def _short_time_overlapped(x: Tensor, hop: int) -> Tensor:
     *lead, count, size = x.shape
     total, blocks = (count - 1) * hop + size, -(-size // hop)
     if blocks > _FEW_BLOCKS:
-        places = shaped(arange(count) * hop, (count, 1)) + arange(size)
+        places = reshaped_to(arange(count) * hop, (count, 1)) + arange(size)
         start = zeros((*lead, total), dtype=x.dtype)
         return index_add(
-            start, -1, shaped(places, (count * size,)), shaped(x, (*lead, count * size))
+            start, -1, reshaped_to(places, (count * size,)), reshaped_to(x, (*lead, count * size))
         )
     around = [(0, 0)] * len(lead)
     x = pad(x, [*around, (0, 0), (0, blocks * hop - size)])
@@ -144,7 +144,7 @@ def _short_time_overlapped(x: Tensor, hop: int) -> Tensor:
         for i in range(blocks)
     ]
     made = sum(rows[1:], rows[0])
-    return shaped(made, (*lead, (count + blocks - 1) * hop))[..., :total]
+    return reshaped_to(made, (*lead, (count + blocks - 1) * hop))[..., :total]
 
 
 __all__ = ["istft", "stft"]

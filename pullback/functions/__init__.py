@@ -28,6 +28,7 @@ from pullback.functions.distances import *
 from pullback.functions.dynamic_slices import *
 from pullback.functions.einsums import *
 from pullback.functions.exponentials import *
+from pullback.functions.flip_roll_resize import *
 from pullback.functions.floating_point import *
 from pullback.functions.histograms import *
 from pullback.functions.index_tuples import *
@@ -55,7 +56,6 @@ from pullback.functions.predicates import *
 from pullback.functions.products import *
 from pullback.functions.putting import *
 from pullback.functions.quantiles import *
-from pullback.functions.rearranging import *
 from pullback.functions.reductions import *
 from pullback.functions.repeating import *
 from pullback.functions.rounding import *
@@ -64,7 +64,7 @@ from pullback.functions.set_operations import *
 from pullback.functions.shape import *
 from pullback.functions.sharding import *
 from pullback.functions.slice_notation import *
-from pullback.functions.slice_notation import SliceReader
+from pullback.functions.slice_notation import SliceNotation
 from pullback.functions.sliding_windows import *
 from pullback.functions.sorted_search import *
 from pullback.functions.sorting import *
@@ -89,7 +89,7 @@ from pullback.lazy.torch_names import TorchNames
 if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
     __all__ = sorted(
         name for name, value in globals().items()
-        if isinstance(value, SliceReader) or (callable(value) and not isinstance(value, type))
+        if isinstance(value, SliceNotation) or (callable(value) and not isinstance(value, type))
         if name[0] != "_" or name == "__array_namespace_info__"
     )  # fmt: skip
 

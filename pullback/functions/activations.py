@@ -6,33 +6,33 @@ from pullback.errors import ShapeError
 from pullback.functions.arguments import (
     apply,
     axes_argument,
-    axis_of,
+    axis_argument,
     float_arguments,
     float_node,
-    literal,
+    literal_argument,
 )
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.arithmetic import clip
 from pullback.functions.composed import composed
 from pullback.functions.exponentials import exp, log, logistic
-from pullback.functions.factory import UnaryFunction, float_unary, unary_function
-from pullback.functions.shape import shaped
+from pullback.functions.function_factory import UnaryFunction, float_unary, unary_function
+from pullback.functions.shape import reshaped_to
 from pullback.functions.splitting import split
 from pullback.functions.trigonometry import tanh
 from pullback.functions.where_take import where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.activations import Gelu, GeluTanh, Silu
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.relu import Relu
-from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.elementwise.rounding_predicates import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax, Softmax
-from pullback.ops.shape.axes import Squeeze
+from pullback.ops.shape.squeeze_flip_axes import Squeeze
 from pullback.ops.wrap.identity import StopGradient
 from pullback.typing import ArrayLike, Axis
 
@@ -46,7 +46,7 @@ sigmoid: UnaryFunction = float_unary(
 )
 
 
-@validated
+@with_argument_checks
 def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Tensor:
     """Return x where it is positive, `negative_slope * x` elsewhere.
 
@@ -57,7 +57,7 @@ def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Tensor:
     return apply(Where, (x > 0)._node, node_of(x), (x * negative_slope)._node)
 
 
-@validated
+@with_argument_checks
 def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     """Return x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
 
@@ -85,7 +85,7 @@ def softplus(x: ArrayLike) -> Tensor:
     1000.0
     """
     a = float_node(x)
-    return apply(LogAddExp, a, literal(0, a.type.dtype)._node)
+    return apply(LogAddExp, a, literal_argument(0, a.type.dtype)._node)
 
 
 def silu(x: ArrayLike) -> Tensor:
@@ -100,7 +100,7 @@ def silu(x: ArrayLike) -> Tensor:
     return apply(Silu, a)
 
 
-@validated
+@with_argument_checks
 def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
     """Return x times the normal distribution function of x; `approximate` uses tanh.
 
@@ -120,7 +120,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Tensor:
     return first * logistic(second)
 
 
-@validated
+@with_argument_checks
 def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return log(sum(exp(x))) over axes, without overflow.
 
@@ -129,18 +129,18 @@ def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor
     """
     x = wrap(float_node(x))
     axes = axes_argument("logsumexp", axis, x.ndim)
-    top = _softmax_activation_shift(x, axes)
+    top = _largest_activation(x, axes)
     result = log(record(Sum(axes, True), (exp(x - top)._node,))) + top
     return result if keepdims else record(Squeeze(axes), (result._node,))
 
 
-def _softmax_activation_shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _largest_activation(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The largest element over axes, as a constant of derivatives; 0 where it is infinite."""
     if any(x.shape[i] == 0 for i in axes):
-        return literal(0, x.dtype)
+        return literal_argument(0, x.dtype)
     top = apply(StopGradient, record(Max(axes, True), (node_of(x),))._node)
     finite = apply(IsFinite, top._node)
-    return apply(Where, finite._node, top._node, literal(0, x.dtype)._node)
+    return apply(Where, finite._node, top._node, literal_argument(0, x.dtype)._node)
 
 
 def softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
@@ -285,11 +285,11 @@ def prelu(x: ArrayLike, weight: ArrayLike, axis: int = 1) -> Tensor:
         if w.ndim != 1 or x.ndim <= axis or x.shape[axis] != w.size:
             message = f"weight must be one number, or one number per index along axis {axis}"
             raise ShapeError(f"{message}, got {x._node.type} and {w._node.type}")
-        w = shaped(w, (w.size, *(1,) * (x.ndim - axis % x.ndim - 1)))
+        w = reshaped_to(w, (w.size, *(1,) * (x.ndim - axis % x.ndim - 1)))
     else:
-        w = shaped(w, ())
+        w = reshaped_to(w, ())
         if axis != 1:
-            axis_of("prelu", axis, x.ndim)
+            axis_argument("prelu", axis, x.ndim)
     return where(x > 0, x, w * x)
 
 

@@ -8,16 +8,16 @@ from pullback.errors import DTypeError
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    axis_of,
+    axis_argument,
+    axis_slice_argument,
     float_node,
-    index_argument_along,
 )
 from pullback.functions.arithmetic import abs, remainder
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import result_type
 from pullback.functions.differences import diff
-from pullback.functions.factory import float_unary
+from pullback.functions.function_factory import float_unary
 from pullback.functions.joining import concat
 from pullback.functions.where_take import where
 from pullback.lazy.settings import current
@@ -67,7 +67,7 @@ def unwrap(
     [0, -1, -2, -3]
     """
     x = as_tensor(p)
-    axis = axis_of("unwrap", axis, x.ndim)
+    axis = axis_argument("unwrap", axis, x.ndim)
     kind = result_type(x, period)
     if not kind.is_inexact and not isinstance(period, int):
         kind = current().default_dtype
@@ -81,8 +81,8 @@ def unwrap(
         wrapped = where((wrapped == low) & (steps > 0), high, wrapped)
     limit = period / 2 if discont is None else discont
     correction = where(abs(steps) < limit, 0, wrapped - steps).astype(kind)
-    first = x[index_argument_along(axis, slice(0, 1))]
-    rest = x[index_argument_along(axis, slice(1, None))] + cumulative_sum(
+    first = x[axis_slice_argument(axis, slice(0, 1))]
+    rest = x[axis_slice_argument(axis, slice(1, None))] + cumulative_sum(
         correction, axis=axis
     ).astype(kind)
     return concat([first, rest], axis=axis)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import apply, fresh, node, record_as
+from pullback.functions.arguments import apply, argument_node, fresh_argument, record_as
 from pullback.functions.composed import composed
-from pullback.functions.factory import (
+from pullback.functions.function_factory import (
     BinaryFunction,
     UnaryFunction,
     binary_function,
@@ -13,15 +13,15 @@ from pullback.functions.factory import (
     unary_function,
 )
 from pullback.graph.dtypes import complex128, float64
-from pullback.graph.node import constant
+from pullback.graph.node import constant_node
 from pullback.lazy.operators import (
     NUMBERS,
     as_tensor,
     cast_node,
-    number,
-    operands,
-    scalar_dtype,
-    scalar_operand,
+    operator_number,
+    operator_operands,
+    scalar_operator_dtype,
+    scalar_operator_operand,
 )
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
@@ -103,7 +103,7 @@ def positive(x: ArrayLike) -> Tensor:
     >>> pb.positive([1, -2]).tolist()
     [1, -2]
     """
-    return fresh(as_tensor(x))
+    return fresh_argument(as_tensor(x))
 
 
 def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
@@ -115,17 +115,17 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
     """
-    exponent = number(x2)
+    exponent = operator_number(x2)
     if type(exponent) not in NUMBERS:
-        return apply(Pow, *operands(x1, x2))
-    base = node(x1)
-    dtype = scalar_dtype(exponent, base.type.dtype)
+        return apply(Pow, *operator_operands(x1, x2))
+    base = argument_node(x1)
+    dtype = scalar_operator_dtype(exponent, base.type.dtype)
     x = cast_node(base, dtype)
     if type(exponent) is not complex:
         limit = 64 if type(exponent) is float else 2**31 - 1
         if -limit <= exponent <= limit and exponent == int(exponent):  # multiplied out
             return record(IntegerPow(int(exponent)), (x,))
-    return apply(Pow, x, scalar_operand(exponent, dtype))
+    return apply(Pow, x, scalar_operator_operand(exponent, dtype))
 
 
 def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
@@ -135,12 +135,12 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
     [0, 0, 3]
     """
     if min is None and max is None:
-        return fresh(as_tensor(x))
+        return fresh_argument(as_tensor(x))
     given = [v for v in (min, max) if v is not None]
-    a, *limits = operands(as_tensor(x), *given)
+    a, *limits = operator_operands(as_tensor(x), *given)
     least, most = extrema_bounds(a.type.dtype)
-    low = constant(least, a.type.dtype) if min is None else limits[0]
-    high = constant(most, a.type.dtype) if max is None else limits[-1]
+    low = constant_node(least, a.type.dtype) if min is None else limits[0]
+    high = constant_node(most, a.type.dtype) if max is None else limits[-1]
     return record_as("clip", Clamp(), a, low, high)
 
 
@@ -151,7 +151,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Tensor, Tensor]:
     >>> [r.tolist() for r in pb.divmod([7, -7], 4)]
     [[1, -2], [3, 1]]
     """
-    a, b = map(wrap, operands(x1, x2))
+    a, b = map(wrap, operator_operands(x1, x2))
     return floor_divide(a, b), remainder(a, b)
 
 
@@ -162,7 +162,7 @@ def float_power(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.float_power([1, 2, 3], -1).tolist()
     [1.0, 0.5, 0.333...]
     """
-    a, b = operands(x1, x2)
+    a, b = operator_operands(x1, x2)
     wide = complex128 if a.type.dtype.is_complex else float64
     return pow(wrap(cast_node(a, wide)), wrap(cast_node(b, wide)))
 

@@ -6,27 +6,27 @@ from typing import Any
 
 from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.composed import composed
-from pullback.functions.shape import shaped
+from pullback.functions.shape import reshaped_to
 from pullback.typing import ArrayLike
 
 
 def at_least_rank_1(x: Tensor) -> Tensor:
-    return x if x.ndim else shaped(x, (1,))
+    return x if x.ndim else reshaped_to(x, (1,))
 
 
 def at_least_rank_2(x: Tensor) -> Tensor:
-    return x if x.ndim >= 2 else shaped(x, (1, x.size))
+    return x if x.ndim >= 2 else reshaped_to(x, (1, x.size))
 
 
 def at_least_rank_3(x: Tensor) -> Tensor:
     if x.ndim >= 3:
         return x
-    return shaped(x, (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1))
+    return reshaped_to(x, (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1))
 
 
 def _each_at_least_rank(reshaped: Any, xs: tuple[ArrayLike, ...]) -> Any:
     """Apply `reshaped` to each tensor; the result for one tensor is not a tuple."""
-    made = tuple([shaped(t := reshaped(as_tensor(x)), t.shape) for x in xs])
+    made = tuple([reshaped_to(t := reshaped(as_tensor(x)), t.shape) for x in xs])
     return made[0] if len(made) == 1 else made
 
 

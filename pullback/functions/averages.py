@@ -10,10 +10,10 @@ from pullback.functions.arguments import (
     axes_argument,
     float_arguments,
     float_node,
-    ordered_axes,
+    ordered_axes_argument,
 )
 from pullback.functions.composed import composed
-from pullback.functions.shape import permute_dims, shaped, spread
+from pullback.functions.shape import permute_dims, reshaped_to, spread_to_shape
 from pullback.functions.statistics import mean
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, Axis
@@ -36,14 +36,14 @@ def average(
         result = mean(a, axis=axis, keepdims=keepdims)
         count = a.size / max(result.size, 1) if a.size else 0.0
         return (
-            (result, spread(as_tensor(count).astype(result.dtype), result.shape))
+            (result, spread_to_shape(as_tensor(count).astype(result.dtype), result.shape))
             if returned
             else result
         )
     a, w = map(wrap, float_arguments(x, weights))
     axes = axes_argument("average", axis, a.ndim)
     w = weights_along("average", w, a.shape, axis)
-    total = reductions.sum(spread(w, a.shape), axis=axes, keepdims=keepdims)
+    total = reductions.sum(spread_to_shape(w, a.shape), axis=axes, keepdims=keepdims)
     result = reductions.sum(a * w, axis=axes, keepdims=keepdims) / total
     return (result, total) if returned else result
 
@@ -55,13 +55,15 @@ def weights_along(op: str, w: Tensor, shape: tuple[int, ...], axis: Axis) -> Ten
     if axis is None:
         message = f"weights must have the shape {list(shape)}, got {list(w.shape)}; or give an axis"
         raise ShapeError(message, op=op)
-    axes = ordered_axes(op, axis, len(shape))
+    axes = ordered_axes_argument(op, axis, len(shape))
     if w.shape != tuple(shape[i] for i in axes):
         sizes = [shape[i] for i in axes]
         message = f"weights must have the shape {list(shape)} or {sizes}, got {list(w.shape)}"
         raise ShapeError(message, op=op)
     order = sorted(range(len(axes)), key=lambda i: axes[i])
-    return shaped(permute_dims(w, order), tuple(n if i in axes else 1 for i, n in enumerate(shape)))
+    return reshaped_to(
+        permute_dims(w, order), tuple(n if i in axes else 1 for i, n in enumerate(shape))
+    )
 
 
 __all__ = ["average"]

@@ -1,6 +1,6 @@
 """Identities that restrict derivatives or the compiler."""
 
-from pullback.functions.factory import UnaryFunction, unary_function
+from pullback.functions.function_factory import UnaryFunction, unary_function
 from pullback.ops.wrap.barriers import OptimizationBarrier
 from pullback.ops.wrap.identity import Contiguous, StopGradient
 

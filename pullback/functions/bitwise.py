@@ -1,6 +1,6 @@
 """Operations on the bits of integers."""
 
-from pullback.functions.factory import (
+from pullback.functions.function_factory import (
     BinaryFunction,
     UnaryFunction,
     binary_function,

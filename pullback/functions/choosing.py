@@ -10,18 +10,18 @@ from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    literal,
-    operands,
+    literal_argument,
+    operator_operands,
     tensor_sequence_argument,
 )
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.reductions import any as any_of
-from pullback.functions.shape import broadcast_arrays, spread
+from pullback.functions.shape import broadcast_arrays, spread_to_shape
 from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
-from pullback.graph.arguments import sequence
+from pullback.graph.argument_checks import checked_sequence_argument
 from pullback.graph.dtypes import bool_
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike
@@ -47,7 +47,7 @@ def select(
         got = f"{len(conditions)} and {len(choices)}"
         message = f"needs as many conditions as choices, at least one, got {got}"
         raise ArgumentError(message, op="select")
-    *options, result = map(wrap, operands(*choices, default))
+    *options, result = map(wrap, operator_operands(*choices, default))
     for i, condition in reversed(list(enumerate(conditions))):
         if condition.dtype is not bool_:
             message = f"condlist must have bools, condition {i} is {condition._node.type}"
@@ -72,7 +72,7 @@ def choose(
     if not options:
         raise ArgumentError("choices must contain at least one tensor", op="choose")
     number = index_in_mode("choose", x, len(options), mode)
-    number, *options = broadcast_arrays(number, *map(wrap, operands(*options)))
+    number, *options = broadcast_arrays(number, *map(wrap, operator_operands(*options)))
     return take_along_axis(stack(options), number[None], axis=0)[0]
 
 
@@ -92,14 +92,14 @@ def piecewise(
     """
     x = as_tensor(x)
     masks = _choosing_conditions(x, condlist)
-    functions = list(sequence("piecewise", funclist, "funclist"))
+    functions = list(checked_sequence_argument("piecewise", funclist, "funclist"))
     if len(functions) == len(masks) + 1:
         masks.append(~any_of(stack(masks), axis=0))
     if len(functions) != len(masks):
         got = f"{len(masks)} conditions and {len(functions)} functions"
         message = f"needs one function for each condition, and perhaps one more, got {got}"
         raise ArgumentError(message, op="piecewise")
-    result = spread(literal(0, x.dtype), x.shape)
+    result = spread_to_shape(literal_argument(0, x.dtype), x.shape)
     for mask, f in zip(masks, functions):
         value = f(x, *args, **kw) if callable(f) else f
         result = where(mask, astype(value, x.dtype), result)

@@ -11,7 +11,7 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.composed import composed
 from pullback.functions.creation import zeros
-from pullback.functions.shape import flatten, shaped, spread, vector_shape
+from pullback.functions.shape import flatten, one_axis_shape, reshaped_to, spread_to_shape
 from pullback.functions.stacking import stack
 from pullback.functions.where_take import take
 from pullback.typing import ArrayLike
@@ -32,8 +32,8 @@ def cartesian_prod(*xs: ArrayLike) -> Tensor:
     if len(tensors) == 1:
         return tensors[0]
     shape = tuple(t.size for t in tensors)
-    lines = [shaped(t, vector_shape(i, t.size, len(shape))) for i, t in enumerate(tensors)]
-    return stack([flatten(spread(line, shape)) for line in lines], axis=-1)
+    lines = [reshaped_to(t, one_axis_shape(i, t.size, len(shape))) for i, t in enumerate(tensors)]
+    return stack([flatten(spread_to_shape(line, shape)) for line in lines], axis=-1)
 
 
 @composed

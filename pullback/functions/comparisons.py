@@ -5,30 +5,30 @@ from __future__ import annotations
 from pullback.errors import ShapeError
 from pullback.functions.arguments import (
     apply,
+    argument_node,
     as_tensor,
-    bool_argument,
+    bool_argument_node,
     float_arguments,
-    literal,
-    node,
+    literal_argument,
 )
 from pullback.functions.composed import composed
-from pullback.functions.factory import (
+from pullback.functions.function_factory import (
     BinaryFunction,
     UnaryFunction,
     binary_function,
-    described_function,
+    describe_factory_function,
     unary_function,
 )
 from pullback.functions.shape import broadcast_shapes
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node
-from pullback.lazy.operators import number
+from pullback.lazy.operators import operator_number
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits
 from pullback.ops.elementwise import logic as ops
 from pullback.ops.elementwise.float_bits import SignBit
-from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan
+from pullback.ops.elementwise.rounding_predicates import IsFinite, IsInf, IsNan
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike
 
@@ -40,12 +40,12 @@ def _comparison_function(name: str, op: type[Op], summary: str, example: str) ->
     def function(x1: ArrayLike, x2: ArrayLike) -> Tensor:
         for first, other, called in ((x1, x2, op.name), (x2, x1, FLIPPED[op.name])):
             if isinstance(first, Tensor):
-                found = beyond_weak_limits(called, node(first), number(other))
+                found = beyond_weak_limits(called, argument_node(first), operator_number(other))
                 if found is not None:
                     return found
         return plain(x1, x2)
 
-    return described_function(function, name, summary, example)
+    return describe_factory_function(function, name, summary, example)
 
 
 equal: BinaryFunction = _comparison_function(
@@ -87,7 +87,7 @@ signbit: UnaryFunction = unary_function(
 
 
 def _compared_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
-    return [bool_argument(x1), bool_argument(x2)]
+    return [bool_argument_node(x1), bool_argument_node(x2)]
 
 
 logical_and: BinaryFunction = binary_function(
@@ -104,11 +104,11 @@ logical_xor: BinaryFunction = binary_function(
 )  # fmt: skip
 logical_not: UnaryFunction = unary_function(
     "logical_not", ops.LogicalNot, "Whether each element is false.",
-    "[True, False] -> [False, True]", bool_argument,
+    "[True, False] -> [False, True]", bool_argument_node,
 )  # fmt: skip
 
 
-@validated
+@with_argument_checks
 def isclose(
     x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
@@ -123,7 +123,7 @@ def isclose(
     return close | (isnan(a) & isnan(b)) if equal_nan else close
 
 
-@validated
+@with_argument_checks
 def allclose(
     x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
@@ -144,7 +144,7 @@ def array_equal(x1: ArrayLike, x2: ArrayLike, equal_nan: bool = False) -> Tensor
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if a.shape != b.shape:
-        return literal(False, bool_)
+        return literal_argument(False, bool_)
     same = equal(a, b)
     return (same | (isnan(a) & isnan(b)) if equal_nan else same).all()
 
@@ -160,7 +160,7 @@ def array_equiv(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     try:
         broadcast_shapes(a.shape, b.shape)
     except ShapeError:
-        return literal(False, bool_)
+        return literal_argument(False, bool_)
     return equal(a, b).all()
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
-from pullback.functions.arguments import as_tensor, float_arguments, float_node, fresh
+from pullback.functions.arguments import as_tensor, float_arguments, float_node, fresh_argument
 from pullback.functions.composed import composed
 from pullback.functions.data_types import finfo
-from pullback.functions.factory import UnaryFunction, float_binary_function, unary_function
+from pullback.functions.function_factory import UnaryFunction, float_binary_function, unary_function
 from pullback.functions.stacking import stack
 from pullback.functions.trigonometry import cos, sin
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.typing import ArrayLike
@@ -74,9 +74,9 @@ def real_if_close(x: ArrayLike, tol: float = 100) -> Tensor:
     """
     x = as_tensor(x)
     if not x.dtype.is_complex:
-        return fresh(x)
+        return fresh_argument(x)
     limit = tol * finfo(x.dtype).eps if tol > 1 else tol
-    return real(x) if bool((np.abs(read(x).imag) < limit).all()) else fresh(x)
+    return real(x) if bool((np.abs(read_on_host(x).imag) < limit).all()) else fresh_argument(x)
 
 
 __all__ = [

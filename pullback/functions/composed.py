@@ -8,8 +8,12 @@ from typing import Any, TypeVar, cast
 
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import flag, shown, validated
-from pullback.graph.where import user_line
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    shown_argument,
+    with_argument_checks,
+)
+from pullback.graph.source_lines import user_line
 from pullback.lazy.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +32,7 @@ def composed(f: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal checked
         if checked is None:
-            checked = validated(f)
+            checked = with_argument_checks(f)
         if thread.user_line is not None:  # called by another such function
             return checked(*args, **kwargs)
         thread.user_line = line = user_line(name)
@@ -44,7 +48,7 @@ def composed(f: F) -> F:
     return cast(F, call)
 
 
-def composed_writing(f: F) -> F:
+def composed_inplace(f: F) -> F:
     """Like `composed`, for a function that writes its result to its first argument and returns it,
     as NumPy's function of the same name does, unless it is called with `inplace=False`.
     """
@@ -54,11 +58,11 @@ def composed_writing(f: F) -> F:
     @functools.wraps(f)
     def call(x: Any, *args: Any, inplace: bool = True, **kwargs: Any) -> Any:
         made = result(x, *args, **kwargs)
-        if not flag(name, inplace, "inplace"):
+        if not checked_flag_argument(name, inplace, "inplace"):
             return made
         if not isinstance(x, Tensor):
             hint = "Pass inplace=False to get a new tensor."
-            raise ArgumentError(f"x must be a tensor, got {shown(x)}", op=name, hint=hint)
+            raise ArgumentError(f"x must be a tensor, got {shown_argument(x)}", op=name, hint=hint)
         return x._update(made, name)
 
     return cast(F, call)

@@ -7,15 +7,20 @@ from typing import Any, Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import argument_per_dimension, float_arguments, placed, record_as
+from pullback.functions.arguments import (
+    converted_argument,
+    float_arguments,
+    per_axis_argument,
+    record_as,
+)
 from pullback.functions.complex_parts import conj
 from pullback.functions.padding import pad
 from pullback.functions.products import matmul
-from pullback.functions.shape import flip, shaped
+from pullback.functions.shape import flip, reshaped_to
 from pullback.functions.where_take import take
-from pullback.graph.arguments import shown, validated
+from pullback.graph.argument_checks import shown_argument, with_argument_checks
 from pullback.graph.dtypes import bool_, int64
-from pullback.lazy.operators import as_tensor, operands
+from pullback.lazy.operators import as_tensor, operator_operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.conv.conv2d import ImageConvolution
@@ -29,7 +34,7 @@ ConvolveMode = Literal["full", "same", "valid"]
 Padding = str | Sequence[Sequence[int]]
 
 
-@validated
+@with_argument_checks
 def conv(
     x: ArrayLike, filters: ArrayLike, strides: Shape = 1, padding: Padding = "VALID",
     dilation: Shape = 1, groups: int = 1, input_dilation: Shape = 1,
@@ -47,10 +52,10 @@ def conv(
         wanted = "[N, spatial..., C] and [spatial..., C, F] of the same rank"
         message = f"needs {wanted}, got {a.type} and {b.type}"
         raise ShapeError(message, op="conv", code="E3002")
-    steps = argument_per_dimension("conv", strides, rank, "strides")
-    apart = argument_per_dimension("conv", dilation, rank, "dilation")
-    inner = argument_per_dimension("conv", input_dilation, rank, "input_dilation")
-    border = convolution_padding(
+    steps = per_axis_argument("conv", strides, rank, "strides")
+    apart = per_axis_argument("conv", dilation, rank, "dilation")
+    inner = per_axis_argument("conv", input_dilation, rank, "input_dilation")
+    border = convolution_padding_argument(
         "conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart
     )
     return record_as("conv", Convolution(steps, border, inner, apart, groups), a, b)
@@ -65,12 +70,14 @@ def conv2d(
     (1, 4, 4, 8)
     """
     a, b = float_arguments(as_tensor(x), as_tensor(filters))
-    steps = argument_per_dimension("conv2d", strides, 2, "strides")
-    border: Any = padding if isinstance(padding, str) else placed("conv2d", window_pairs, padding)
+    steps = per_axis_argument("conv2d", strides, 2, "strides")
+    border: Any = (
+        padding if isinstance(padding, str) else converted_argument("conv2d", window_pairs, padding)
+    )
     return record(ImageConvolution(steps, border), (a, b))
 
 
-def convolution_padding(
+def convolution_padding_argument(
     op: str, padding: Padding, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip
@@ -78,7 +85,9 @@ def convolution_padding(
     if not isinstance(padding, str) and not pairs:
         message = f'padding must be "VALID", "SAME" or {len(sizes)} pairs, got {padding!r}'
         raise ShapeError(message, op=op)
-    return arguments.placed(op, resolve_window_padding, padding, sizes, window, strides, dilation)
+    return arguments.converted_argument(
+        op, resolve_window_padding, padding, sizes, window, strides, dilation
+    )
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "full") -> Tensor:
@@ -112,15 +121,15 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: ConvolveMode = "valid") -> Tenso
 
 
 def _convolved_vectors(op: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Tensor, Tensor]:
-    x, y = (wrap(n) for n in operands(as_tensor(a), as_tensor(v)))
+    x, y = (wrap(n) for n in operator_operands(as_tensor(a), as_tensor(v)))
     if x.ndim > 1 or y.ndim > 1:
         raise ShapeError(f"needs vectors, got {x._node.type} and {y._node.type}", op=op)
-    x, y = (shaped(t, (1,)) if t.ndim == 0 else t for t in (x, y))
+    x, y = (reshaped_to(t, (1,)) if t.ndim == 0 else t for t in (x, y))
     for name, t in (("a", x), ("v", y)):
         if not t.size:
             raise ShapeError(f"{name} must not be empty, got {t._node.type}", op=op)
     if mode not in ("full", "same", "valid"):
-        what = f'mode must be "full", "same" or "valid", got {shown(mode)}'
+        what = f'mode must be "full", "same" or "valid", got {shown_argument(mode)}'
         raise ArgumentError(what, op=op)
     return x, y
 
@@ -133,8 +142,10 @@ def _slid_convolution(x: Tensor, y: Tensor, mode: str) -> Tensor:
         return _slid_convolution(x.astype(int64), y.astype(int64), mode) != 0
     if x.dtype.is_inexact:
         op = Convolution((1,), (border,), (1,), (1,), 1)
-        made = record(op, (shaped(x, (1, x.shape[0], 1))._node, shaped(y, (n, 1, 1))._node))
-        return shaped(made, (made.size,))
+        made = record(
+            op, (reshaped_to(x, (1, x.shape[0], 1))._node, reshaped_to(y, (n, 1, 1))._node)
+        )
+        return reshaped_to(made, (made.size,))
     padded = pad(x, border)
     i, k = (record(Iota((padded.size - n + 1, n), axis, int64), ()) for axis in (0, 1))
     return matmul(take(padded, i + k), y)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, float_node, operands
+from pullback.functions.arguments import Tensor, as_tensor, float_node, operator_operands
 from pullback.functions.complex_parts import complex, conj, imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.products import diagonal, matmul
-from pullback.functions.shape import shaped
+from pullback.functions.shape import reshaped_to
 from pullback.functions.statistics import mean
 from pullback.functions.where_take import where
-from pullback.graph.arguments import integer
+from pullback.graph.argument_checks import checked_integer_argument
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, DTypeLike
 
@@ -33,9 +33,9 @@ def cov(
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     if ddof is not None:
-        integer("cov", ddof, "ddof")
+        checked_integer_argument("cov", ddof, "ddof")
     if y is not None:
-        m, y = map(wrap, operands(as_tensor(m), as_tensor(y)))
+        m, y = map(wrap, operator_operands(as_tensor(m), as_tensor(y)))
     x = _covariance_variables("cov", m, rowvar, dtype)
     if y is not None:
         x = concat([x, _covariance_variables("cov", y, rowvar, dtype)])
@@ -62,7 +62,7 @@ def _covariance_variables(op: str, m: ArrayLike, rowvar: bool, dtype: DTypeLike 
         message = f"needs rank 2 or less, got {x._node.type}"
         raise ShapeError(message, op=op, code="E3002")
     if x.ndim < 2:
-        return shaped(x, (1, x.size))
+        return reshaped_to(x, (1, x.size))
     return x if rowvar or x.shape[0] == 1 else x.mT
 
 

@@ -19,30 +19,35 @@ from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
+    checked_integer_argument,
     dtype_argument,
-    integer,
-    literal,
-    number,
+    literal_argument,
+    operator_number,
     shape_argument,
 )
 from pullback.functions.data_types import result_type
-from pullback.functions.shape import shaped, spread
+from pullback.functions.shape import reshaped_to, spread_to_shape
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import flag, number_argument, shown, validated
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_number_argument,
+    shown_argument,
+    with_argument_checks,
+)
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.node import constant
+from pullback.graph.node import constant_node
+from pullback.graph.source_lines import user_line
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
-from pullback.lazy.devices import device_layout
-from pullback.lazy.host_reads import refuse_cut
+from pullback.lazy.devices import layout_on_named_device
+from pullback.lazy.host_reads import refuse_host_read_cut
 from pullback.lazy.operators import NUMBERS
 from pullback.lazy.record import record, record_at_one_line
-from pullback.lazy.settings import Scope, current
+from pullback.lazy.settings import SettingsScope, current
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import HostFormula
+from pullback.lazy.values import DeferredValue
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.sources import Const, leaf_source
@@ -71,14 +76,14 @@ def _created(
         raise _too_large_to_create(op, shape)
     if thread.tracing_from:
         with record_at_one_line():
-            made = recorded() if recorded else _created_constant(_create_allocated(op, shape, make))
+            made = recorded() if recorded else _created_constant(_creation_array(op, shape, make))
             return _created_placed(made, device)
     if math.prod(shape) * dtype.bits // 8 >= ADDRESS_SPACE:
         raise _too_large_to_create(op, shape)
-    place = current().place if device is None else device_layout(op, device)
+    place = current().place if device is None else layout_on_named_device(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
-    return wrap(leaf_source(type, HostFormula(lambda: _create_allocated(op, shape, make, line))))
+    return wrap(leaf_source(type, DeferredValue(lambda: _creation_array(op, shape, make, line))))
 
 
 def _created_constant(array: np.ndarray) -> Tensor:
@@ -93,7 +98,7 @@ def _created_placed(x: Tensor, device: str | None) -> Tensor:
     return x if place is None else reshard(x, place)
 
 
-def _create_allocated(
+def _creation_array(
     op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray], line: Any = None
 ) -> np.ndarray:
     """Call `make` for an array of this shape, if there is memory for it."""
@@ -119,10 +124,10 @@ def _create_filled(
     try:
         number = np.asarray(value, wanted.numpy)
     except (OverflowError, TypeError, ValueError):
-        raise DTypeError(f"{shown(value)} does not fit into {wanted}", op=op) from None
+        raise DTypeError(f"{shown_argument(value)} does not fit into {wanted}", op=op) from None
     return _created(
         op, sizes, wanted, lambda: np.full(sizes, number),
-        lambda: record(Broadcast(sizes), (constant(value, wanted),)), device,
+        lambda: record(Broadcast(sizes), (constant_node(value, wanted),)), device,
     )  # fmt: skip
 
 
@@ -161,12 +166,14 @@ def full(
     >>> pb.full(2, 1.5).tolist()
     [1.5, 1.5]
     """
-    value = number(fill_value)
+    value = operator_number(fill_value)
     if type(value) in NUMBERS:
         kind = as_tensor(value).dtype if dtype is None else dtype
         return _create_filled("full", shape, value, kind, device)
     x = as_tensor(value)
-    result = spread(x, shape_argument("full", shape)).astype(dtype_argument("full", dtype, x.dtype))
+    result = spread_to_shape(x, shape_argument("full", shape)).astype(
+        dtype_argument("full", dtype, x.dtype)
+    )
     return result if device is None else to_device(result, device)
 
 
@@ -223,12 +230,12 @@ def full_like(
         return full(shape, fill_value, kind, device)
     if device is not None or (x.sharding is None and current().place is None):
         return full(x.shape, fill_value, kind, device)
-    with Scope(place=None):
+    with SettingsScope(place=None):
         result = full(x.shape, fill_value, kind)
     return result if x.sharding is None else reshard(result, x.sharding)
 
 
-@validated
+@with_argument_checks
 def arange(
     start: Number | Tensor, stop: Number | Tensor | None = None, step: Number | Tensor = 1,
     dtype: DTypeLike | None = None, device: str | None = None,
@@ -253,7 +260,9 @@ def arange(
 
     def recorded() -> Tensor:
         positions = record(Iota((count,), 0, int64), ())
-        return (positions * literal(step, int64) + literal(first, int64)).astype(wanted)
+        return (positions * literal_argument(step, int64) + literal_argument(first, int64)).astype(
+            wanted
+        )
 
     if whole and not exact and 0 < count < MOST:  # NumPy would compute in i64
         if wanted.is_integer and not _created_fits(wanted, first, first + (count - 1) * step):
@@ -278,11 +287,11 @@ def _created_fits(dtype: DType, *values: Any) -> bool:
 
 
 def _creation_number(value: Any) -> Any:
-    value = number(value)
+    value = operator_number(value)
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, Tensor):
-        refuse_cut(value, "arange")  # the number of elements depends on the values
+        refuse_host_read_cut(value, "arange")  # the number of elements depends on the values
         return value.item()
     return value
 
@@ -296,12 +305,14 @@ def linspace(
     >>> pb.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    count = integer("linspace", num, "num", bounded=False)  # memory is the bound
-    endpoint = flag("linspace", endpoint, "endpoint")
+    count = checked_integer_argument("linspace", num, "num", bounded=False)  # memory is the bound
+    endpoint = checked_flag_argument("linspace", endpoint, "endpoint")
     if count < 0:
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     ends = {"start": start, "stop": stop}
-    first, last = [number(number_argument("linspace", v, name)) for name, v in ends.items()]
+    first, last = [
+        operator_number(checked_number_argument("linspace", v, name)) for name, v in ends.items()
+    ]
     if isinstance(first, Tensor) or isinstance(last, Tensor):
         result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
@@ -344,11 +355,14 @@ def eye(
     (rows,) = shape_argument("eye", n_rows)
     (columns,) = (rows,) if n_cols is None else shape_argument("eye", n_cols)
     wanted = dtype_argument("eye", dtype, current().default_dtype)
-    shape, offset = (rows, columns), min(max(integer("eye", k, "k", False), -rows), columns)
+    shape, offset = (
+        (rows, columns),
+        min(max(checked_integer_argument("eye", k, "k", False), -rows), columns),
+    )
 
     def recorded() -> Tensor:
         row, column = (record(Iota(shape, axis, int64), ()) for axis in (0, 1))
-        return (row + literal(offset, int64) == column).astype(wanted)
+        return (row + literal_argument(offset, int64) == column).astype(wanted)
 
     make = lambda: np.eye(rows, columns, offset, dtype=wanted.numpy)  # noqa: E731
     return _created("eye", shape, wanted, make, recorded, device)
@@ -374,9 +388,9 @@ def meshgrid(
         order[:2] = [1, 0]
     shape = tuple(axes[i].shape[0] for i in order)
     own = [tuple(a.size if at == i else 1 for at in order) for i, a in enumerate(axes)]
-    rows = [shaped(a, sizes) for a, sizes in zip(axes, own)]
-    sparse = flag("meshgrid", sparse, "sparse")
-    return tuple(rows if sparse else [spread(r, shape) for r in rows])
+    rows = [reshaped_to(a, sizes) for a, sizes in zip(axes, own)]
+    sparse = checked_flag_argument("meshgrid", sparse, "sparse")
+    return tuple(rows if sparse else [spread_to_shape(r, shape) for r in rows])
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:

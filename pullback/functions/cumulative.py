@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, overload
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import axis_of, float_node, node, record_as, summand_argument
+from pullback.functions.arguments import (
+    argument_node,
+    axis_argument,
+    float_node,
+    record_as,
+    sum_argument_node,
+)
 from pullback.functions.shape import flatten
-from pullback.graph.arguments import validated
-from pullback.graph.node import Node, constant
+from pullback.graph.argument_checks import with_argument_checks
+from pullback.graph.node import Node, constant_node
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.cumulative.cumulative import CumLogSumExp, CumProd, CumSum
@@ -17,7 +23,7 @@ from pullback.ops.shape.concat_pad import Pad
 from pullback.typing import ArrayLike, DTypeLike
 
 
-@validated
+@with_argument_checks
 def cumulative_sum(
     x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
@@ -30,7 +36,7 @@ def cumulative_sum(
     return _cumulative("cumulative_sum", CumSum, x, axis, dtype, 0 if include_initial else None)
 
 
-@validated
+@with_argument_checks
 def cumulative_prod(
     x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
@@ -43,7 +49,7 @@ def cumulative_prod(
     return _cumulative("cumulative_prod", CumProd, x, axis, dtype, 1 if include_initial else None)
 
 
-@validated
+@with_argument_checks
 def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative sum along an axis, or of the flattened tensor, as in NumPy.
 
@@ -53,7 +59,7 @@ def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     return _cumulative("cumsum", CumSum, _cumulative_flat(x, axis), axis, dtype, None)
 
 
-@validated
+@with_argument_checks
 def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Return the cumulative product along an axis, or of the flattened tensor, as in NumPy.
 
@@ -82,7 +88,7 @@ def cummax(
 def cummax(
     x: ArrayLike, axis: int | None = None, *, return_indices: Literal[True]
 ) -> CumulativeExtremum: ...
-@validated
+@with_argument_checks
 def cummax(
     x: ArrayLike, axis: int | None = None, *, return_indices: bool = False
 ) -> Tensor | CumulativeExtremum:
@@ -107,7 +113,7 @@ def cummin(
 def cummin(
     x: ArrayLike, axis: int | None = None, *, return_indices: Literal[True]
 ) -> CumulativeExtremum: ...
-@validated
+@with_argument_checks
 def cummin(
     x: ArrayLike, axis: int | None = None, *, return_indices: bool = False
 ) -> Tensor | CumulativeExtremum:
@@ -126,7 +132,7 @@ def _cumulative_extremum(
     op: str, values: type[CumMax] | type[CumMin], indices: type[CumArgMax] | type[CumArgMin],
     x: ArrayLike, axis: int | None, return_indices: bool,
 ) -> Tensor | CumulativeExtremum:  # fmt: skip
-    a = node(x)
+    a = argument_node(x)
     along = _cumulative_axis(op, a, axis)
     found = record_as(op, values(along, False), a)
     if not return_indices:
@@ -153,21 +159,21 @@ def _cumulative_axis(op: str, x: Node, axis: int | None) -> int:
     """The axis, which may be omitted for a vector (and was, if the tensor was flattened)."""
     if axis is None and x.type.rank != 1:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.type.rank}", op=op)
-    return axis_of(op, 0 if axis is None else axis, x.type.rank)
+    return axis_argument(op, 0 if axis is None else axis, x.type.rank)
 
 
 def _cumulative(
     op: str, kind: type[CumSum] | type[CumProd], x: ArrayLike, axis: int | None,
     dtype: DTypeLike | None, initial: int | None,
 ) -> Tensor:  # fmt: skip
-    a = summand_argument(op, x, dtype)
+    a = sum_argument_node(op, x, dtype)
     along = _cumulative_axis(op, a, axis)
     result = record_as(op, kind(along, False), a)
     if initial is None:
         return result
     none = (0,) * result.ndim
     before = (*none[:along], 1, *none[along + 1 :])
-    return record(Pad(before, none, none), (result._node, constant(initial, a.type.dtype)))
+    return record(Pad(before, none, none), (result._node, constant_node(initial, a.type.dtype)))
 
 
 __all__ = [

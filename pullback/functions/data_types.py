@@ -7,12 +7,20 @@ from typing import Any, NamedTuple
 import ml_dtypes
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import Tensor, as_tensor, fresh, node, node_of, number, placed
+from pullback.functions.arguments import (
+    Tensor,
+    argument_node,
+    as_tensor,
+    converted_argument,
+    fresh_argument,
+    node_of,
+    operator_number,
+)
 from pullback.functions.sharding import to_device
-from pullback.graph.arguments import flag
+from pullback.graph.argument_checks import checked_flag_argument
 from pullback.graph.dtypes import DType, promote_dtypes
 from pullback.graph.dtypes import dtype as dtype_of
-from pullback.lazy.operators import NUMBERS, cast_tensor, scalar_dtype
+from pullback.lazy.operators import NUMBERS, cast_tensor, scalar_operator_dtype
 from pullback.lazy.record import record
 from pullback.ops.elementwise.cast import Bitcast
 from pullback.typing import ArrayLike, DTypeLike
@@ -34,12 +42,12 @@ def astype(
     [1, -1]
     """
     x = as_tensor(x)
-    wanted = placed("astype", dtype_of, dtype)
-    copy = flag("astype", copy, "copy")
+    wanted = converted_argument("astype", dtype_of, dtype)
+    copy = checked_flag_argument("astype", copy, "copy")
     if x.dtype is not wanted:
         x = cast_tensor(node_of(x), wanted)
     elif copy:
-        x = fresh(x)
+        x = fresh_argument(x)
     return x if device is None else to_device(x, device)
 
 
@@ -58,7 +66,7 @@ def bitcast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     >>> pb.bitcast(pb.tensor(1.0), "int32").item()
     1065353216
     """
-    return record(Bitcast(placed("bitcast", dtype_of, dtype)), (node(x),))
+    return record(Bitcast(converted_argument("bitcast", dtype_of, dtype)), (argument_node(x),))
 
 
 def result_type(*values: ArrayLike | DTypeLike) -> DType:
@@ -69,7 +77,7 @@ def result_type(*values: ArrayLike | DTypeLike) -> DType:
     """
     found: DType | None = None
     numbers = []
-    for value in map(number, values):
+    for value in map(operator_number, values):
         if type(value) in NUMBERS:
             numbers.append(value)
             continue
@@ -80,7 +88,7 @@ def result_type(*values: ArrayLike | DTypeLike) -> DType:
             raise ArgumentError("needs at least one argument", op="result_type")
         found = as_tensor(numbers[0]).dtype
     for value in numbers:
-        found = scalar_dtype(value, found)
+        found = scalar_operator_dtype(value, found)
     return found
 
 
@@ -90,7 +98,10 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike) -> bool:
     >>> pb.can_cast(pb.int32, pb.int64), pb.can_cast(pb.float64, pb.float32)
     (True, False)
     """
-    source, target = _known_data_type("can_cast", from_), placed("can_cast", dtype_of, to)
+    source, target = (
+        _known_data_type("can_cast", from_),
+        converted_argument("can_cast", dtype_of, to),
+    )
     return promote_dtypes(source, target) is target
 
 
@@ -100,12 +111,12 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
     (True, True)
     """
-    found = placed("isdtype", dtype_of, dtype)
+    found = converted_argument("isdtype", dtype_of, dtype)
     if isinstance(kind, tuple):
         return any(isdtype(found, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
         return found.kind in _KINDS[kind]
-    return found is placed("isdtype", dtype_of, kind)
+    return found is converted_argument("isdtype", dtype_of, kind)
 
 
 class FloatInfo(NamedTuple):
@@ -159,7 +170,9 @@ def _known_data_type(op: str, value: Any) -> DType:
     """A dtype, or that of a tensor or a NumPy array."""
     if isinstance(value, Tensor):
         return value.dtype
-    return placed(op, dtype_of, value.dtype if hasattr(value, "__array_interface__") else value)
+    return converted_argument(
+        op, dtype_of, value.dtype if hasattr(value, "__array_interface__") else value
+    )
 
 
 __all__ = [

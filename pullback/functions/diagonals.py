@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, literal, ordered_axes
-from pullback.functions.composed import composed, composed_writing
+from pullback.functions.arguments import Tensor, as_tensor, literal_argument, ordered_axes_argument
+from pullback.functions.composed import composed, composed_inplace
 from pullback.functions.creation import arange, ones, zeros
 from pullback.functions.data_types import astype
 from pullback.functions.index_updates import scatter
 from pullback.functions.padding import pad
 from pullback.functions.products import _diagonal, diagonal, tril
 from pullback.functions.reductions import sum as sum_over
-from pullback.functions.shape import flatten, moveaxis, shaped
+from pullback.functions.shape import flatten, moveaxis, reshaped_to
 from pullback.functions.where_take import take, where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.typing import ArrayLike, DTypeLike
 
 
@@ -35,8 +35,8 @@ def diag(x: ArrayLike, k: int = 0) -> Tensor:
     shift = int(k)
     columns = pad(x, (max(shift, 0), max(-shift, 0)))
     index = arange(columns.size)
-    inside = index[:, None] + literal(shift, index.dtype) == index
-    return where(inside, columns, literal(0, x.dtype))
+    inside = index[:, None] + literal_argument(shift, index.dtype) == index
+    return where(inside, columns, literal_argument(0, x.dtype))
 
 
 @composed
@@ -49,7 +49,7 @@ def diagflat(x: ArrayLike, k: int = 0) -> Tensor:
     return diag(flatten(x), k)
 
 
-@composed_writing
+@composed_inplace
 def fill_diagonal(
     x: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Tensor:
@@ -75,7 +75,7 @@ def fill_diagonal(
     values = flatten(astype(val, x.dtype))
     if values.size > 1:
         values = take(values, np.arange(places.size) % values.size)
-    return shaped(scatter(flatten(x), places, values), x.shape)
+    return reshaped_to(scatter(flatten(x), places, values), x.shape)
 
 
 @composed
@@ -98,7 +98,7 @@ def diag_embed(x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1) 
     a = as_tensor(x)
     if not a.ndim:
         raise ShapeError("needs rank 1 or more, got rank 0")
-    first, second = ordered_axes("diag_embed", (axis1, axis2), a.ndim + 1)
+    first, second = ordered_axes_argument("diag_embed", (axis1, axis2), a.ndim + 1)
     n = a.shape[-1]
     i = np.arange(n)
     empty = zeros((*a.shape[:-1], n + abs(offset), n + abs(offset)), dtype=a.dtype)
@@ -106,7 +106,7 @@ def diag_embed(x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1) 
     return moveaxis(made, (-2, -1), (first, second))
 
 
-@validated
+@with_argument_checks
 def matrix_trace(
     x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1,
     dtype: DTypeLike | None = None,

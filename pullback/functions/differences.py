@@ -8,18 +8,18 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    axis_of,
+    axis_argument,
+    axis_slice_argument,
+    checked_integer_argument,
     float_node,
-    fresh,
-    index_argument_along,
-    integer,
-    ordered_axes,
+    fresh_argument,
+    ordered_axes_argument,
     tensor_arguments,
 )
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
-from pullback.functions.shape import flatten, shaped, spread
+from pullback.functions.shape import flatten, reshaped_to, spread_to_shape
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike, Axis
@@ -39,7 +39,7 @@ def gradient(
     [1.0, 1.5, 2.5, 3.0]
     """
     x = wrap(float_node(f))
-    axes = tuple(range(x.ndim)) if axis is None else ordered_axes("gradient", axis, x.ndim)
+    axes = tuple(range(x.ndim)) if axis is None else ordered_axes_argument("gradient", axis, x.ndim)
     if edge_order not in (1, 2):
         raise ArgumentError(f"edge_order must be 1 or 2, got {edge_order}", op="gradient")
     if len(varargs) not in (0, 1, len(axes)):
@@ -55,48 +55,48 @@ def _central_differences(x: Tensor, axis: int, spacing: ArrayLike, edge_order: i
     if n < edge_order + 1:
         message = f"axis {axis} needs at least {edge_order + 1} elements, got {x._node.type}"
         raise ShapeError(message, op="gradient")
-    steps = _difference_steps(spacing, x, axis)
+    steps = _spacing_of_differences(spacing, x, axis)
 
     def at(*places: Any) -> list[Tensor]:
         return [
-            x[index_argument_along(axis, slice(i, i + 1) if i != -1 else slice(-1, None))]
+            x[axis_slice_argument(axis, slice(i, i + 1) if i != -1 else slice(-1, None))]
             for i in places
         ]
 
     def gap(i: int) -> Tensor:
         return (
-            steps if not steps.ndim else steps[index_argument_along(axis, slice(i, i + 1 or None))]
+            steps if not steps.ndim else steps[axis_slice_argument(axis, slice(i, i + 1 or None))]
         )
 
     if edge_order == 1:
         (a, b), (c, d) = at(0, 1), at(-2, -1)
         first, last = (b - a) / gap(0), (d - c) / gap(-1)
     else:
-        first = _parabola_difference(at(0, 1, 2), gap(0), gap(1))
-        last = -_parabola_difference(at(-1, -2, -3), gap(-1), gap(-2))
+        first = _one_sided_difference(at(0, 1, 2), gap(0), gap(1))
+        last = -_one_sided_difference(at(-1, -2, -3), gap(-1), gap(-2))
     if n == 2:
         return concat([first, last], axis=axis)
     before, here, after = (
-        x[index_argument_along(axis, s)] for s in (slice(-2), slice(1, -1), slice(2, None))
+        x[axis_slice_argument(axis, s)] for s in (slice(-2), slice(1, -1), slice(2, None))
     )
     if not steps.ndim:
         inner = (after - before) / (2 * steps)
     else:
         h, k = (
-            steps[index_argument_along(axis, slice(-1))],
-            steps[index_argument_along(axis, slice(1, None))],
+            steps[axis_slice_argument(axis, slice(-1))],
+            steps[axis_slice_argument(axis, slice(1, None))],
         )
         inner = (h * h * after + (k * k - h * h) * here - k * k * before) / (h * k * (h + k))
     return concat([first, inner, last], axis=axis)
 
 
-def _parabola_difference(values: list[Tensor], h: Tensor, k: Tensor) -> Tensor:
+def _one_sided_difference(values: list[Tensor], h: Tensor, k: Tensor) -> Tensor:
     """The slope at the first of three points of the parabola through them."""
     a, b, c = values
     return -(2 * h + k) / (h * (h + k)) * a + (h + k) / (h * k) * b - h / (k * (h + k)) * c
 
 
-def _difference_steps(spacing: ArrayLike, x: Tensor, axis: int) -> Tensor:
+def _spacing_of_differences(spacing: ArrayLike, x: Tensor, axis: int) -> Tensor:
     """A distance, or those between neighbours along an axis."""
     h = as_tensor(spacing)
     if not h.dtype.is_complex:
@@ -107,7 +107,7 @@ def _difference_steps(spacing: ArrayLike, x: Tensor, axis: int) -> Tensor:
         must = f"a number or {x.shape[axis]} coordinates for axis {axis}"
         raise ShapeError(f"a spacing must be {must}, got {h._node.type}", op="gradient")
     steps = diff(h)
-    return shaped(steps, (1,) * axis + (steps.size,) + (1,) * (x.ndim - axis - 1))
+    return reshaped_to(steps, (1,) * axis + (steps.size,) + (1,) * (x.ndim - axis - 1))
 
 
 @composed
@@ -138,16 +138,16 @@ def diff(
     [3, 5]
     """
     if n == 0:
-        return fresh(as_tensor(x))
+        return fresh_argument(as_tensor(x))
     result = _differences_with_ends(as_tensor(x), axis, prepend, append)
-    axis = axis_of("diff", axis, result.ndim)
-    count = integer("diff", n, "n", bounded=False)
+    axis = axis_argument("diff", axis, result.ndim)
+    count = checked_integer_argument("diff", n, "n", bounded=False)
     if count < 0:
         raise ArgumentError(f"n must not be negative, got {count}", op="diff")
     for _ in range(min(count, result.shape[axis])):  # nothing is left after so many
         later, earlier = (
-            result[index_argument_along(axis, slice(1, None))],
-            result[index_argument_along(axis, slice(-1))],
+            result[axis_slice_argument(axis, slice(1, None))],
+            result[axis_slice_argument(axis, slice(-1))],
         )
         result = later ^ earlier if result.dtype.kind == "b" else later - earlier
     return result
@@ -159,10 +159,10 @@ def _differences_with_ends(
     """Join tensors to both ends along an axis; a number stands for one element everywhere."""
     if prepend is None and append is None:
         return x
-    place = axis_of("diff", axis, x.ndim)
+    place = axis_argument("diff", axis, x.ndim)
     shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
     xs = tensor_arguments(*[v for v in (prepend, x, append) if v is not None])
-    return concat([v if v.ndim else spread(v, shape) for v in xs], axis=place)
+    return concat([v if v.ndim else spread_to_shape(v, shape) for v in xs], axis=place)
 
 
 __all__ = ["diff", "ediff1d", "gradient"]

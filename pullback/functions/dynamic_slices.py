@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.functions.arguments import node, shape_argument
-from pullback.graph.arguments import sequence
+from pullback.functions.arguments import argument_node, shape_argument
+from pullback.graph.argument_checks import checked_sequence_argument
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, node_of, number, scalar_operand
+from pullback.lazy.operators import as_tensor, node_of, operator_number, scalar_operator_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.index.dynamic_slice import DynamicSlice, DynamicUpdateSlice
@@ -44,17 +44,17 @@ def _dynamic_starts(
     op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]
 ) -> list[Node]:
     """The nodes of the start indices; Python ints are checked against the size."""
-    starts = sequence(op, starts, "starts")
+    starts = checked_sequence_argument(op, starts, "starts")
     nodes = []
     for axis, (start, n, size) in enumerate(zip(starts, x.shape, sizes)):
-        start = number(start)
+        start = operator_number(start)
         if not isinstance(start, int):
-            nodes.append(node(start))
+            nodes.append(argument_node(start))
             continue
         if not 0 <= start <= n - size:
             what = f"is out of range for a block of {size} in axis {axis} with size {n}"
             raise IndexOutOfRange(f"start {start} {what}", op=op, axis=axis, extent=n)
-        nodes.append(scalar_operand(start, int64))
+        nodes.append(scalar_operator_operand(start, int64))
     if not len(starts) == len(sizes) == x.ndim:
         got = f"{len(starts)} and {len(sizes)}"
         message = f"needs {x.ndim} starts and sizes for {x._node.type}, got {got}"

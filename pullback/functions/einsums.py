@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import integer, placed
+from pullback.functions.arguments import checked_integer_argument, converted_argument
 from pullback.functions.products import product_operands
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.node import Node
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.linalg.einsum import Einsum, Labels, einsum_sizes, parse_einsum
+from pullback.ops.linalg.einsum_expansion import Einsum, Labels, einsum_sizes, parse_einsum
 from pullback.typing import ArrayLike
 
 # In the order of characters, so that a result without labels has them in the order of numbers.
@@ -67,7 +67,7 @@ def einsum_path(
     spec, arrays = _einsum_call("einsum_path", subscripts, xs)
     nodes = product_operands(*arrays)
     path = _einsum_path("einsum_path", spec, nodes, optimize)
-    placed("einsum_path", Einsum(spec, path).infer, *[x.type for x in nodes])
+    converted_argument("einsum_path", Einsum(spec, path).infer, *[x.type for x in nodes])
     steps = path or (tuple(range(len(nodes))),)
     shapes = [x.type.shape for x in nodes]
     _, report = opt_einsum.contract_path(spec, *shapes, shapes=True, optimize=list(steps))
@@ -83,7 +83,8 @@ def _einsum_call(op: str, first: Any, rest: Sequence[Any]) -> tuple[str, list[An
     given = [first, *rest]
     if len(given) < 2 or not isinstance(given[1], (list, tuple)):
         message = (
-            f"subscripts must be a string, or follow each operand as a list, got {shown(first)}"
+            "subscripts must be a string, or follow each operand as a list, "
+            f"got {shown_argument(first)}"
         )
         raise ArgumentError(message, op=op)
     result = _einsum_letters(op, given.pop()) if len(given) % 2 else None
@@ -93,11 +94,13 @@ def _einsum_call(op: str, first: Any, rest: Sequence[Any]) -> tuple[str, list[An
 
 def _einsum_letters(op: str, labels: Any) -> str:
     if not isinstance(labels, (list, tuple)):
-        message = f"the subscripts of an operand must be a list of integers, got {shown(labels)}"
+        message = (
+            f"the subscripts of an operand must be a list of integers, got {shown_argument(labels)}"
+        )
         raise ArgumentError(message, op=op)
     letters = []
     for label in labels:
-        number = -1 if label is Ellipsis else integer(op, label, "a subscript")
+        number = -1 if label is Ellipsis else checked_integer_argument(op, label, "a subscript")
         if label is not Ellipsis and not 0 <= number < len(_LETTERS):
             message = f"a subscript must be at least 0 and less than {len(_LETTERS)}, got {number}"
             raise ArgumentError(message, op=op)
@@ -112,20 +115,25 @@ def _einsum_path(op: str, spec: str, nodes: Sequence[Node], optimize: Any) -> Pa
         steps = optimize[1:] if optimize and optimize[0] == "einsum_path" else optimize
         if all(isinstance(step, (list, tuple)) for step in steps):
             what = "a position in the path"
-            return tuple(tuple(integer(op, i, what) for i in step) for step in steps)
+            return tuple(
+                tuple(checked_integer_argument(op, i, what) for i in step) for step in steps
+            )
         if len(optimize) == 2:  # as in NumPy: a method and the largest intermediate value
-            method, limit = optimize[0], integer(op, optimize[1], "the largest size")
+            method, limit = (
+                optimize[0],
+                checked_integer_argument(op, optimize[1], "the largest size"),
+            )
     if method is False:
         return ()
     method = "auto" if method is True else method
     if not isinstance(method, str) or method not in _METHODS:
         message = f"optimize must be True, False, a path or one of {', '.join(_METHODS)}"
-        raise ArgumentError(f"{message}, got {shown(optimize)}", op=op)
+        raise ArgumentError(f"{message}, got {shown_argument(optimize)}", op=op)
     if len(nodes) < 3:
         return ()
     types = [x.type for x in nodes]
-    terms, output = placed(op, parse_einsum, spec, types)
-    sizes = placed(op, einsum_sizes, spec, terms, types)
+    terms, output = converted_argument(op, parse_einsum, spec, types)
+    sizes = converted_argument(op, einsum_sizes, spec, terms, types)
     real = [  # a dimension of size 1 that broadcasts is no part of a product
         tuple(i for i, n in zip(labels, t.shape) if n == sizes[i])
         for labels, t in zip(terms, types)

@@ -6,7 +6,7 @@ import math
 
 from pullback.functions.arguments import Tensor, float_arguments
 from pullback.functions.composed import composed
-from pullback.functions.factory import (
+from pullback.functions.function_factory import (
     BinaryFunction,
     UnaryFunction,
     float_binary_function,

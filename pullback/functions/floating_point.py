@@ -12,8 +12,8 @@ from pullback.functions.arguments import (
     as_tensor,
     float_arguments,
     float_node,
-    literal,
-    operands,
+    literal_argument,
+    operator_operands,
 )
 from pullback.functions.arithmetic import abs, copysign, nextafter
 from pullback.functions.arithmetic import maximum as _maximum
@@ -22,7 +22,7 @@ from pullback.functions.barriers import optimization_barrier, stop_gradient
 from pullback.functions.comparisons import isinf, isnan
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype, bitcast, finfo
-from pullback.functions.factory import BinaryFunction, binary_function, float_unary
+from pullback.functions.function_factory import BinaryFunction, binary_function, float_unary
 from pullback.functions.rounding import trunc
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, int32, int64
@@ -30,7 +30,7 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.arithmetic import Abs
 from pullback.ops.elementwise.division import Rem
-from pullback.ops.elementwise.rounding import Round
+from pullback.ops.elementwise.rounding_predicates import Round
 from pullback.typing import ArrayLike
 
 fmod: BinaryFunction = binary_function(
@@ -50,7 +50,7 @@ def fmax(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.fmax([1.0, pb.nan], [0.0, 2.0]).tolist()
     [1.0, 2.0]
     """
-    a, b = map(wrap, operands(x1, x2))
+    a, b = map(wrap, operator_operands(x1, x2))
     return where(isnan(a), b, where(isnan(b), a, _maximum(a, b)))
 
 
@@ -61,7 +61,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.fmin([1.0, pb.nan], [0.0, 2.0]).tolist()
     [0.0, 2.0]
     """
-    a, b = map(wrap, operands(x1, x2))
+    a, b = map(wrap, operator_operands(x1, x2))
     return where(isnan(a), b, where(isnan(b), a, _minimum(a, b)))
 
 
@@ -87,7 +87,7 @@ def heaviside(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     [0.0, 0.5, 1.0]
     """
     a, b = map(wrap, float_arguments(x1, x2))
-    zero, one = literal(0, a.dtype), literal(1, a.dtype)
+    zero, one = literal_argument(0, a.dtype), literal_argument(1, a.dtype)
     steps = where(a < zero, zero, where(a > zero, one, b))
     return where(isnan(a), stop_gradient(a), steps)
 
@@ -101,9 +101,9 @@ def spacing(x: ArrayLike) -> Tensor:
     """
     a = stop_gradient(wrap(float_node(x)))
     size = abs(a)
-    step = nextafter(size, literal(math.inf, a.dtype))
+    step = nextafter(size, literal_argument(math.inf, a.dtype))
     step = where(size == 0, step, step - size)
-    return copysign(where(isinf(a), literal(math.nan, a.dtype), step), a)
+    return copysign(where(isinf(a), literal_argument(math.nan, a.dtype), step), a)
 
 
 class Modf(NamedTuple):
@@ -121,8 +121,8 @@ def modf(x: ArrayLike) -> Modf:
     [[0.5, -0.25], [1.0, -2.0]]
     """
     a = wrap(float_node(x))
-    fraction = apply(Rem, a._node, literal(1, a.dtype)._node)
-    return Modf(where(isinf(a), copysign(literal(0, a.dtype), a), fraction), trunc(a))
+    fraction = apply(Rem, a._node, literal_argument(1, a.dtype)._node)
+    return Modf(where(isinf(a), copysign(literal_argument(0, a.dtype), a), fraction), trunc(a))
 
 
 class Frexp(NamedTuple):
@@ -153,14 +153,14 @@ def ldexp(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     # too large overflows. The barriers keep XLA from multiplying the powers first.
     third = n // 3
     for part in (third, third, n - 2 * third):
-        a = optimization_barrier(a * _floating_power_of_two(part, a.dtype))
+        a = optimization_barrier(a * _floating_point_power(part, a.dtype))
     return a
 
 
-def _floating_power_of_two(n: Tensor, dtype: DType) -> Tensor:
+def _floating_point_power(n: Tensor, dtype: DType) -> Tensor:
     """Return 2**n exactly, for integers from -`most` + 1 to `most`; 0 for -`most`."""
     mantissa, most = _FLOATS[dtype.name]
-    pattern = (n + literal(most, int64)) << literal(mantissa, int64)
+    pattern = (n + literal_argument(most, int64)) << literal_argument(mantissa, int64)
     return bitcast(astype(pattern, dtype_of(f"i{dtype.bits}")), dtype)
 
 
@@ -182,9 +182,9 @@ def frexp(x: ArrayLike) -> Frexp:
     pattern = astype(bitcast(stop_gradient(scaled), dtype_of(f"i{a.dtype.bits}")), int64)
     exponent = ((pattern >> bits) & (2 * most + 1)) - (most - 1)
     special = (a == 0) | isinf(a) | isnan(a)
-    exponent = where(special, literal(0, int64), exponent)
+    exponent = where(special, literal_argument(0, int64), exponent)
     mantissa = where(special, a, ldexp(scaled, -exponent))
-    shift = where(small & ~special, literal(bits, int64), literal(0, int64))
+    shift = where(small & ~special, literal_argument(bits, int64), literal_argument(0, int64))
     return Frexp(mantissa, astype(exponent - shift, int32))
 
 

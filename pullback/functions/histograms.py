@@ -12,12 +12,12 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
 from pullback.functions.arguments import (
     Tensor,
+    argument_node,
     as_tensor,
+    checked_integer_argument,
     float_node,
-    integer,
-    literal,
-    node,
-    operands,
+    literal_argument,
+    operator_operands,
     tensor_arguments,
 )
 from pullback.functions.arithmetic import minimum
@@ -27,12 +27,12 @@ from pullback.functions.data_types import astype
 from pullback.functions.differences import diff
 from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.known_values import known_values
-from pullback.functions.shape import flatten, flip, shaped
+from pullback.functions.shape import flatten, flip, reshaped_to
 from pullback.functions.stacking import unstack
 from pullback.functions.where_take import where
-from pullback.graph.arguments import sequence, shown
+from pullback.graph.argument_checks import checked_sequence_argument, shown_argument
 from pullback.graph.dtypes import float64, int32, int64
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
@@ -64,7 +64,7 @@ def bincount(
     w = _histogram_weights("bincount", x, weights)
     least = 0
     if length is None:
-        values = read(x)
+        values = read_on_host(x)
         least = int(values.min()) if x.size else 0
         length = max(int(values.max()) + 1 if x.size else 0, minlength)
     if least < 0 or length < 0 or minlength < 0:
@@ -90,7 +90,7 @@ def _histogram_weights(op: str, x: Tensor, weights: ArrayLike | None) -> Tensor:
 
 def _histogram_sums(index: Tensor, weights: Tensor, length: int) -> Tensor:
     """The sum of the weights for each index, which must be less than `length`."""
-    return record(PutAlongAxisAdd(0, length, True), (node(weights), node(index)))
+    return record(PutAlongAxisAdd(0, length, True), (argument_node(weights), argument_node(index)))
 
 
 @composed
@@ -103,34 +103,34 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     >>> pb.digitize([0.5, 1.0, 7.0], [0.0, 1.0, 5.0]).tolist()
     [1, 2, 3]
     """
-    x, edges = map(wrap, operands(as_tensor(x), as_tensor(bins)))
+    x, edges = map(wrap, operator_operands(as_tensor(x), as_tensor(bins)))
     if edges.ndim != 1:
         message = f"bins must be a vector, got {edges._node.type}"
         raise ShapeError(message, op="digitize", code="E3002")
     if edges.size < 2:
-        return bin_insertion_points(edges, x, not right)
+        return sorted_insertion_points(edges, x, not right)
     _refuse_unordered_bins("digitize", bins, both=True)
     falling = edges[0] > edges[-1]
     rising = where(falling, flip(edges), edges)
-    number = bin_insertion_points(rising, x, not right)
+    number = sorted_insertion_points(rising, x, not right)
     return where(falling, edges.size - number, number)
 
 
-def bin_insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
+def sorted_insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
     """The indices of `searchsorted`, after equal elements or before them, by bisection.
 
     For each element, the number of edges below it grows by powers of two that are still right.
     """
-    edges, values = map(wrap, operands(edges, as_tensor(x)))
+    edges, values = map(wrap, operator_operands(edges, as_tensor(x)))
     flat, count = flatten(values), edges.size
     found = zeros(flat.shape, dtype=int32)
     for bit in reversed(range(count.bit_length())):
-        more = found + literal(2**bit, int32)
-        last = minimum(more, literal(count, int32)) - literal(1, int32)
-        edge = record(TakeAlongAxis(0, True), (node(edges), node(last)))
+        more = found + literal_argument(2**bit, int32)
+        last = minimum(more, literal_argument(count, int32)) - literal_argument(1, int32)
+        edge = record(TakeAlongAxis(0, True), (argument_node(edges), argument_node(last)))
         beyond = ~(flat < edge) if after else ~(flat <= edge)  # NaN is beyond all
-        found = where(beyond & (more <= literal(count, int32)), more, found)
-    return shaped(astype(found, int64), values.shape)
+        found = where(beyond & (more <= literal_argument(count, int32)), more, found)
+    return reshaped_to(astype(found, int64), values.shape)
 
 
 def _refuse_unordered_bins(op: str, bins: ArrayLike, both: bool = False) -> None:
@@ -140,7 +140,7 @@ def _refuse_unordered_bins(op: str, bins: ArrayLike, both: bool = False) -> None
         return
     steps = np.diff(values)
     if (steps < 0).any() and not (both and (steps <= 0).all()):
-        raise ArgumentError(f"the edges of bins must be sorted, got {shown(bins)}", op=op)
+        raise ArgumentError(f"the edges of bins must be sorted, got {shown_argument(bins)}", op=op)
 
 
 @composed
@@ -205,8 +205,8 @@ def _are_bin_edges(bins: Bins) -> bool:
 
 def _bin_numbers(x: Tensor, edges: Tensor) -> Tensor:
     """The number of each element's bin, from 1; 0 and the last number are outside."""
-    x, edges = map(wrap, operands(x, edges))
-    number = bin_insertion_points(edges, x, True)
+    x, edges = map(wrap, operator_operands(x, edges))
+    number = sorted_insertion_points(edges, x, True)
     return where(x == edges[-1], edges.size - 1, number)
 
 
@@ -219,11 +219,14 @@ def _bin_edges(op: str, x: Tensor, bins: Bins, range: Limits, weights: ArrayLike
     if _are_bin_edges(bins):
         _, edges = tensor_arguments(x, bins)
         if edges.ndim != 1 or edges.size < 2:
-            message = f"bins must be a number or a vector of at least two edges, got {shown(bins)}"
+            message = (
+                "bins must be a number or a vector of at least two edges, "
+                f"got {shown_argument(bins)}"
+            )
             raise ArgumentError(message, op=op)
         _refuse_unordered_bins(op, bins)
         return edges
-    count = integer(op, bins, "bins")
+    count = checked_integer_argument(op, bins, "bins")
     if count < 1:
         raise ArgumentError(f"bins must be positive, got {count}", op=op)
     low, high = _outer_bin_edges(op, x, range)
@@ -234,12 +237,14 @@ def _bin_edges(op: str, x: Tensor, bins: Bins, range: Limits, weights: ArrayLike
 def _outer_bin_edges(op: str, x: Tensor, range: Limits) -> tuple[Tensor, Tensor]:
     """The limits of a histogram in f64; equal ones are moved apart."""
     if range is not None:
-        ends = tuple(sequence(op, range, "range"))
+        ends = tuple(checked_sequence_argument(op, range, "range"))
         values = known_values(ends)
         if len(ends) != 2 or (
             values is not None and not (np.isfinite(values).all() and values[0] <= values[1])
         ):
-            message = f"range must be two finite numbers in ascending order, got {shown(range)}"
+            message = (
+                f"range must be two finite numbers in ascending order, got {shown_argument(range)}"
+            )
             raise ArgumentError(message, op=op)
         low, high = (as_tensor(v) for v in ends)
     elif not x.size:
@@ -256,7 +261,7 @@ def _chosen_bin_count(op: str, x: Tensor, rule: str, range: Limits) -> int:
     rules = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
     if rule not in rules:
         raise ArgumentError(f"bins must be one of {', '.join(rules)}, got {rule!r}", op=op)
-    values = read(x)
+    values = read_on_host(x)
     if x.dtype.bits == 16 and x.dtype.is_float:
         values = values.astype(np.float32)
     if range is None and not np.isfinite(values).all():
@@ -307,21 +312,23 @@ def histogramdd(
     each = list(bins) if _are_bin_edges(bins) else [bins] * rank
     limits = [None] * rank if range is None else list(range)
     if len(each) != rank or len(limits) != rank:
-        message = f"needs bins and a range for each of {rank} dimensions, got {shown(bins)}"
+        message = (
+            f"needs bins and a range for each of {rank} dimensions, got {shown_argument(bins)}"
+        )
         raise ArgumentError(message, op="histogramdd")
     edges = [_bin_edges("histogramdd", *given, None) for given in zip(columns, each, limits)]
-    place, sizes = literal(0, int64), [e.size + 1 for e in edges]
+    place, sizes = literal_argument(0, int64), [e.size + 1 for e in edges]
     for c, e, n in zip(columns, edges, sizes):
         place = place * n + _bin_numbers(c, e)
     flat = _histogram_sums(
         place, _histogram_weights("histogramdd", columns[0], weights), math.prod(sizes)
     )
-    counts = wrap(float_node(shaped(flat, tuple(sizes))[(slice(1, -1),) * rank]))
+    counts = wrap(float_node(reshaped_to(flat, tuple(sizes))[(slice(1, -1),) * rank]))
     if density:
         total = reductions.sum(counts)
         for i, e in enumerate(edges):
             widths = astype(diff(e), counts.dtype.real)
-            counts = counts / shaped(widths, (widths.size,) + (1,) * (rank - i - 1))
+            counts = counts / reshaped_to(widths, (widths.size,) + (1,) * (rank - i - 1))
         counts = counts / total
     return counts, tuple(_shown_bin_edges(c, e, b) for c, e, b in zip(columns, edges, each))
 
@@ -332,7 +339,7 @@ def _histogram_coordinates(sample: ArrayLike | Sequence[ArrayLike]) -> list[Tens
         made = [flatten(s) for s in sample]
     else:
         x = as_tensor(sample)
-        x = x if x.ndim == 2 else shaped(x, (x.size, 1))
+        x = x if x.ndim == 2 else reshaped_to(x, (x.size, 1))
         made = list(unstack(x, axis=1))
     if not made or len({c.shape for c in made}) > 1:
         message = "needs a matrix of points, or coordinates of the same size"

@@ -11,8 +11,8 @@ import numpy as np
 from pullback.errors import ArgumentError, IndexOutOfRange, OutOfMemory, ShapeError
 from pullback.functions.arguments import (
     Tensor,
+    argument_node,
     as_tensor,
-    node,
     shape_argument,
     tensor_sequence_argument,
 )
@@ -21,10 +21,14 @@ from pullback.functions.creation import arange, created_from_array, ones
 from pullback.functions.data_types import astype
 from pullback.functions.known_values import known_values
 from pullback.functions.nonzero_elements import nonzero
-from pullback.functions.shape import shaped, spread
+from pullback.functions.shape import reshaped_to, spread_to_shape
 from pullback.functions.stacking import stack
 from pullback.functions.take_modes import take_indices_in_mode
-from pullback.graph.arguments import function_argument, sequence, shown
+from pullback.graph.argument_checks import (
+    checked_function_argument,
+    checked_sequence_argument,
+    shown_argument,
+)
 from pullback.graph.dtypes import int64
 from pullback.lazy.record import record
 from pullback.ops.index.checked_index import CheckedIndex
@@ -48,13 +52,13 @@ def indices(
     shape = shape_argument("indices", dimensions)
     rank = len(shape)
     rows = [
-        shaped(arange(n, dtype=dtype), (1,) * i + (n,) + (1,) * (rank - i - 1))
+        reshaped_to(arange(n, dtype=dtype), (1,) * i + (n,) + (1,) * (rank - i - 1))
         for i, n in enumerate(shape)
     ]
     if sparse:
         return tuple(rows)
     return (
-        stack([spread(r, shape) for r in rows])
+        stack([spread_to_shape(r, shape) for r in rows])
         if rows
         else created_from_array(np.zeros((0,), np.int64))
     )
@@ -79,7 +83,7 @@ def ix_(*vectors: ArrayLike) -> tuple[Tensor, ...]:
             (x,) = nonzero(x)
         elif not x.size:  # an empty list has no integers, but means some
             x = astype(x, int64)
-        made.append(shaped(x, (1,) * i + (x.size,) + (1,) * (len(vectors) - i - 1)))
+        made.append(reshaped_to(x, (1,) * i + (x.size,) + (1,) * (len(vectors) - i - 1)))
     return tuple(made)
 
 
@@ -152,7 +156,7 @@ def tril_indices_from(x: ArrayLike, k: int = 0) -> tuple[Tensor, Tensor]:
     >>> [i.tolist() for i in pb.tril_indices_from(pb.eye(2))]
     [[0, 1, 1], [0, 0, 1]]
     """
-    rows, columns = _index_matrix("tril_indices_from", x)
+    rows, columns = _index_tuple_shape("tril_indices_from", x)
     return tril_indices(rows, k, columns)
 
 
@@ -163,11 +167,11 @@ def triu_indices_from(x: ArrayLike, k: int = 0) -> tuple[Tensor, Tensor]:
     >>> [i.tolist() for i in pb.triu_indices_from(pb.eye(2))]
     [[0, 0, 1], [0, 1, 1]]
     """
-    rows, columns = _index_matrix("triu_indices_from", x)
+    rows, columns = _index_tuple_shape("triu_indices_from", x)
     return triu_indices(rows, k, columns)
 
 
-def _index_matrix(op: str, x: ArrayLike) -> tuple[int, ...]:
+def _index_tuple_shape(op: str, x: ArrayLike) -> tuple[int, ...]:
     x = as_tensor(x)
     if x.ndim != 2:
         raise ShapeError(f"needs a matrix, got {x._node.type}", op=op, code="E3002")
@@ -181,7 +185,7 @@ def mask_indices(n: int, mask_func: Callable[..., Tensor], k: int = 0) -> tuple[
     [[0, 0, 1], [0, 1, 1]]
     """
     (size,) = shape_argument("mask_indices", n)
-    mask = function_argument("mask_indices", mask_func, "mask_func")
+    mask = checked_function_argument("mask_indices", mask_func, "mask_func")
     return nonzero(mask(ones((size, size), dtype=int64), k))
 
 
@@ -194,7 +198,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Tensor, ...]:
     [[1, 0], [2, 0]]
     """
     sizes = shape_argument("unravel_index", shape)
-    flat = _checked_index("unravel_index", indices, math.prod(sizes))
+    flat = checked_take_index("unravel_index", indices, math.prod(sizes))
     made = []
     for size in reversed(sizes):
         made.append(flat % max(size, 1))
@@ -219,7 +223,9 @@ def ravel_multi_index(
         parts: list[Any] = list(multi_index)
     else:
         parts = tensor_sequence_argument("ravel_multi_index", multi_index, "multi_index")
-    given = sequence("ravel_multi_index", (mode,) if isinstance(mode, str) else mode, "mode")
+    given = checked_sequence_argument(
+        "ravel_multi_index", (mode,) if isinstance(mode, str) else mode, "mode"
+    )
     modes = list(given) * (len(sizes) if isinstance(mode, str) else 1)
     if len(parts) != len(sizes) or len(modes) != len(sizes):
         got = f"{len(parts)} indices and {len(modes)} modes"
@@ -234,13 +240,15 @@ def ravel_multi_index(
 def index_in_mode(op: str, index: ArrayLike, size: int, mode: str) -> Tensor:
     """Indices below `size`: those that are not raise, are counted modulo `size`, or are clipped."""
     if mode == "raise":
-        return _checked_index(op, index, size)
+        return checked_take_index(op, index, size)
     if mode not in ("wrap", "clip"):
-        raise ArgumentError(f'mode must be "raise", "wrap" or "clip", got {shown(mode)}', op=op)
-    return take_indices_in_mode(_index_integers(op, index), size, mode)
+        raise ArgumentError(
+            f'mode must be "raise", "wrap" or "clip", got {shown_argument(mode)}', op=op
+        )
+    return take_indices_in_mode(_take_mode_integers(op, index), size, mode)
 
 
-def _index_integers(op: str, index: ArrayLike) -> Tensor:
+def _take_mode_integers(op: str, index: ArrayLike) -> Tensor:
     found = as_tensor(index)
     if not found.size and not found.dtype.is_integer:
         found = astype(found, int64)
@@ -249,16 +257,16 @@ def _index_integers(op: str, index: ArrayLike) -> Tensor:
     return astype(found, int64)
 
 
-def _checked_index(op: str, index: ArrayLike, size: int) -> Tensor:
+def checked_take_index(op: str, index: ArrayLike, size: int) -> Tensor:
     """Indices that must be at least 0 and less than `size`; known values are checked at once."""
-    found = _index_integers(op, index)
+    found = _take_mode_integers(op, index)
     values = known_values(index)
     if values is not None:
         wrong = values[(values < 0) | (values >= size)]
         if wrong.size:
             message = f"index {wrong.flat[0]} is out of range: it must be from 0 to {size - 1}"
             raise IndexOutOfRange(message, op=op, extent=size)
-    return record(CheckedIndex(size), (node(found),))
+    return record(CheckedIndex(size), (argument_node(found),))
 
 
 __all__ = [

@@ -7,17 +7,17 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, axis_of, index_argument_along
+from pullback.functions.arguments import Tensor, as_tensor, axis_argument, axis_slice_argument
 from pullback.functions.arithmetic import multiply
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, ones
 from pullback.functions.data_types import astype
 from pullback.functions.masking import as_masked_elements
-from pullback.functions.shape import moveaxis, shaped, spread
+from pullback.functions.shape import moveaxis, reshaped_to, spread_to_shape
 from pullback.functions.where_take import take
-from pullback.graph.arguments import text
-from pullback.lazy.index_plan import known_index
-from pullback.lazy.indexing import updated_at_index
+from pullback.graph.argument_checks import text
+from pullback.lazy.index_plan import index_plan_integers
+from pullback.lazy.indexing import updated_by_indexing
 from pullback.lazy.record import record_at_one_line
 from pullback.typing import ArrayLike, Index
 
@@ -69,11 +69,11 @@ def index_fill(x: ArrayLike, axis: int, index: ArrayLike, value: ArrayLike) -> T
     [[9, 2], [9, 4]]
     """
     given = as_tensor(x)
-    tensor = given if given.ndim else shaped(given, (1,))
-    key = index_argument_along(
-        axis_of("index_fill", axis, tensor.ndim), _vector_of_update_indices(index)
+    tensor = given if given.ndim else reshaped_to(given, (1,))
+    key = axis_slice_argument(
+        axis_argument("index_fill", axis, tensor.ndim), _vector_of_update_indices(index)
     )
-    return shaped(scatter(tensor, key, as_masked_elements(given, value, "value")), given.shape)
+    return reshaped_to(scatter(tensor, key, as_masked_elements(given, value, "value")), given.shape)
 
 
 @composed
@@ -90,13 +90,13 @@ def index_reduce(
     [1.0, 24.0]
     """
     given = as_tensor(x)
-    tensor = given if given.ndim else shaped(given, (1,))
-    place = axis_of("index_reduce", axis, tensor.ndim)
+    tensor = given if given.ndim else reshaped_to(given, (1,))
+    place = axis_argument("index_reduce", axis, tensor.ndim)
     values = as_masked_elements(tensor, source, "source")
-    values = values if values.ndim == tensor.ndim else shaped(values, (1,) * tensor.ndim)
-    key = index_argument_along(place, _vector_of_update_indices(index))
+    values = values if values.ndim == tensor.ndim else reshaped_to(values, (1,) * tensor.ndim)
+    key = axis_slice_argument(place, _vector_of_update_indices(index))
     made = _reduced_index_update(tensor, key, values, reduce, include_self)
-    return shaped(made, given.shape)
+    return reshaped_to(made, given.shape)
 
 
 @composed
@@ -127,20 +127,22 @@ def scatter_reduce(
     """
     given, places = as_tensor(x), _update_indices(index)
     values = as_masked_elements(given, src, "src")
-    tensor = given if given.ndim else shaped(given, (1,))
-    place = axis_of("scatter_reduce", axis, tensor.ndim)
+    tensor = given if given.ndim else reshaped_to(given, (1,))
+    place = axis_argument("scatter_reduce", axis, tensor.ndim)
     if not places.size:
-        return shaped(tensor, given.shape)
+        return reshaped_to(tensor, given.shape)
     if places.ndim != tensor.ndim:
         ranks = f"got {tensor._node.type} and shape {list(places.shape)}"
         raise ShapeError(f"x and index must have the same rank, {ranks}")
     if values.ndim:
         values = values[tuple(slice(n) for n in places.shape)]
-    grid: list[Any] = [_update_along(arange(n), i, places.ndim) for i, n in enumerate(places.shape)]
+    grid: list[Any] = [
+        _shaped_index_update(arange(n), i, places.ndim) for i, n in enumerate(places.shape)
+    ]
     grid[place] = places
-    values = spread(values, places.shape)
+    values = spread_to_shape(values, places.shape)
     made = _reduced_index_update(tensor, tuple(grid), values, reduce, include_self)
-    return shaped(made, given.shape)
+    return reshaped_to(made, given.shape)
 
 
 @composed
@@ -153,7 +155,7 @@ def select_scatter(x: ArrayLike, src: ArrayLike, axis: int, index: int) -> Tenso
     x = as_tensor(x)
     return scatter(
         x,
-        index_argument_along(axis_of("select_scatter", axis, x.ndim), index),
+        axis_slice_argument(axis_argument("select_scatter", axis, x.ndim), index),
         as_masked_elements(x, src, "src"),
     )
 
@@ -172,7 +174,7 @@ def slice_scatter(
     part = slice(start, stop, step)
     return scatter(
         x,
-        index_argument_along(axis_of("slice_scatter", axis, x.ndim), part),
+        axis_slice_argument(axis_argument("slice_scatter", axis, x.ndim), part),
         as_masked_elements(x, src, "src"),
     )
 
@@ -187,7 +189,7 @@ def diagonal_scatter(
     [[8, 2], [3, 9]]
     """
     x = as_tensor(x)
-    axes = [axis_of("diagonal_scatter", a, x.ndim) for a in (axis1, axis2)]
+    axes = [axis_argument("diagonal_scatter", a, x.ndim) for a in (axis1, axis2)]
     if axes[0] == axes[1]:
         raise ArgumentError("axis1 and axis2 must differ")
     rows, columns = (x.shape[a] for a in axes)
@@ -227,19 +229,19 @@ def _neutral_index_update(x: Tensor, reduce: str) -> float | int:
     return 1 if reduce == "prod" else 0
 
 
-def _update_along(x: Tensor, axis: int, rank: int) -> Tensor:
-    return shaped(x, tuple([x.size if i == axis else 1 for i in range(rank)]))
+def _shaped_index_update(x: Tensor, axis: int, rank: int) -> Tensor:
+    return reshaped_to(x, tuple([x.size if i == axis else 1 for i in range(rank)]))
 
 
 def _update_indices(index: ArrayLike) -> Tensor | np.ndarray:
     """The indices; on the host if they are known, so that they are checked at once."""
-    known = known_index(index)
+    known = index_plan_integers(index)
     if known is not None:
         return known if known.ndim else known.reshape(1)
     found = as_tensor(index)
     if not found.dtype.is_integer and found.size:
         raise DTypeError(f"index must hold integers, got {found._node.type}")
-    return found if found.ndim else shaped(found, (1,))
+    return found if found.ndim else reshaped_to(found, (1,))
 
 
 def _vector_of_update_indices(index: ArrayLike) -> Tensor | np.ndarray:
@@ -260,7 +262,7 @@ def scatter(
     """
     mode = text("scatter", mode, "mode")  # type: ignore[assignment]
     with record_at_one_line("scatter"):
-        return updated_at_index(x, index, updates, mode)
+        return updated_by_indexing(x, index, updates, mode)
 
 
 __all__ = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pullback.functions.arguments import (
     as_tensor,
-    axis_of,
+    axis_argument,
+    axis_slice_argument,
     float_node,
-    index_argument_along,
     tensor_arguments,
 )
 from pullback.functions.composed import composed
@@ -14,7 +14,7 @@ from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.differences import diff
 from pullback.functions.joining import concat
 from pullback.functions.reductions import sum
-from pullback.functions.shape import shaped, spread
+from pullback.functions.shape import reshaped_to, spread_to_shape
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.typing import ArrayLike
 
@@ -31,11 +31,11 @@ def trapezoid(
     """
     y, spacing = tensor_arguments(y, 1 if x is None else x)
     values = wrap(float_node(y))
-    place = axis_of("trapezoid", axis, values.ndim)
+    place = axis_argument("trapezoid", axis, values.ndim)
     steps = dx if x is None else _integration_steps(spacing, values, place)
     later, earlier = (
-        values[index_argument_along(place, slice(1, None))],
-        values[index_argument_along(place, slice(-1))],
+        values[axis_slice_argument(place, slice(1, None))],
+        values[axis_slice_argument(place, slice(-1))],
     )
     return sum((later + earlier) * steps, axis=place) / 2
 
@@ -61,23 +61,23 @@ def cumulative_trapezoid(
     [1.5, 4.0]
     """
     values = wrap(float_node(y))
-    place = axis_of("cumulative_trapezoid", axis, values.ndim)
+    place = axis_argument("cumulative_trapezoid", axis, values.ndim)
     if x is None:
         steps = as_tensor(dx)
     else:
         points = as_tensor(x)
         steps = diff(points, axis=-1 if points.ndim == 1 else place)
         if points.ndim == 1:
-            steps = shaped(steps, (steps.size, *(1,) * (values.ndim - place - 1)))
+            steps = reshaped_to(steps, (steps.size, *(1,) * (values.ndim - place - 1)))
     later, earlier = (
-        values[index_argument_along(place, slice(1, None))],
-        values[index_argument_along(place, slice(-1))],
+        values[axis_slice_argument(place, slice(1, None))],
+        values[axis_slice_argument(place, slice(-1))],
     )
     made = cumulative_sum(steps * (later + earlier) / 2, axis=place)
     if initial is None:
         return made
     shape = (*made.shape[:place], 1, *made.shape[place + 1 :])
-    return concat([spread(as_tensor(initial).astype(made.dtype), shape), made], axis=place)
+    return concat([spread_to_shape(as_tensor(initial).astype(made.dtype), shape), made], axis=place)
 
 
 __all__ = ["cumulative_trapezoid", "trapezoid"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, float_arguments, literal, tensor_arguments
+from pullback.functions.arguments import Tensor, float_arguments, literal_argument, tensor_arguments
 from pullback.functions.arithmetic import multiply, remainder
 from pullback.functions.complex_parts import real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.histograms import bin_insertion_points
+from pullback.functions.histograms import sorted_insertion_points
 from pullback.functions.joining import concat
-from pullback.functions.shape import flatten, shaped
+from pullback.functions.shape import flatten, reshaped_to
 from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take, where
 from pullback.lazy.tensor import wrap
@@ -67,13 +67,13 @@ def _interpolated_values(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
     if xp.size == 1:
         return fp[0] + (x - x)  # NaN stays
     flat = flatten(x)
-    after = bin_insertion_points(xp, flat, True).clip(1, xp.size - 1)
+    after = sorted_insertion_points(xp, flat, True).clip(1, xp.size - 1)
     x0, x1, f0, f1 = (take(v, i) for v in (xp, fp) for i in (after - 1, after))
     width = x1 - x0
-    slope = (f1 - f0) / where(width == 0, literal(1, width.dtype), width)
+    slope = (f1 - f0) / where(width == 0, literal_argument(1, width.dtype), width)
     # on a point the value is that of the point, also if the other one is infinite
     made = where(flat == x1, f1 + slope * (flat - x1), f0 + slope * (flat - x0))
-    return shaped(made, x.shape)
+    return reshaped_to(made, x.shape)
 
 
 @composed

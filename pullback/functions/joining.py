@@ -8,14 +8,14 @@ from typing import Any
 
 from pullback.errors import ArgumentError, OutOfMemory
 from pullback.functions import arguments
-from pullback.functions.arguments import axis_of, tensor_arguments
+from pullback.functions.arguments import axis_argument, tensor_arguments
 from pullback.functions.composed import composed
-from pullback.functions.shape import flatten, shaped
-from pullback.graph.arguments import shown
+from pullback.functions.shape import flatten, reshaped_to
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node
 from pullback.lazy.host_data import length_of_host_data
-from pullback.lazy.operators import as_tensor, cast_node, node_of, operands
+from pullback.lazy.operators import as_tensor, cast_node, node_of, operator_operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.shape.concat_pad import Concat
@@ -38,19 +38,21 @@ def concat(
     parts = tensors_to_join("concat", arrays)
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
-    axis = axis_of("concat", axis, parts[0].ndim)
-    return joined_nodes(axis, nodes_to_join("concat", parts, dtype))
+    axis = axis_argument("concat", axis, parts[0].ndim)
+    return recorded_joining(axis, joining_nodes("concat", parts, dtype))
 
 
-def nodes_to_join(op: str, parts: list[Tensor], dtype: DTypeLike | None) -> list[Node]:
+def joining_nodes(op: str, parts: list[Tensor], dtype: DTypeLike | None) -> list[Node]:
     if dtype is None:
         nodes = [node_of(x) for x in parts]
-        return nodes if len({x.type.dtype for x in nodes}) == 1 else operands(*parts)
-    wanted = arguments.placed(op, dtype_of, dtype)
+        return nodes if len({x.type.dtype for x in nodes}) == 1 else operator_operands(*parts)
+    wanted = arguments.converted_argument(op, dtype_of, dtype)
     return [cast_node(node_of(x), wanted) for x in parts]
 
 
-def joined_nodes(axis: int, parts: Sequence[Node], shape: tuple[int, ...] | None = None) -> Tensor:
+def recorded_joining(
+    axis: int, parts: Sequence[Node], shape: tuple[int, ...] | None = None
+) -> Tensor:
     """Record a concatenation of nodes, reshaped to `shape` if it is given.
 
     XLA's compile time is quadratic in the number of operands: 6 s for 2,000. So many are joined in
@@ -61,7 +63,7 @@ def joined_nodes(axis: int, parts: Sequence[Node], shape: tuple[int, ...] | None
         few = parts[i : i + JOINED_AT_ONCE]
         made = few if shape is None else [record(Reshape(shape), (x,))._node for x in few]
         groups.append(record(Concat(axis), tuple(made)))
-    return groups[0] if len(groups) == 1 else joined_nodes(axis, [g._node for g in groups])
+    return groups[0] if len(groups) == 1 else recorded_joining(axis, [g._node for g in groups])
 
 
 def tensors_to_join(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
@@ -76,7 +78,7 @@ def tensors_to_join(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
     except OutOfMemory as error:
         raise error.at(op, None) from None
     except TypeError:
-        what = f"arrays must be a sequence of tensors, got {shown(arrays)}"
+        what = f"arrays must be a sequence of tensors, got {shown_argument(arrays)}"
         raise ArgumentError(what, op=op) from None
     parts = tensor_arguments(*given)
     if not parts:
@@ -91,7 +93,7 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Tensor:
     >>> pb.append([[1, 2]], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
-    return concat([wrap(v) for v in operands(as_tensor(x), as_tensor(values))], axis=axis)
+    return concat([wrap(v) for v in operator_operands(as_tensor(x), as_tensor(values))], axis=axis)
 
 
 @composed
@@ -103,23 +105,23 @@ def block(arrays: ArrayLike) -> Tensor:
     >>> pb.block([[a, b], [1.0, 2.0, 3.0]]).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 2.0, 3.0]]
     """
-    depth = _block_depth(arrays)
+    depth = _joined_block_depth(arrays)
     leaves: list[Tensor] = []
-    nested = _block_leaves(arrays, depth, leaves)
+    nested = _joined_block_leaves(arrays, depth, leaves)
     rank = max(depth, *[x.ndim for x in leaves], 0)
     return _block_joined(nested, depth, rank)
 
 
-def _block_depth(arrays: Any) -> int:
-    return 1 + _block_depth(arrays[0]) if isinstance(arrays, list) and arrays else 0
+def _joined_block_depth(arrays: Any) -> int:
+    return 1 + _joined_block_depth(arrays[0]) if isinstance(arrays, list) and arrays else 0
 
 
-def _block_leaves(arrays: Any, depth: int, leaves: list[Tensor]) -> Any:
+def _joined_block_leaves(arrays: Any, depth: int, leaves: list[Tensor]) -> Any:
     """Return nested lists with tensors in place of what the lists hold; collect the tensors."""
     if isinstance(arrays, list):
         if not depth or not arrays:
             raise ArgumentError("all lists must be nested equally deep, none empty", op="block")
-        return [_block_leaves(a, depth - 1, leaves) for a in arrays]
+        return [_joined_block_leaves(a, depth - 1, leaves) for a in arrays]
     if depth:
         raise ArgumentError("all lists must be nested equally deep, none empty", op="block")
     leaves.append(as_tensor(arrays))
@@ -129,7 +131,7 @@ def _block_leaves(arrays: Any, depth: int, leaves: list[Tensor]) -> Any:
 def _block_joined(arrays: Any, depth: int, rank: int) -> Tensor:
     if isinstance(arrays, list):
         return concat([_block_joined(a, depth - 1, rank) for a in arrays], axis=rank - depth)
-    return shaped(arrays, (1,) * (rank - arrays.ndim) + arrays.shape)
+    return reshaped_to(arrays, (1,) * (rank - arrays.ndim) + arrays.shape)
 
 
 __all__ = ["append", "block", "concat"]

@@ -13,7 +13,7 @@ from pullback.lazy.traced_number import TracedNumber
 def known_values(x: Any) -> np.ndarray | None:
     """Return the values of numbers, lists and NumPy arrays; `None` for tensors, for lists that hold
     one, and for anything else."""
-    if isinstance(x, (list, tuple)) and any(map(_holds_tensor, x)):
+    if isinstance(x, (list, tuple)) and any(map(_holds_unknown_value, x)):
         return None
     if not isinstance(x, (bool, int, float, complex, np.generic, np.ndarray, list, tuple)):
         return None
@@ -24,7 +24,7 @@ def known_values(x: Any) -> np.ndarray | None:
     return found if found.dtype.kind in "biufc" else None
 
 
-def _holds_tensor(x: Any) -> bool:
+def _holds_unknown_value(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
-        return any(map(_holds_tensor, x))
+        return any(map(_holds_unknown_value, x))
     return isinstance(x, (Tensor, TracedNumber))

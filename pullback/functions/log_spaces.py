@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, as_tensor, dtype_argument, number
+from pullback.functions.arguments import Tensor, as_tensor, dtype_argument, operator_number
 from pullback.functions.arithmetic import pow
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, created_from_formula, linspace
 from pullback.functions.data_types import astype, result_type
-from pullback.functions.shape import moveaxis, shaped
+from pullback.functions.shape import moveaxis, reshaped_to
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, complex128, float64
 from pullback.lazy.operators import NUMBERS
@@ -30,7 +30,7 @@ def logspace(
     [1.0, 10.0, 100.0]
     """
     _refuse_negative_space("logspace", num)
-    ends = [number(v) for v in (start, stop, base)]
+    ends = [operator_number(v) for v in (start, stop, base)]
     kind = _log_space_dtype("logspace", dtype, ends)
     if all(type(v) in NUMBERS for v in ends):
         first, last, root = ends
@@ -55,7 +55,7 @@ def geomspace(
     [1.0, 2.0, 4.0, 8.0]
     """
     _refuse_negative_space("geomspace", num)
-    ends = [number(v) for v in (start, stop)]
+    ends = [operator_number(v) for v in (start, stop)]
     kind = _log_space_dtype("geomspace", dtype, ends)
     if all(type(v) in NUMBERS for v in ends):
         if 0 in ends:
@@ -68,7 +68,7 @@ def geomspace(
         )
     first, last = (astype(v, _wide_space_dtype(ends)) for v in ends)
     steps = max(num - 1 if endpoint else num, 1)
-    index = shaped(arange(num, dtype=float64), (num,) + (1,) * max(first.ndim, last.ndim))
+    index = reshaped_to(arange(num, dtype=float64), (num,) + (1,) * max(first.ndim, last.ndim))
     made = first * pow(last / first, index / steps)
     if endpoint and num > 1:
         made = where(index == num - 1, last, made)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import apply, node
-from pullback.functions.shape import spread
+from pullback.functions.arguments import apply, argument_node
+from pullback.functions.shape import spread_to_shape
 from pullback.graph.dtypes import bool_
-from pullback.graph.node import Node, constant
+from pullback.graph.node import Node, constant_node
 from pullback.lazy.operators import (
     NUMBERS,
     as_tensor,
     cast_node,
     node_of,
-    number,
-    scalar_dtype,
-    weak,
+    operator_number,
+    scalar_operator_dtype,
+    weak_operator_operand,
 )
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
@@ -32,12 +32,12 @@ from pullback.typing import ArrayLike
 def masked_for_reduction(op: str, x: Node, where: ArrayLike, neutral: Any) -> Node:
     """The elements where the mask is true, and `neutral` elsewhere; these get no gradient."""
     dtype = x.type.dtype
-    return apply(Where, reduction_mask(op, x, where), x, constant(neutral, dtype))._node
+    return apply(Where, reduction_mask(op, x, where), x, constant_node(neutral, dtype))._node
 
 
 def reduction_mask(op: str, x: Node, where: ArrayLike) -> Node:
     """The mask of a reduction, which must be of bools and broadcast to the operand's shape."""
-    mask = node(where)
+    mask = argument_node(where)
     if mask.type.dtype is not bool_:
         hint = "Write a comparison, such as where=x > 0."
         raise DTypeError(f"where must be a mask of bools, got {mask.type}", op=op, hint=hint)
@@ -51,16 +51,18 @@ def reduction_mask(op: str, x: Node, where: ArrayLike) -> Node:
     return mask
 
 
-def reduction_with_initial(op: str, combine: type[Op], total: Tensor, initial: ArrayLike) -> Tensor:
+def masked_reduction_with_initial(
+    op: str, combine: type[Op], total: Tensor, initial: ArrayLike
+) -> Tensor:
     """Combine each result of a reduction with the value that it starts from."""
-    return apply(combine, reduction_initial(op, initial, total), total._node)
+    return apply(combine, masked_reduction_initial(op, initial, total), total._node)
 
 
-def reduction_initial(op: str, initial: ArrayLike, total: Tensor) -> Node:
+def masked_reduction_initial(op: str, initial: ArrayLike, total: Tensor) -> Node:
     """The number that a reduction starts from, in the dtype of its result."""
-    value = number(initial)
+    value = operator_number(initial)
     if type(value) in NUMBERS or isinstance(value, TracedNumber):
-        fits = scalar_dtype(value, total.dtype) is total.dtype
+        fits = scalar_operator_dtype(value, total.dtype) is total.dtype
         found = value
     else:
         found = as_tensor(value)
@@ -75,7 +77,7 @@ def reduction_initial(op: str, initial: ArrayLike, total: Tensor) -> Node:
         raise DTypeError(f"initial must fit into {total.dtype}, got {initial}", op=op, hint=hint)
     if isinstance(found, Tensor):
         return cast_node(node_of(found), total.dtype)
-    return weak(found, total.dtype)
+    return weak_operator_operand(found, total.dtype)
 
 
 _INITIAL_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -93,6 +95,6 @@ def masked_extremum_reduction(
         x = masked_for_reduction(name, x, where, least if larger else most)
     combine = Maximum if larger else Minimum
     if op.count(x.type.shape):
-        return reduction_with_initial(name, combine, record(op, (x,)), initial)
+        return masked_reduction_with_initial(name, combine, record(op, (x,)), initial)
     shape = op.reduced(x.type.shape)
-    return spread(wrap(reduction_initial(name, initial, wrap(x))), shape)
+    return spread_to_shape(wrap(masked_reduction_initial(name, initial, wrap(x))), shape)

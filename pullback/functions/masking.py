@@ -9,11 +9,11 @@ from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.composed import composed
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
-from pullback.functions.insert_delete import axis_or_flat, refuse_places_outside
-from pullback.functions.shape import broadcast_shapes, flatten, shaped, spread
+from pullback.functions.insert_delete import check_insert_delete_places, insert_delete_axis
+from pullback.functions.shape import broadcast_shapes, flatten, reshaped_to, spread_to_shape
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, int64
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.typing import ArrayLike
 
 
@@ -39,7 +39,7 @@ def masked_select(x: ArrayLike, mask: ArrayLike) -> Tensor:
     """
     x, mask = as_tensor(x), _masking_argument(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
-    return flatten(spread(x, shape))[flatten(spread(mask, shape))]
+    return flatten(spread_to_shape(x, shape))[flatten(spread_to_shape(mask, shape))]
 
 
 @composed
@@ -53,13 +53,13 @@ def masked_scatter(x: ArrayLike, mask: ArrayLike, source: ArrayLike) -> Tensor:
     """
     x, mask = as_tensor(x), _masking_argument(mask)
     shape = broadcast_shapes(x.shape, mask.shape)
-    x, mask = spread(x, shape), spread(mask, shape)
+    x, mask = spread_to_shape(x, shape), spread_to_shape(mask, shape)
     values = flatten(as_masked_elements(x, source, "source"))
     if not x.size or not values.size:
         return where(mask, x, x)
     chosen = flatten(mask)
     places = where(chosen, cumulative_sum(astype(chosen, int64), axis=0) - 1, 0)
-    return where(mask, shaped(take(values, places), shape), x)
+    return where(mask, reshaped_to(take(values, places), shape), x)
 
 
 def as_masked_elements(x: Tensor, value: ArrayLike, what: str) -> Tensor:
@@ -86,13 +86,13 @@ def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Ten
     >>> pb.compress([False, True, True], [10, 20, 30]).tolist()
     [20, 30]
     """
-    mask = read(as_tensor(condition))
+    mask = read_on_host(as_tensor(condition))
     if mask.ndim != 1:
         message = f"the condition must be a vector, got rank {mask.ndim}"
         raise ShapeError(message, op="compress", code="E3002")
-    x, axis = axis_or_flat("compress", x, axis)
+    x, axis = insert_delete_axis("compress", x, axis)
     places = np.flatnonzero(mask)
-    refuse_places_outside("compress", places, 0, x.shape[axis], x.shape[axis], axis)
+    check_insert_delete_places("compress", places, 0, x.shape[axis], x.shape[axis], axis)
     return take(x, places, axis)
 
 
@@ -105,8 +105,8 @@ def extract(condition: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.extract(x % 2 == 0, x).tolist()
     [2, 4]
     """
-    places, x = np.flatnonzero(read(as_tensor(condition))), as_tensor(x)
-    refuse_places_outside("extract", places, 0, x.size, x.size, 0)
+    places, x = np.flatnonzero(read_on_host(as_tensor(condition))), as_tensor(x)
+    check_insert_delete_places("extract", places, 0, x.size, x.size, 0)
     return take(flatten(x), places, 0)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError
 from pullback.functions.data_types import isdtype
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import ALL, DType, bfloat16, complex64, complex128, float16, int64
 from pullback.graph.dtypes import float64 as wide
-from pullback.lazy.devices import device_platform_name, find_device
+from pullback.lazy.devices import find_device, platform_in_device_names
 from pullback.lazy.settings import current
 
 _BEYOND = (float16, bfloat16)  # dtypes that the standard does not have
@@ -41,9 +41,9 @@ class NamespaceInfo:
     def devices(self) -> tuple[str, ...]:
         """Return the devices of this process, those of the platform in use first."""
         mode = current()
-        there = engine(mode.engine, mode.device)
-        names = [f"{device_platform_name(there)}:{k}" for k in range(len(there.local_devices))]
-        return (*names, "cpu:0") if device_platform_name(there) != "cpu" else tuple(names)
+        there = registered_engine(mode.engine, mode.device)
+        names = [f"{platform_in_device_names(there)}:{k}" for k in range(len(there.local_devices))]
+        return (*names, "cpu:0") if platform_in_device_names(there) != "cpu" else tuple(names)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the dtypes that functions choose if none is given."""
@@ -64,7 +64,7 @@ class NamespaceInfo:
         kinds = kind if isinstance(kind, tuple) else () if kind is None else (kind,)
         for name in kinds:
             if name not in _KINDS:
-                what = f"kind must be one of {', '.join(_KINDS)}, got {shown(name)}"
+                what = f"kind must be one of {', '.join(_KINDS)}, got {shown_argument(name)}"
                 raise ArgumentError(what, op="dtypes")
         found = [d for d in ALL if d not in _BEYOND]
         return {d.public: d for d in found if kind is None or isdtype(d, kinds)}

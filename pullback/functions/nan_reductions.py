@@ -9,12 +9,12 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions, statistics
 from pullback.functions.arguments import (
     Tensor,
+    argument_node,
     as_tensor,
     axes_argument,
-    axis_of,
+    axis_argument,
     float_node,
-    literal,
-    node,
+    literal_argument,
 )
 from pullback.functions.comparisons import isnan
 from pullback.functions.complex_parts import conj, real
@@ -33,7 +33,7 @@ from pullback.typing import ArrayLike, Axis, DTypeLike
 
 def without_nan(x: Tensor, fill: float) -> Tensor:
     """Replace NaN by a number that changes nothing; it gets no gradient."""
-    return select(isnan(x), literal(fill, x.dtype), x) if x.dtype.is_inexact else x
+    return select(isnan(x), literal_argument(fill, x.dtype), x) if x.dtype.is_inexact else x
 
 
 def count_without_nan(x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: DType) -> Tensor:
@@ -96,7 +96,7 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
 
 def _nan_axis(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
     x = as_tensor(x)
-    return (flatten(x), 0) if axis is None else (x, axis_of(op, axis, x.ndim))
+    return (flatten(x), 0) if axis is None else (x, axis_argument(op, axis, x.ndim))
 
 
 @composed
@@ -139,11 +139,13 @@ def nanvar(
     # A count of 0 gives NaN at the end; here it must not reach the gradients of other slices.
     if mean is None:
         mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
-    gap = select(isnan(x), literal(0, wide.dtype), wide - astype(mean, wide.dtype))
+    gap = select(isnan(x), literal_argument(0, wide.dtype), wide - astype(mean, wide.dtype))
     squares = real(gap * conj(gap)) if wide.dtype.is_complex else gap * gap
     left = count - (ddof if correction is None else correction)
     total = reductions.sum(squares, axis=axes, keepdims=True)
-    result = select(left > 0, total / select(left > 0, left, 1), literal(math.nan, total.dtype))
+    result = select(
+        left > 0, total / select(left > 0, left, 1), literal_argument(math.nan, total.dtype)
+    )
     if not keepdims:
         result = result.reshape([n for i, n in enumerate(result.shape) if i not in axes])
     return astype(result, kind)
@@ -162,12 +164,12 @@ def nanstd(
     1.0
     """
     variance = nanvar(x, axis, dtype, ddof, keepdims, correction=correction, where=where, mean=mean)
-    return statistics.norm_root(variance)
+    return statistics.statistics_root(variance)
 
 
 def _masked_by_nan(op: str, x: Tensor, where: ArrayLike | None) -> Tensor:
     """The elements where a mask is true, and NaN elsewhere."""
-    return x if where is None else wrap(masked_for_reduction(op, node(x), where, math.nan))
+    return x if where is None else wrap(masked_for_reduction(op, argument_node(x), where, math.nan))
 
 
 def _nan_float_tensor(x: ArrayLike, dtype: DTypeLike | None) -> Tensor:
@@ -226,7 +228,7 @@ def _nan_extremum(
         raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
     none = reductions.all(isnan(x), axis=axes, keepdims=keepdims)
     found = extremum(without_nan(x, fill), axis=axes, keepdims=keepdims)
-    return select(none, literal(math.nan, x.dtype), found)
+    return select(none, literal_argument(math.nan, x.dtype), found)
 
 
 @composed
@@ -256,19 +258,19 @@ def _nan_arg(op: str, arg: Any, x: Tensor, axis: int | None, keepdims: bool, fil
         return arg(x, axis=axis, keepdims=keepdims)
     if x.dtype.is_complex:
         raise ArgumentError(f"needs real elements, got {x._node.type}", op=op)
-    size = x.size if axis is None else x.shape[axis_of(op, axis, x.ndim)]
+    size = x.size if axis is None else x.shape[axis_argument(op, axis, x.ndim)]
     found = arg(without_nan(x, fill), axis=axis, keepdims=keepdims)
     if not size:
         return found
     # Among infinities of the fill's sign, NaN that was replaced may come first: ask again.
-    reached = without_nan(x, -fill) == literal(fill, x.dtype)
+    reached = without_nan(x, -fill) == literal_argument(fill, x.dtype)
     order = astype(~reached if fill > 0 else reached, int64)
     tie = arg(order, axis=axis, keepdims=keepdims)
     present = reductions.any(~isnan(x) & ~reached, axis=axis, keepdims=keepdims)
     found = select(present, found, tie)
     none = reductions.all(isnan(x), axis=axis, keepdims=keepdims)
     checked = CheckedIndex(size, "every element of a slice is NaN, so none is the extremum")
-    return record(checked, (node(select(none, literal(-1, int64), found)),))
+    return record(checked, (argument_node(select(none, literal_argument(-1, int64), found)),))
 
 
 __all__ = [

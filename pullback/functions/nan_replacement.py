@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import Tensor, as_tensor, fresh
+from pullback.functions.arguments import Tensor, as_tensor, fresh_argument
 from pullback.functions.comparisons import isinf, isnan, signbit
 from pullback.functions.complex_parts import complex, imag, real
 from pullback.functions.composed import composed
@@ -23,7 +23,7 @@ def nan_to_num(
     """
     x = as_tensor(x)
     if not x.dtype.is_inexact:
-        return fresh(x)
+        return fresh_argument(x)
     if x.dtype.is_complex:
         parts = [nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))]
         return complex(*parts)
@@ -31,12 +31,12 @@ def nan_to_num(
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     finite = where(
-        isinf(x), where(signbit(x), _as_replacement(low, x), _as_replacement(high, x)), x
+        isinf(x), where(signbit(x), _nan_replacement(low, x), _nan_replacement(high, x)), x
     )
-    return where(isnan(x), _as_replacement(nan, x), finite)
+    return where(isnan(x), _nan_replacement(nan, x), finite)
 
 
-def _as_replacement(value: ArrayLike, x: Tensor) -> Tensor:
+def _nan_replacement(value: ArrayLike, x: Tensor) -> Tensor:
     """A number or tensor in the dtype of `x`."""
     return astype(value, x.dtype)
 

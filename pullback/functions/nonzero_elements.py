@@ -7,8 +7,8 @@ import numpy as np
 from pullback.functions.arguments import Tensor
 from pullback.functions.composed import composed
 from pullback.functions.creation import created_from_array
-from pullback.functions.where_take import where_nonzero
-from pullback.lazy.host_reads import read
+from pullback.functions.where_take import where_condition_indices
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.operators import as_tensor
 from pullback.typing import ArrayLike
 
@@ -19,7 +19,7 @@ def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     >>> [i.tolist() for i in pb.nonzero([[1, 0], [0, 2]])]
     [[0, 1], [0, 1]]
     """
-    return where_nonzero("nonzero", x)
+    return where_condition_indices("nonzero", x)
 
 
 @composed
@@ -29,7 +29,7 @@ def argwhere(x: ArrayLike) -> Tensor:
     >>> pb.argwhere([[0, 1], [2, 0]]).tolist()
     [[0, 1], [1, 0]]
     """
-    return created_from_array(np.argwhere(read(as_tensor(x))).astype(np.int64))
+    return created_from_array(np.argwhere(read_on_host(as_tensor(x))).astype(np.int64))
 
 
 @composed
@@ -39,7 +39,7 @@ def flatnonzero(x: ArrayLike) -> Tensor:
     >>> pb.flatnonzero([[0, 1], [2, 0]]).tolist()
     [1, 2]
     """
-    return created_from_array(np.flatnonzero(read(as_tensor(x))).astype(np.int64))
+    return created_from_array(np.flatnonzero(read_on_host(as_tensor(x))).astype(np.int64))
 
 
 __all__ = ["argwhere", "flatnonzero", "nonzero"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, axis_of, float_node
+from pullback.functions.arguments import Tensor, axis_argument, float_node
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.arithmetic import clip
 from pullback.functions.composed import composed
@@ -24,7 +24,7 @@ def normalize(x: ArrayLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) 
     [0.6000..., 0.8...]
     """
     a = wrap(float_node(x))
-    length = normalizing_length(a, p, axis, keepdims=True)
+    length = normalizing_norm(a, p, axis, keepdims=True)
     return a / clip(length, eps, None)
 
 
@@ -36,16 +36,16 @@ def renorm(x: ArrayLike, p: float, axis: int, maxnorm: float) -> Tensor:
     [[0.6000..., 0.8...], [0.5, 0.0]]
     """
     a = wrap(float_node(x))
-    place = axis_of("renorm", axis, a.ndim)
+    place = axis_argument("renorm", axis, a.ndim)
     if p <= 0 or maxnorm < 0:
         raise ArgumentError(f"p must be positive, maxnorm not negative, got {p} and {maxnorm}")
     others = tuple(i for i in range(a.ndim) if i != place)
-    length = normalizing_length(a, p, others, keepdims=True)
+    length = normalizing_norm(a, p, others, keepdims=True)
     large = length > maxnorm
     return where(large, a * (maxnorm / where(large, length + 1e-7, 1)), a)
 
 
-def normalizing_length(
+def normalizing_norm(
     x: Tensor, p: float, axis: int | tuple[int, ...] = -1, keepdims: bool = False
 ) -> Tensor:
     """The p-norm along axes, for every p; 0 counts the elements that are not 0."""

@@ -17,7 +17,7 @@ from pullback.functions.rounding import round, trunc
 from pullback.functions.stacking import vstack
 from pullback.functions.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh
 from pullback.lazy.host_data import asarray, tensor
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.typing import ArrayLike, DTypeLike
 
 absolute = abs
@@ -45,7 +45,7 @@ def asarray_chkfinite(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     [1, 2]
     """
     made = asarray(x, dtype=dtype) if dtype is not None else as_tensor(x)
-    if not bool(read(isfinite(made)).all()):
+    if not bool(read_on_host(isfinite(made)).all()):
         raise ArgumentError("an element is infinite or NaN", op="asarray_chkfinite")
     return made
 

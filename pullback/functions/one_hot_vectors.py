@@ -6,22 +6,22 @@ import numpy as np
 
 from pullback.errors import DTypeError, IndexOutOfRange
 from pullback.functions import arguments
-from pullback.functions.arguments import apply, axis_of, integer
-from pullback.graph.arguments import validated
+from pullback.functions.arguments import apply, axis_argument, checked_integer_argument
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int64
-from pullback.lazy.index_plan import known_index
+from pullback.lazy.index_plan import index_plan_integers
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.index.checked_index import CheckedIndex
-from pullback.ops.shape.axes import ExpandDims
 from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims
 from pullback.typing import ArrayLike, DTypeLike
 
 
-@validated
+@with_argument_checks
 def one_hot(
     x: ArrayLike, num_classes: int, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Tensor:
@@ -35,11 +35,11 @@ def one_hot(
     """
     given, x = x, as_tensor(x)
     wanted = arguments.dtype_argument("one_hot", dtype, current().default_dtype)
-    count = integer("one_hot", num_classes, "num_classes")
-    axis = axis_of("one_hot", axis, x.ndim + 1)
+    count = checked_integer_argument("one_hot", num_classes, "num_classes")
+    axis = axis_argument("one_hot", axis, x.ndim + 1)
     if not x.dtype.is_integer:
         raise DTypeError(f"indices must be integers, got {x._node.type}", op="one_hot")
-    _check_one_hot_classes(known_index(given), count)
+    _check_one_hot_classes(index_plan_integers(given), count)
     with record_at_one_line("one_hot"):
         index = record(CheckedIndex(count), (node_of(x),))
     index = index if x.dtype.bits >= 32 else index.astype(int64)

@@ -8,12 +8,12 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, axis_of, index_argument_along
+from pullback.functions.arguments import Tensor, as_tensor, axis_argument, axis_slice_argument
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
 from pullback.functions.padding import pad
-from pullback.functions.shape import flatten, moveaxis, shaped
-from pullback.graph.arguments import shown
+from pullback.functions.shape import flatten, moveaxis, reshaped_to
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import uint8
 from pullback.typing import ArrayLike
 
@@ -34,7 +34,7 @@ def packbits(x: ArrayLike, axis: int | None = None, bitorder: Order = "big") -> 
     bits = moveaxis(astype(x != 0, uint8), axis, -1)
     n = bits.shape[-1]
     bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -n % 8)])
-    bits = shaped(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    bits = reshaped_to(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
     return moveaxis(
         reductions.sum(bits * _packed_bit_values(bitorder), axis=-1, dtype=uint8), -1, axis
     )
@@ -54,7 +54,7 @@ def unpackbits(
     if x.dtype is not uint8:
         raise DTypeError(f"needs uint8, got {x._node.type}", op="unpackbits")
     bits = astype((moveaxis(x, axis, -1)[..., None] & _packed_bit_values(bitorder)) != 0, uint8)
-    made = moveaxis(shaped(bits, (*bits.shape[:-2], bits.shape[-2] * 8)), -1, axis)
+    made = moveaxis(reshaped_to(bits, (*bits.shape[:-2], bits.shape[-2] * 8)), -1, axis)
     if count is None:
         return made
     n = made.shape[axis]
@@ -62,17 +62,17 @@ def unpackbits(
         widths = [(0, 0)] * made.ndim
         widths[axis] = (0, count - n)
         return pad(made, widths)
-    return made[index_argument_along(axis, slice(count))]
+    return made[axis_slice_argument(axis, slice(count))]
 
 
 def _packed_bits_along(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
     x = as_tensor(x)
-    return (flatten(x), 0) if axis is None else (x, axis_of(op, axis, x.ndim))
+    return (flatten(x), 0) if axis is None else (x, axis_argument(op, axis, x.ndim))
 
 
 def _packed_bit_values(bitorder: str) -> Tensor:
     if bitorder not in ("big", "little"):
-        raise ArgumentError(f'bitorder must be "big" or "little", got {shown(bitorder)}')
+        raise ArgumentError(f'bitorder must be "big" or "little", got {shown_argument(bitorder)}')
     values = 2 ** np.arange(8)
     return as_tensor((values[::-1] if bitorder == "big" else values).astype(np.uint8))
 

@@ -9,18 +9,31 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import axis_of, index_argument_along, integer, literal, node
+from pullback.functions.arguments import (
+    argument_node,
+    axis_argument,
+    axis_slice_argument,
+    checked_integer_argument,
+    literal_argument,
+)
 from pullback.functions.joining import concat
 from pullback.functions.padding_values import (
     odd_padding_values,
     padding_ramp_values,
     padding_statistic_values,
 )
-from pullback.functions.shape import flip, spread
+from pullback.functions.shape import flip, spread_to_shape
 from pullback.functions.where_take import take
-from pullback.graph.arguments import shown
-from pullback.graph.node import Node, constant
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.node import Node, constant_node
+from pullback.lazy.operators import (
+    NUMBERS,
+    as_tensor,
+    cast_node,
+    node_of,
+    operator_number,
+    scalar_operator_operand,
+)
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Pad
@@ -97,24 +110,28 @@ def _check_pad_options(mode: str, given: dict[str, Any]) -> None:
     if not isinstance(mode, str) or mode not in get_args(PadMode):
         hint = f"Write constant_values={mode}." if type(mode) in NUMBERS else None
         modes = ", ".join(get_args(PadMode))
-        raise ArgumentError(f"mode must be one of {modes}, got {shown(mode)}", op="pad", hint=hint)
+        raise ArgumentError(
+            f"mode must be one of {modes}, got {shown_argument(mode)}", op="pad", hint=hint
+        )
     for name, value in given.items():
         if value is not None and _OPTIONS.get(mode) != name:
             raise ArgumentError(f"mode {mode!r} has no option {name}", op="pad")
     if given["reflect_type"] not in (None, "even", "odd"):
-        message = f'reflect_type must be "even" or "odd", got {shown(given["reflect_type"])}'
+        message = (
+            f'reflect_type must be "even" or "odd", got {shown_argument(given["reflect_type"])}'
+        )
         raise ArgumentError(message, op="pad")
 
 
 def _pad_widths(pad_width: Any, rank: int) -> Pairs[int]:
     def width(value: Any) -> int:
-        return integer("pad", value, "an amount of padding")
+        return checked_integer_argument("pad", value, "an amount of padding")
 
     if not isinstance(pad_width, Mapping):
         return pad_pairs(pad_width, rank, "pad_width", width)
     widths: Pairs[int] = [(0, 0)] * rank
     for axis, value in pad_width.items():
-        widths[axis_of("pad", axis, rank)] = pad_pairs(value, 1, "pad_width", width)[0]
+        widths[axis_argument("pad", axis, rank)] = pad_pairs(value, 1, "pad_width", width)[0]
     return widths
 
 
@@ -149,10 +166,12 @@ def _pad_constant(x: Tensor, widths: Pairs[int], values: Any) -> Tensor:
 
 
 def _pad_fill(value: Any, x: Tensor) -> Node:
-    filler = number(value)
+    filler = operator_number(value)
     if type(filler) not in NUMBERS:
-        return cast_node(node(filler), x.dtype)
-    return constant(filler, x.dtype) if filler == 0 else scalar_operand(filler, x.dtype)
+        return cast_node(argument_node(filler), x.dtype)
+    return (
+        constant_node(filler, x.dtype) if filler == 0 else scalar_operator_operand(filler, x.dtype)
+    )
 
 
 def _pad_copies(x: Tensor, widths: Pairs[int], mode: str) -> Tensor:
@@ -160,11 +179,11 @@ def _pad_copies(x: Tensor, widths: Pairs[int], mode: str) -> Tensor:
     for axis, width in enumerate(widths):
         if any(width):
             order = np.pad(np.arange(x.shape[axis]), width, mode)  # type: ignore[call-overload]
-            x = _pad_in_runs(x, axis, order)
+            x = _padding_in_runs(x, axis, order)
     return x
 
 
-def _pad_in_runs(x: Tensor, axis: int, order: np.ndarray) -> Tensor:
+def _padding_in_runs(x: Tensor, axis: int, order: np.ndarray) -> Tensor:
     """Take elements along an axis, as slices where the indices go up, down or stay the same."""
     runs: list[tuple[int, int, int]] = []  # first index, step, length
     for i in order.tolist():
@@ -184,11 +203,11 @@ def _pad_in_runs(x: Tensor, axis: int, order: np.ndarray) -> Tensor:
 
 def _pad_run(x: Tensor, axis: int, start: int, step: int, length: int) -> Tensor:
     if step == 0:
-        one = x[index_argument_along(axis, slice(start, start + 1))]
-        return spread(one, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+        one = x[axis_slice_argument(axis, slice(start, start + 1))]
+        return spread_to_shape(one, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
     if step > 0:
-        return x[index_argument_along(axis, slice(start, start + length))]
-    return flip(x[index_argument_along(axis, slice(start - length + 1, start + 1))], axis)
+        return x[axis_slice_argument(axis, slice(start, start + length))]
+    return flip(x[axis_slice_argument(axis, slice(start - length + 1, start + 1))], axis)
 
 
 def _pad_computed(
@@ -196,7 +215,7 @@ def _pad_computed(
 ) -> Tensor:
     """Modes whose elements are computed, one dimension after the other."""
     ends = pad_pairs(0 if end_values is None else end_values, x.ndim, "end_values", lambda v: v)
-    lengths = pad_pairs(stat_length, x.ndim, "stat_length", _pad_stat_length)
+    lengths = pad_pairs(stat_length, x.ndim, "stat_length", padding_stat_length)
     for axis, width in enumerate(widths):
         if not any(width):
             continue
@@ -206,7 +225,7 @@ def _pad_computed(
         parts = []
         for side, count in enumerate(width):
             if mode == "linear_ramp":
-                end = _pad_ramp_end(ends[axis][side], x)
+                end = padding_ramp_end(ends[axis][side], x)
                 parts.append(padding_ramp_values(x, axis, side, count, end))
             else:
                 parts.append(
@@ -216,15 +235,15 @@ def _pad_computed(
     return x
 
 
-def _pad_ramp_end(value: Any, x: Tensor) -> Tensor:
+def padding_ramp_end(value: Any, x: Tensor) -> Tensor:
     """An end value of a ramp as a tensor of the dtype of `x`."""
-    return literal(0, x.dtype) if type(value) is int and value == 0 else as_tensor(value)
+    return literal_argument(0, x.dtype) if type(value) is int and value == 0 else as_tensor(value)
 
 
-def _pad_stat_length(value: Any) -> int | None:
+def padding_stat_length(value: Any) -> int | None:
     if value is None:
         return None
-    found = integer("pad", value, "stat_length")
+    found = checked_integer_argument("pad", value, "stat_length")
     if found < 1:
         raise ArgumentError(f"stat_length must be at least 1, got {found}", op="pad")
     return found

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.functions.arguments import index_argument_along, literal
+from pullback.functions.arguments import axis_slice_argument, literal_argument
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.quantiles import median
 from pullback.functions.reductions import max, min
 from pullback.functions.rounding import floor, round
-from pullback.functions.shape import spread
+from pullback.functions.shape import spread_to_shape
 from pullback.functions.statistics import mean
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, float32, float64
@@ -27,8 +27,8 @@ def padding_ramp_values(x: Tensor, axis: int, side: int, count: int, end: Tensor
     wide = float32 if wide.bits == 16 else wide
     edge, end = (astype(v, wide) for v in (_edge_of_padding_values(x, axis, side), end))
     order = np.arange(count)[::-1] if side else np.arange(count)
-    steps = literal(_shaped_padding_values(order, x.ndim, axis), wide)
-    made = end + (edge - end) / literal(np.maximum(count, 1), wide) * steps
+    steps = literal_argument(_shaped_padding_values(order, x.ndim, axis), wide)
+    made = end + (edge - end) / literal_argument(np.maximum(count, 1), wide) * steps
     return astype(made if x.dtype.is_inexact else floor(made), x.dtype)
 
 
@@ -38,11 +38,11 @@ def padding_statistic_values(
     """`count` times the largest, smallest, mean or median element of those next to the edge."""
     n = x.shape[axis]
     size = n if length is None else np.minimum(length, n)
-    near = x[index_argument_along(axis, slice(n - size, n) if side else slice(0, size))]
+    near = x[axis_slice_argument(axis, slice(n - size, n) if side else slice(0, size))]
     found = _STATISTICS[mode](near, axis)
     if not x.dtype.is_inexact:
         found = astype(round(found) if found.dtype.is_inexact else found, x.dtype)
-    return spread(found, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    return spread_to_shape(found, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
 def _average_padding_values(f: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
@@ -65,7 +65,7 @@ def odd_padding_values(x: Tensor, axis: int, width: tuple[int, int], with_edge: 
     n = x.shape[axis]
     if n == 1 and not with_edge:  # there is no slope
         counts = [(*x.shape[:axis], c, *x.shape[axis + 1 :]) for c in width]
-        return concat([spread(x, counts[0]), x, spread(x, counts[1])], axis=axis)
+        return concat([spread_to_shape(x, counts[0]), x, spread_to_shape(x, counts[1])], axis=axis)
     first, last = _edge_of_padding_values(x, axis, 0), _edge_of_padding_values(x, axis, 1)
     period = 2 * n if with_edge else 2 * n - 2
     parts = []
@@ -76,7 +76,9 @@ def odd_padding_values(x: Tensor, axis: int, width: tuple[int, int], with_edge: 
         picked = take(x, index, axis)
         mirrored = last + last - picked
         chosen = where(_mask_of_padding_values(back, x.ndim, axis), mirrored, picked)
-        raised = literal(_shaped_padding_values(2 * turns, x.ndim, axis), x.dtype) * (last - first)
+        raised = literal_argument(_shaped_padding_values(2 * turns, x.ndim, axis), x.dtype) * (
+            last - first
+        )
         parts.append(
             where(_mask_of_padding_values(turns != 0, x.ndim, axis), chosen + raised, chosen)
         )
@@ -84,11 +86,11 @@ def odd_padding_values(x: Tensor, axis: int, width: tuple[int, int], with_edge: 
 
 
 def _edge_of_padding_values(x: Tensor, axis: int, side: int) -> Tensor:
-    return x[index_argument_along(axis, slice(-1, None) if side else slice(0, 1))]
+    return x[axis_slice_argument(axis, slice(-1, None) if side else slice(0, 1))]
 
 
 def _mask_of_padding_values(values: np.ndarray, rank: int, axis: int) -> Tensor:
-    return literal(_shaped_padding_values(values, rank, axis), bool_)
+    return literal_argument(_shaped_padding_values(values, rank, axis), bool_)
 
 
 def _shaped_padding_values(values: np.ndarray, rank: int, axis: int) -> np.ndarray:

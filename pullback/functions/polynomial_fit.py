@@ -7,7 +7,12 @@ from typing import Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import float_arguments, integer, literal, record_as
+from pullback.functions.arguments import (
+    checked_integer_argument,
+    float_arguments,
+    literal_argument,
+    record_as,
+)
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.complex_parts import conj
 from pullback.functions.products import matmul, outer
@@ -16,7 +21,11 @@ from pullback.functions.reductions import sum
 from pullback.functions.shape import expand_dims
 from pullback.functions.statistics import norm
 from pullback.functions.vandermonde import vander
-from pullback.graph.arguments import flag, shown, validated
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    shown_argument,
+    with_argument_checks,
+)
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
@@ -25,7 +34,7 @@ from pullback.ops.linalg.svd import SingularValues
 from pullback.typing import ArrayLike
 
 
-@validated
+@with_argument_checks
 def polyfit(
     x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False,
     w: ArrayLike | None = None, cov: bool | Literal["unscaled"] = False,
@@ -72,7 +81,7 @@ def _fit_rows(x: Tensor, like: Tensor) -> Tensor:
 
 
 def _fit_coefficient_count(points: Tensor, values: Tensor, deg: int) -> int:
-    count = integer("polyfit", deg, "deg") + 1
+    count = checked_integer_argument("polyfit", deg, "deg") + 1
     if count < 1:
         raise ArgumentError(f"deg must not be negative, got {deg}", op="polyfit")
     if points.ndim != 1 or not points.size:
@@ -95,7 +104,7 @@ def _fit_weights(points: Tensor, w: ArrayLike) -> Tensor:
 def _fit_tolerance(points: Tensor, rcond: float | None) -> Tensor:
     kind = points.dtype.real
     if rcond is None:
-        return literal(points.shape[0] * float(np.finfo(kind.numpy).eps), kind)
+        return literal_argument(points.shape[0] * float(np.finfo(kind.numpy).eps), kind)
     return as_tensor(rcond).astype(kind)
 
 
@@ -104,8 +113,10 @@ def _fit_covariance(base: Tensor, squares: Tensor, freedom: int, cov: bool | str
     if cov == "unscaled":
         return base
     if isinstance(cov, str):
-        raise ArgumentError(f'cov must be a flag or "unscaled", got {shown(cov)}', op="polyfit")
-    flag("polyfit", cov, "cov")
+        raise ArgumentError(
+            f'cov must be a flag or "unscaled", got {shown_argument(cov)}', op="polyfit"
+        )
+    checked_flag_argument("polyfit", cov, "cov")
     if freedom <= 0:
         what = "cov needs more points than coefficients; use cov='unscaled'"
         raise ArgumentError(what, op="polyfit")

@@ -10,17 +10,23 @@ import math
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, float_arguments, float_node, operands
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    float_arguments,
+    float_node,
+    operator_operands,
+)
 from pullback.functions.complex_parts import real
 from pullback.functions.composed import composed
 from pullback.functions.convolution import convolve
 from pullback.functions.creation import created_from_array, ones, zeros
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
-from pullback.functions.shape import broadcast_to, expand_dims, flatten, shaped
+from pullback.functions.shape import broadcast_to, expand_dims, flatten, reshaped_to
 from pullback.functions.stacking import stack
 from pullback.graph.dtypes import complex64, complex128
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
@@ -32,7 +38,7 @@ _MOST_INTEGRALS = 1000
 
 def _polynomial_coefficients(op: str, *polynomials: ArrayLike) -> list[Tensor]:
     """Coefficients as vectors of the same dtype; a number is a polynomial of degree 0."""
-    found = [wrap(n) for n in operands(*[as_tensor(p) for p in polynomials])]
+    found = [wrap(n) for n in operator_operands(*[as_tensor(p) for p in polynomials])]
     for p in found:
         if p.ndim > 1:
             message = f"needs vectors of coefficients, got {p._node.type}"
@@ -173,7 +179,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Tensor:
     kind = a.dtype if a.dtype.is_complex else complex128 if a.dtype.bits == 64 else complex64
     at_zero = 0
     if strip_zeros:
-        places = np.flatnonzero(read(a))
+        places = np.flatnonzero(read_on_host(a))
         first, last = (int(places[0]), int(places[-1])) if places.size else (0, -1)
         at_zero = a.size - last - 1 if places.size else 0
         a = a[first : last + 1]
@@ -181,7 +187,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Tensor:
         return zeros(at_zero, dtype=kind)
     n = a.size - 1
     below = created_from_array(np.eye(n - 1, n).astype(a.dtype.numpy))
-    companion = concat([shaped(-a[1:] / a[0], (1, n)), below])
+    companion = concat([reshaped_to(-a[1:] / a[0], (1, n)), below])
     found = astype(record(Eigvals(), (node_of(companion),)), kind)
     return concat([found, zeros(at_zero, dtype=kind)]) if at_zero else found
 
@@ -192,7 +198,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.polyval([1, 0, 3], [2, 5]).tolist()
     [7, 28]
     """
-    coefficients, points = (wrap(n) for n in operands(as_tensor(p), as_tensor(x)))
+    coefficients, points = (wrap(n) for n in operator_operands(as_tensor(p), as_tensor(x)))
     if coefficients.ndim > 1:
         what = f"p must be a vector of coefficients, got {coefficients._node.type}"
         raise ShapeError(what, op="polyval", code="E3002")

@@ -8,8 +8,8 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import argument_per_dimension, float_node, node, record_as
-from pullback.functions.convolution import Padding, convolution_padding
+from pullback.functions.arguments import argument_node, float_node, per_axis_argument, record_as
+from pullback.functions.convolution import Padding, convolution_padding_argument
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
 from pullback.ops.conv.window_extrema import WindowMax
@@ -25,7 +25,7 @@ def max_pool(
     >>> pb.max_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
     [[[1.0], [3.0]]]
     """
-    a = node(x)
+    a = argument_node(x)
     op = WindowMax(*_pooling_window("max_pool", a, window, strides, padding))
     return record_as("max_pool", op, a)
 
@@ -44,7 +44,7 @@ def avg_pool(
     counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
     if counts.size and (counts == counts.flat[0]).all():
         counts = counts.flat[0]
-    return total / arguments.literal(counts, a.type.dtype)
+    return total / arguments.literal_argument(counts, a.type.dtype)
 
 
 def _pooling_window(
@@ -54,9 +54,11 @@ def _pooling_window(
     rank = x.type.rank - 2
     if rank < 1:
         raise ShapeError(f"needs [N, spatial..., C], got {x.type}", op=op, code="E3002")
-    sizes = argument_per_dimension(op, window, rank, "window")
-    steps = sizes if strides is None else argument_per_dimension(op, strides, rank, "strides")
-    border = convolution_padding(op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank)
+    sizes = per_axis_argument(op, window, rank, "window")
+    steps = sizes if strides is None else per_axis_argument(op, strides, rank, "strides")
+    border = convolution_padding_argument(
+        op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank
+    )
     return (1, *sizes, 1), (1, *steps, 1), ((0, 0), *border, (0, 0))
 
 

@@ -21,7 +21,7 @@ def isneginf(x: ArrayLike) -> Tensor:
     >>> pb.isneginf([-pb.inf, pb.inf, 0.0]).tolist()
     [True, False, False]
     """
-    x = _predicate_operand("isneginf", x)
+    x = _infinity_predicate_operand("isneginf", x)
     return isinf(x) & signbit(x)
 
 
@@ -32,11 +32,11 @@ def isposinf(x: ArrayLike) -> Tensor:
     >>> pb.isposinf([-pb.inf, pb.inf, 0.0]).tolist()
     [False, True, False]
     """
-    x = _predicate_operand("isposinf", x)
+    x = _infinity_predicate_operand("isposinf", x)
     return isinf(x) & ~signbit(x)
 
 
-def _predicate_operand(op: str, x: ArrayLike) -> Tensor:
+def _infinity_predicate_operand(op: str, x: ArrayLike) -> Tensor:
     x = as_tensor(x)
     if x.dtype.is_complex:
         raise DTypeError(f"needs real elements, got {x._node.type}", op=op)

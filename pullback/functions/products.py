@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
     apply,
-    axis_of,
-    integer,
+    axis_argument,
+    checked_integer_argument,
     integer_argument_node,
-    ordered_axes,
+    ordered_axes_argument,
     record_as,
 )
 from pullback.functions.shape import moveaxis
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int64
-from pullback.graph.node import Node, constant
-from pullback.lazy.operators import as_tensor, node_of, operands
+from pullback.graph.node import Node, constant_node
+from pullback.lazy.operators import as_tensor, node_of, operator_operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.arithmetic import Add, Mul
@@ -25,11 +25,11 @@ from pullback.ops.elementwise.complex_parts import Conj
 from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
 from pullback.ops.elementwise.select import Where
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.linalg.einsum import Einsum
-from pullback.ops.linalg.matmul import Dot, MatMul
+from pullback.ops.linalg.einsum_expansion import Einsum
+from pullback.ops.linalg.matmul_dot import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Squeeze
 from pullback.typing import ArrayLike, Shape
 
 _MATMUL = MatMul()
@@ -44,7 +44,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     x1, x2 = as_tensor(x1), as_tensor(x2)
     a, b = node_of(x1), node_of(x2)
     if a.type.dtype is not b.type.dtype:
-        a, b = operands(x1, x2)
+        a, b = operator_operands(x1, x2)
     ranks = len(a.type.shape), len(b.type.shape)
     if ranks[0] >= 2 <= ranks[1]:
         return record(_MATMUL, (a, b))
@@ -73,18 +73,18 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
         if len(axes) != 2:
             message = f"axes must be a number or two lists, got {axes}"
             raise ArgumentError(message, op="tensordot")
-        left = ordered_axes("tensordot", axes[0], a.type.rank)
-        right = ordered_axes("tensordot", axes[1], b.type.rank)
+        left = ordered_axes_argument("tensordot", axes[0], a.type.rank)
+        right = ordered_axes_argument("tensordot", axes[1], b.type.rank)
     else:
-        count = integer("tensordot", axes, "the number of axes")
-        left = tuple(axis_of("tensordot", i - count, a.type.rank) for i in range(count))
-        right = tuple(axis_of("tensordot", i, b.type.rank) for i in range(count))
+        count = checked_integer_argument("tensordot", axes, "the number of axes")
+        left = tuple(axis_argument("tensordot", i - count, a.type.rank) for i in range(count))
+        right = tuple(axis_argument("tensordot", i, b.type.rank) for i in range(count))
     return record_as("tensordot", DotGeneral((left, right), ((), ())), a, b)
 
 
 def product_operands(*xs: ArrayLike) -> list[Node]:
     """Operands of one dtype, in which Python numbers count as tensors."""
-    return operands(*[as_tensor(x) for x in xs])
+    return operator_operands(*[as_tensor(x) for x in xs])
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
@@ -95,7 +95,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
     """
     a, b = product_operands(x1, x2)
     rank = min(a.type.rank, b.type.rank)
-    axis = axis_of("vecdot", axis, rank) - rank  # from the end: broadcasting aligns the ends
+    axis = axis_argument("vecdot", axis, rank) - rank  # from the end: broadcasting aligns the ends
     if a.type.shape[axis] != b.type.shape[axis]:
         message = f"vectors must have the same length, got {a.type} and {b.type}"
         raise ShapeError(message, op="vecdot", code="E3003")
@@ -118,7 +118,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     return record(DotGeneral(((), ()), ((), ())), (a, b))
 
 
-@validated
+@with_argument_checks
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return the diagonal in the plane of two axes, `offset` places above the main one, as the last
     axis of the result. (`pb.linalg.diagonal` takes that of the last two axes.)
@@ -131,8 +131,8 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
 
 def _diagonal(op: str, x: ArrayLike, offset: int, axis1: int, axis2: int) -> Tensor:
     x = as_tensor(x)
-    _matrix_shape(op, x)
-    plane = ordered_axes(op, (axis1, axis2), x.ndim)
+    _diagonals_matrix_shape(op, x)
+    plane = ordered_axes_argument(op, (axis1, axis2), x.ndim)
     rows, columns = (x.shape[i] for i in plane)
     first, start = max(-offset, 0), max(offset, 0)
     n = max(min(rows - first, columns - start), 0)
@@ -147,7 +147,7 @@ def tril(x: ArrayLike, k: int = 0) -> Tensor:
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
     """
-    return _triangle_of_matrix("tril", x, k, GreaterEqual)
+    return _triangle_from_diagonal("tril", x, k, GreaterEqual)
 
 
 def triu(x: ArrayLike, k: int = 0) -> Tensor:
@@ -156,23 +156,23 @@ def triu(x: ArrayLike, k: int = 0) -> Tensor:
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]
     """
-    return _triangle_of_matrix("triu", x, k, LessEqual)
+    return _triangle_from_diagonal("triu", x, k, LessEqual)
 
 
-def _triangle_of_matrix(
+def _triangle_from_diagonal(
     op: str, x: ArrayLike, k: int, compare: type[GreaterEqual] | type[LessEqual]
 ) -> Tensor:
     """The elements where `compare(row + k, column)` is true; 0 elsewhere."""
     x = as_tensor(x)
-    shape = _matrix_shape(op, x)
+    shape = _diagonals_matrix_shape(op, x)
     rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
     # Beyond the corners nothing changes.
     shift = integer_argument_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
     inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
-    return apply(Where, inside, node_of(x), constant(0, x.dtype))
+    return apply(Where, inside, node_of(x), constant_node(0, x.dtype))
 
 
-def _matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
+def _diagonals_matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
     if x.ndim < 2:
         raise ShapeError(f"needs rank 2 or more, got {x._node.type}", op=op, code="E3002")
     return x.shape[-2], x.shape[-1]

@@ -7,19 +7,19 @@ from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import Tensor, as_tensor
-from pullback.functions.composed import composed_writing
+from pullback.functions.composed import composed_inplace
 from pullback.functions.creation import arange
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
 from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.index_updates import scatter
-from pullback.functions.shape import flatten, shaped
+from pullback.functions.shape import flatten, reshaped_to
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, int64
 from pullback.typing import ArrayLike
 
 
-@composed_writing
+@composed_inplace
 def put(
     x: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Literal["raise", "wrap", "clip"] = "raise",
     *, inplace: bool = True,
@@ -39,12 +39,12 @@ def put(
         places = astype(places, int64)
     values = flatten(astype(v, x.dtype))
     if not places.size or not values.size:
-        return shaped(x, x.shape)
+        return reshaped_to(x, x.shape)
     values = take(values, arange(places.size) % values.size)
-    return shaped(scatter(flatten(x), places, values), x.shape)
+    return reshaped_to(scatter(flatten(x), places, values), x.shape)
 
 
-@composed_writing
+@composed_inplace
 def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, *, inplace: bool = True) -> Tensor:
     """Write `values` where a mask of the same shape is true; an element gets the
     value of its own index in the flattened tensor, and few values are repeated.
@@ -54,11 +54,11 @@ def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike, *, inplace: bool =
     """
     x, chosen, new = _put_where("putmask", x, mask, values)
     if not new.size:
-        return shaped(x, x.shape)
-    return where(chosen, shaped(take(new, arange(x.size) % new.size), x.shape), x)
+        return reshaped_to(x, x.shape)
+    return where(chosen, reshaped_to(take(new, arange(x.size) % new.size), x.shape), x)
 
 
-@composed_writing
+@composed_inplace
 def place(x: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Tensor:
     """Write `vals` where a mask of the same size is true, one after the other;
     few values are repeated.
@@ -70,7 +70,7 @@ def place(x: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = Tru
     if not new.size:
         raise ArgumentError("vals must not be empty", op="place")
     order = cumulative_sum(flatten(chosen)) - 1
-    return where(chosen, shaped(take(new, order.clip(0) % new.size), x.shape), x)
+    return where(chosen, reshaped_to(take(new, order.clip(0) % new.size), x.shape), x)
 
 
 def _put_where(op: str, x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> tuple[Tensor, ...]:
@@ -78,7 +78,7 @@ def _put_where(op: str, x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> tup
     if chosen.size != x.size:
         message = f"x and mask must have the same size, got {x._node.type} and {chosen._node.type}"
         raise ShapeError(message, op=op)
-    return x, shaped(chosen, x.shape), flatten(astype(values, x.dtype))
+    return x, reshaped_to(chosen, x.shape), flatten(astype(values, x.dtype))
 
 
 __all__ = ["place", "put", "putmask"]

@@ -14,7 +14,14 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import reductions
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import Tensor, as_tensor, axes_argument, float_node, literal, node
+from pullback.functions.arguments import (
+    Tensor,
+    argument_node,
+    as_tensor,
+    axes_argument,
+    float_node,
+    literal_argument,
+)
 from pullback.functions.averages import weights_along
 from pullback.functions.comparisons import isfinite, isnan
 from pullback.functions.composed import composed
@@ -27,10 +34,10 @@ from pullback.functions.quantile_positions import (
     quantile_position_neighbours,
     quantile_position_within,
 )
-from pullback.functions.shape import moveaxis, shaped, spread
+from pullback.functions.shape import moveaxis, reshaped_to, spread_to_shape
 from pullback.functions.sorting import argsort, sort
 from pullback.functions.where_take import take, where
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.lazy.hooks import hooks
 from pullback.lazy.record import record
@@ -143,7 +150,7 @@ def _quantile(
 ) -> Tensor:  # fmt: skip
     if method not in INDEX and method not in POSITION:
         names = ", ".join([*INDEX, *POSITION])
-        raise ArgumentError(f"method must be one of {names}, got {shown(method)}", op=op)
+        raise ArgumentError(f"method must be one of {names}, got {shown_argument(method)}", op=op)
     x = as_tensor(x)
     x = x if method in INDEX and x.dtype is not bool_ else wrap(float_node(x))
     if x.dtype.is_complex:
@@ -158,7 +165,7 @@ def _quantile(
     else:
         made = _quantiles_at_positions(_quantile_slices(x, axes), flat, method, skip)
     if isinstance(flat, Tensor) and made.dtype.is_inexact:
-        made = where((flat >= 0) & (flat <= 1), made, literal(math.nan, made.dtype))
+        made = where((flat >= 0) & (flat <= 1), made, literal_argument(math.nan, made.dtype))
     return _placed_quantiles(made, part.shape, x, axes, keepdims)
 
 
@@ -166,7 +173,7 @@ def _quantile_fractions(op: str, q: ArrayLike, scale: int) -> Tensor | np.ndarra
     """`q` from 0 to 1, in f64; known values are checked."""
     values = known_values(q)
     if values is not None and not ((values >= 0) & (values <= scale)).all():
-        raise ArgumentError(f"q must be from 0 to {scale}, got {shown(q)}", op=op)
+        raise ArgumentError(f"q must be from 0 to {scale}, got {shown_argument(q)}", op=op)
     found = astype(q, float64) if values is None else values.astype(np.float64)
     if found.ndim > 1:
         raise ShapeError(f"q must be a number or a vector, got rank {found.ndim}", op=op)
@@ -177,7 +184,7 @@ def _quantile_slices(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The elements of each slice along the last axis."""
     rest = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     count = math.prod(x.shape[i] for i in axes)
-    return shaped(moveaxis(x, axes, tuple(range(-len(axes), 0))), (*rest, count))
+    return reshaped_to(moveaxis(x, axes, tuple(range(-len(axes), 0))), (*rest, count))
 
 
 def _quantile_counts(values: Tensor, skip: bool) -> tuple[Any, Any]:
@@ -198,7 +205,7 @@ def _in_quantile_order(values: Tensor, *indices: Tensor | np.ndarray) -> list[Te
     places = [np.atleast_1d(i).astype(np.int64) for i in indices]
     ranks = np.unique(np.concatenate(places))
     op = OrderStatistics(values.ndim - 1, tuple(ranks.tolist()))
-    found = record(op, (node(values),))
+    found = record(op, (argument_node(values),))
     return [take(found, np.searchsorted(ranks, p), axis=-1) for p in places]
 
 
@@ -206,8 +213,10 @@ def _quantile_taken(values: Tensor, index: Tensor | np.ndarray) -> Tensor:
     """The elements of each slice at indices, which are those of each slice or the same for all."""
     if not isinstance(index, Tensor):
         return take(values, np.atleast_1d(index).astype(np.int64), axis=-1)
-    index = spread(astype(index, int64), (*values.shape[:-1], index.shape[-1]))
-    return record(TakeAlongAxis(values.ndim - 1, True), (node(values), node(index)))
+    index = spread_to_shape(astype(index, int64), (*values.shape[:-1], index.shape[-1]))
+    return record(
+        TakeAlongAxis(values.ndim - 1, True), (argument_node(values), argument_node(index))
+    )
 
 
 def _quantile_or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
@@ -215,7 +224,7 @@ def _quantile_or_nan(made: Tensor, values: Tensor, skip: bool) -> Tensor:
     if skip or not values.dtype.is_inexact:
         return made
     undefined = reductions.any(isnan(values), axis=-1, keepdims=True)
-    return where(undefined, literal(math.nan, made.dtype), made)
+    return where(undefined, literal_argument(math.nan, made.dtype), made)
 
 
 def _quantiles_at_positions(
@@ -253,10 +262,10 @@ def _weighted_quantile(
     known, w = known_values(weights), as_tensor(weights)
     if known is not None and (known < 0).any():
         raise ArgumentError("weights must not be negative", op=op)
-    w = spread(weights_along(op, w, x.shape, axis), x.shape)
+    w = spread_to_shape(weights_along(op, w, x.shape, axis), x.shape)
     values, w = _quantile_slices(x, axes), astype(_quantile_slices(w, axes), float64)
     if skip and values.dtype.is_inexact:
-        w = where(isnan(values), literal(0, float64), w)
+        w = where(isnan(values), literal_argument(0, float64), w)
     order = argsort(values)
     values, w = take_along_axis(values, order, -1), take_along_axis(w, order, -1)
     share = cumulative_sum(w, axis=-1)
@@ -272,7 +281,7 @@ def _placed_quantiles(
 ) -> Tensor:
     """Move the last axis, that of the quantiles, to the front, in the shape of `q`."""
     rest = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes)
-    return shaped(moveaxis(made, -1, 0), (*q_shape, *rest))
+    return reshaped_to(moveaxis(made, -1, 0), (*q_shape, *rest))
 
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]

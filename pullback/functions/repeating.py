@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError, HostReadError
-from pullback.functions.arguments import axis_of, integer, shape_argument
-from pullback.functions.shape import flatten, shaped, spread
+from pullback.functions.arguments import axis_argument, checked_integer_argument, shape_argument
+from pullback.functions.shape import flatten, reshaped_to, spread_to_shape
 from pullback.functions.where_take import take
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Shape
@@ -22,13 +22,17 @@ def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
     """
     x = as_tensor(x)
     what = "a number of repetitions"
-    times = [integer("tile", r, what) for r in shape_argument("tile", repetitions, what)]
+    times = [
+        checked_integer_argument("tile", r, what) for r in shape_argument("tile", repetitions, what)
+    ]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape
     apart = tuple(n for s in shape for n in (1, s))
     wide = tuple(n for r, s in zip(times, shape) for n in (r, s))
-    return shaped(spread(shaped(x, apart), wide), tuple(r * s for r, s in zip(times, shape)))
+    return reshaped_to(
+        spread_to_shape(reshaped_to(x, apart), wide), tuple(r * s for r, s in zip(times, shape))
+    )
 
 
 def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
@@ -40,16 +44,16 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     x = as_tensor(x)
     if axis is None:
         x, axis = flatten(x), 0
-    axis = axis_of("repeat", axis, x.ndim)
+    axis = axis_argument("repeat", axis, x.ndim)
     if isinstance(repeats, (tuple, list, Tensor)) or hasattr(repeats, "__array__"):
         return repeat_each(x, repeats, axis)
-    times = integer("repeat", repeats, "the number of repetitions")
+    times = checked_integer_argument("repeat", repeats, "the number of repetitions")
     if times < 0:
         message = f"the number of repetitions must not be negative, got {times}"
         raise ArgumentError(message, op="repeat")
     head, tail = x.shape[: axis + 1], x.shape[axis + 1 :]
-    wide = spread(shaped(x, (*head, 1, *tail)), (*head, times, *tail))
-    return shaped(wide, (*x.shape[:axis], head[-1] * times, *tail))
+    wide = spread_to_shape(reshaped_to(x, (*head, 1, *tail)), (*head, times, *tail))
+    return reshaped_to(wide, (*x.shape[:axis], head[-1] * times, *tail))
 
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
@@ -69,7 +73,7 @@ def _repeat_counts(repeats: ArrayLike) -> np.ndarray:
     if isinstance(repeats, (tuple, list)) and all(type(n) is int for n in repeats):
         return np.array(repeats, np.int64)
     try:
-        return read(as_tensor(repeats))
+        return read_on_host(as_tensor(repeats))
     except HostReadError as error:
         error.op, error.hint = "repeat", (
             "The number of repetitions decides the shape of the result: pass a list of integers or "

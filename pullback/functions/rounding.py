@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import apply, as_tensor, fresh, integer, node, node_of
+from pullback.functions.arguments import (
+    apply,
+    argument_node,
+    as_tensor,
+    checked_integer_argument,
+    fresh_argument,
+    node_of,
+)
 from pullback.functions.composed import composed
-from pullback.functions.factory import UnaryFunction, unary_function
+from pullback.functions.function_factory import UnaryFunction, unary_function
 from pullback.graph.dtypes import float32
-from pullback.graph.node import Node, constant
+from pullback.graph.node import Node, constant_node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.division import Div, FloorDiv, Mod
-from pullback.ops.elementwise.rounding import Ceil, Floor, IsFinite, Round, Trunc
+from pullback.ops.elementwise.rounding_predicates import Ceil, Floor, IsFinite, Round, Trunc
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import extrema_bounds
 from pullback.typing import ArrayLike
@@ -42,10 +49,10 @@ def round(x: ArrayLike, decimals: int = 0) -> Tensor:
     >>> pb.round([14, 15, 25], -1).tolist()
     [10, 20, 20]
     """
-    a = node(x)
+    a = argument_node(x)
     if type(decimals) is int and decimals == 0 and not a.type.dtype.is_complex:
         return record(_ROUND, (a,))
-    places = integer("round", decimals, "decimals")
+    places = checked_integer_argument("round", decimals, "decimals")
     if a.type.dtype.is_complex:
         made = (round(wrap(apply(part, a)._node), places) for part in (Real, Imag))
         return apply(Complex, *[node_of(part) for part in made])
@@ -53,7 +60,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Tensor:
         return record(_ROUND, (a,))
     if a.type.dtype.is_float:
         return _rounded_floats(a, places)
-    return fresh(wrap(a)) if places > 0 else _rounded_integers(a, 10**-places)
+    return fresh_argument(wrap(a)) if places > 0 else _rounded_integers(a, 10**-places)
 
 
 def _rounded_floats(x: Node, decimals: int) -> Tensor:
@@ -61,7 +68,7 @@ def _rounded_floats(x: Node, decimals: int) -> Tensor:
     if dtype.bits == 16:  # a power of ten would not fit
         return _rounded_floats(cast_node(x, float32), decimals).astype(dtype)
     most = 37 if dtype is float32 else 307  # powers of ten that are floats, with their reciprocals
-    scale = constant(10.0 ** min(abs(decimals), most), dtype)
+    scale = constant_node(10.0 ** min(abs(decimals), most), dtype)
     multiply, divide = (Mul, Div) if decimals > 0 else (Div, Mul)
     scaled = apply(multiply, x, scale)._node
     rounded = apply(divide, apply(Round, scaled)._node, scale)
@@ -73,8 +80,8 @@ def _rounded_integers(x: Node, unit: int) -> Tensor:
     """The nearest multiple of `unit`; of two equally near, the even multiple."""
     dtype = x.type.dtype
     if unit > extrema_bounds(dtype)[1]:
-        return apply(Mul, x, constant(0, dtype))
-    step, two = constant(unit, dtype), constant(2, dtype)
+        return apply(Mul, x, constant_node(0, dtype))
+    step, two = constant_node(unit, dtype), constant_node(2, dtype)
     multiple = apply(FloorDiv, x, step)
     rest = wrap(x) - multiple * unit
     odd = apply(Mod, multiple._node, two) == 1

@@ -7,14 +7,19 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, HostReadError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import counting_dtype_argument, integer, literal, node
-from pullback.functions.shape import spread
+from pullback.functions.arguments import (
+    argument_node,
+    checked_integer_argument,
+    literal_argument,
+    sum_dtype_argument,
+)
+from pullback.functions.shape import spread_to_shape
 from pullback.functions.where_take import where
-from pullback.graph.arguments import shown, validated
+from pullback.graph.argument_checks import shown_argument, with_argument_checks
 from pullback.graph.dtypes import float32, int64
-from pullback.lazy.host_reads import read
-from pullback.lazy.index_plan import known_index
-from pullback.lazy.indexing import updated_at_index
+from pullback.lazy.host_reads import read_on_host
+from pullback.lazy.index_plan import index_plan_integers
+from pullback.lazy.indexing import updated_by_indexing
 from pullback.lazy.operators import as_tensor, cast_node
 from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
@@ -24,7 +29,7 @@ from pullback.typing import ArrayLike
 SegmentMode = Literal["raise", "drop"]
 
 
-@validated
+@with_argument_checks
 def segment_sum(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
     indices_are_sorted: bool = False, mode: SegmentMode = "raise",
@@ -44,7 +49,7 @@ def segment_sum(
     return _segmented("segment_sum", "add", x, 0, segment_ids, num_segments, mode)
 
 
-@validated
+@with_argument_checks
 def segment_prod(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
     indices_are_sorted: bool = False, mode: SegmentMode = "raise",
@@ -59,7 +64,7 @@ def segment_prod(
     return _segmented("segment_prod", "multiply", x, 1, segment_ids, num_segments, mode)
 
 
-@validated
+@with_argument_checks
 def segment_max(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
     indices_are_sorted: bool = False, mode: SegmentMode = "raise",
@@ -75,7 +80,7 @@ def segment_max(
     return _segmented("segment_max", "max", x, least, segment_ids, num_segments, mode)
 
 
-@validated
+@with_argument_checks
 def segment_min(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
     indices_are_sorted: bool = False, mode: SegmentMode = "raise",
@@ -92,8 +97,8 @@ def segment_min(
 
 
 def _segment_data(data: ArrayLike, sums: bool = False) -> Tensor:
-    a = node(data)
-    return wrap(cast_node(a, counting_dtype_argument(a.type.dtype)) if sums else a)
+    a = argument_node(data)
+    return wrap(cast_node(a, sum_dtype_argument(a.type.dtype)) if sums else a)
 
 
 def _segmented(
@@ -109,8 +114,8 @@ def _segmented(
         message = f"segment_ids must have the first dimensions of the data, got {got}"
         raise ShapeError(message, op=op, code="E3001")
     if mode not in ("raise", "drop"):
-        raise ArgumentError(f'mode must be "raise" or "drop", got {shown(mode)}', op=op)
-    known = known_index(segment_ids)
+        raise ArgumentError(f'mode must be "raise" or "drop", got {shown_argument(mode)}', op=op)
+    known = index_plan_integers(segment_ids)
     count = _segment_count(op, ids, known, num_segments)
     if known is not None and mode == "raise":
         _check_known_segments(op, known, count)
@@ -121,21 +126,21 @@ def _segmented(
         rows = count + 1
     elif ids.dtype.kind == "i":  # as an index, a negative id would count from the end
         places = where(places < 0, count, places)
-    start = spread(literal(neutral, wide.dtype), (rows, *x.shape[ids.ndim :]))
+    start = spread_to_shape(literal_argument(neutral, wide.dtype), (rows, *x.shape[ids.ndim :]))
     with record_at_one_line(op):
-        made = updated_at_index(start, places, wide, update)
+        made = updated_by_indexing(start, places, wide, update)
     made = made[:count] if mode == "drop" else made
     return made if made.dtype is x.dtype else made.astype(x.dtype)
 
 
 def _segment_count(op: str, ids: Tensor, known: np.ndarray | None, num_segments: int | None) -> int:
     if num_segments is not None:
-        count = integer(op, num_segments, "num_segments")
+        count = checked_integer_argument(op, num_segments, "num_segments")
         if count < 0:
             raise ArgumentError(f"num_segments must not be negative, got {count}", op=op)
         return count
     try:
-        values = read(ids) if known is None else known
+        values = read_on_host(ids) if known is None else known
     except HostReadError as error:
         error.op, error.hint = op, (
             "The number of segments decides the shape of the result: pass num_segments."

@@ -9,18 +9,18 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.functions import reductions
-from pullback.functions.arguments import Tensor, as_tensor, literal, operands
+from pullback.functions.arguments import Tensor, as_tensor, literal_argument, operator_operands
 from pullback.functions.comparisons import equal
 from pullback.functions.composed import composed
 from pullback.functions.creation import created_from_array
 from pullback.functions.joining import concat
-from pullback.functions.shape import flatten, shaped
+from pullback.functions.shape import flatten, reshaped_to
 from pullback.functions.sorted_search import searchsorted
 from pullback.functions.sorting import sort
 from pullback.functions.unique_elements import unique
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.tensor import wrap
 from pullback.typing import ArrayLike
 
@@ -41,10 +41,13 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise ArgumentError(f'kind must be "sort", "table" or None, got {kind!r}', op="isin")
-    x, tests = map(wrap, operands(_set_numbers_apart(element), _set_numbers_apart(test_elements)))
+    x, tests = map(
+        wrap,
+        operator_operands(_set_operation_operand(element), _set_operation_operand(test_elements)),
+    )
     tests = flatten(tests)
     if not tests.size:
-        found = where(equal(x, x), literal(False, bool_), literal(False, bool_))
+        found = where(equal(x, x), literal_argument(False, bool_), literal_argument(False, bool_))
     elif tests.size <= _FEW or x.dtype.is_complex:
         found = reductions.any(equal(x[..., None], tests), axis=-1)
     else:
@@ -52,7 +55,7 @@ def isin(
     return ~found if invert else found
 
 
-def _set_numbers_apart(x: ArrayLike) -> ArrayLike:
+def _set_operation_operand(x: ArrayLike) -> ArrayLike:
     """A tensor; Python numbers stay as they are, since they take the dtype of the others."""
     return x if isinstance(x, (bool, int, float, complex)) else as_tensor(x)
 
@@ -60,11 +63,11 @@ def _set_numbers_apart(x: ArrayLike) -> ArrayLike:
 def _is_found_in_set(x: Tensor, tests: Tensor) -> Tensor:
     """Whether each element is one of many; both are compared in sorted order."""
     if x.dtype.is_float:  # a sort tells zeros apart by sign
-        zero = literal(0, x.dtype)
+        zero = literal_argument(0, x.dtype)
         x, tests = where(x == zero, zero, x), where(tests == zero, zero, tests)
     ordered = sort(tests)
     place = searchsorted(ordered, x).clip(None, tests.size - 1)
-    return shaped(equal(take(ordered, flatten(place)), flatten(x)), x.shape)
+    return reshaped_to(equal(take(ordered, flatten(place)), flatten(x)), x.shape)
 
 
 @composed
@@ -89,7 +92,7 @@ def intersect1d(
     """
     a, b = _flat_sets(x1, x2)
     _, first, second = np.intersect1d(
-        read(a), read(b), assume_unique=assume_unique, return_indices=True
+        read_on_host(a), read_on_host(b), assume_unique=assume_unique, return_indices=True
     )
     values = take(a, first)
     if not return_indices:
@@ -111,9 +114,9 @@ def setdiff1d(x1: ArrayLike, x2: ArrayLike, assume_unique: bool = False) -> Tens
     [1, 3]
     """
     a, b = flatten(x1), flatten(x2)
-    host = read(a)
+    host = read_on_host(a)
     first = np.arange(a.size) if assume_unique else np.unique(host, return_index=True)[1]
-    return take(a, first[~np.isin(host[first], read(b))])
+    return take(a, first[~np.isin(host[first], read_on_host(b))])
 
 
 @composed
@@ -126,13 +129,13 @@ def setxor1d(x1: ArrayLike, x2: ArrayLike, assume_unique: bool = False) -> Tenso
     parts = _flat_sets(x1, x2)
     values = concat(parts if assume_unique else [unique(p) for p in parts])
     _, first, counts = np.unique(
-        read(values), return_index=True, return_counts=True, equal_nan=False
+        read_on_host(values), return_index=True, return_counts=True, equal_nan=False
     )
     return take(values, first[counts == 1])
 
 
 def _flat_sets(x1: ArrayLike, x2: ArrayLike) -> list[Tensor]:
-    return [flatten(wrap(x)) for x in operands(as_tensor(x1), as_tensor(x2))]
+    return [flatten(wrap(x)) for x in operator_operands(as_tensor(x1), as_tensor(x2))]
 
 
 __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"]

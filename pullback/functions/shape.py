@@ -9,22 +9,22 @@ from typing import SupportsIndex
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
 from pullback.functions.arguments import (
+    argument_node,
     axes_argument,
-    fresh,
-    integer,
-    node,
+    checked_integer_argument,
+    fresh_argument,
     one_or_many_arguments,
     shape_argument,
 )
 from pullback.functions.composed import composed
-from pullback.graph.arguments import copy_flag, shown
+from pullback.graph.argument_checks import checked_copy_argument, shown_argument
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
-from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Flip, Squeeze
 from pullback.typing import ArrayLike, Axis, Shape
 
 
@@ -38,29 +38,33 @@ def reshape(x: ArrayLike, shape: Shape, order: str = "C", *, copy: bool | None =
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist(), pb.reshape([1, 2, 3, 4], (2, 2), "F").tolist()
     ([[1, 2], [3, 4]], [[1, 3], [2, 4]])
     """
-    x, _ = as_tensor(x), copy_flag("reshape", copy)
+    x, _ = as_tensor(x), checked_copy_argument("reshape", copy)
     wanted = _resolve_new_shape(x, shape)
     if order == "F":
-        return _reversed_shape_axes(shaped(_reversed_shape_axes(x), wanted[::-1]))
+        return _reversed_shape_axes(reshaped_to(_reversed_shape_axes(x), wanted[::-1]))
     if order not in ("C", "A", "K"):
         several = f"Write shape=({shape}, {order}): it is one argument."
         hint = several if isinstance(order, int) else None
-        what = f'order must be "C" or "F", got {shown(order)}'
+        what = f'order must be "C" or "F", got {shown_argument(order)}'
         raise ArgumentError(what, op="reshape", hint=hint)
-    return shaped(x, wanted)
+    return reshaped_to(x, wanted)
 
 
 def _reversed_shape_axes(x: Tensor) -> Tensor:
-    return record(Transpose(tuple(reversed(range(x.ndim)))), (node(x),)) if x.ndim > 1 else x
+    return (
+        record(Transpose(tuple(reversed(range(x.ndim)))), (argument_node(x),)) if x.ndim > 1 else x
+    )
 
 
-def shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def reshaped_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Reshape `x`, without a new node if it has the shape already."""
-    return fresh(x) if x.shape == shape else record(Reshape(shape), (node(x),))
+    return fresh_argument(x) if x.shape == shape else record(Reshape(shape), (argument_node(x),))
 
 
 def _resolve_new_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
-    wanted = tuple(integer("reshape", n, "a size") for n in one_or_many_arguments(shape))
+    wanted = tuple(
+        checked_integer_argument("reshape", n, "a size") for n in one_or_many_arguments(shape)
+    )
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
         message = f"sizes must not be negative, except for one -1, got {list(wanted)}"
         raise ShapeError(message, op="reshape", code="E3006")
@@ -82,13 +86,15 @@ def flatten(x: ArrayLike, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """
     x = as_tensor(x)
     if (type(start_dim), start_dim, end_dim) == (int, 0, -1):
-        return shaped(x, (x.size,))
-    first, last = (arguments.axis_of("flatten", i, max(x.ndim, 1)) for i in (start_dim, end_dim))
+        return reshaped_to(x, (x.size,))
+    first, last = (
+        arguments.axis_argument("flatten", i, max(x.ndim, 1)) for i in (start_dim, end_dim)
+    )
     if first > last:
         message = f"start_dim must not come after end_dim, got {start_dim} and {end_dim}"
         raise ShapeError(message, op="flatten")
     joined = math.prod(x.shape[first : last + 1])
-    return shaped(x, (*x.shape[:first], joined, *x.shape[last + 1 :]))
+    return reshaped_to(x, (*x.shape[:first], joined, *x.shape[last + 1 :]))
 
 
 def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
@@ -97,8 +103,8 @@ def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
     >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    a = node(x)
-    return _permuted_shape(a, arguments.ordered_axes("permute_dims", axes, a.type.rank))
+    a = argument_node(x)
+    return _permuted_shape(a, arguments.ordered_axes_argument("permute_dims", axes, a.type.rank))
 
 
 def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tensor:
@@ -107,15 +113,15 @@ def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tens
     >>> pb.transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    a = node(x)
+    a = argument_node(x)
     if axes is None:
         return _permuted_shape(a, tuple(range(a.type.rank))[::-1])
-    return _permuted_shape(a, arguments.ordered_axes("transpose", axes, a.type.rank))
+    return _permuted_shape(a, arguments.ordered_axes_argument("transpose", axes, a.type.rank))
 
 
 def _permuted_shape(x: Node, perm: tuple[int, ...]) -> Tensor:
     if perm == tuple(range(x.type.rank)):
-        return fresh(wrap(x))
+        return fresh_argument(wrap(x))
     return record(Transpose(perm), (x,))
 
 
@@ -125,7 +131,7 @@ def matrix_transpose(x: ArrayLike) -> Tensor:
     >>> pb.matrix_transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    a = node(x)
+    a = argument_node(x)
     rank = a.type.rank
     if rank < 2:
         message = f"needs rank 2 or more, got {a.type}"
@@ -139,9 +145,11 @@ def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
     >>> pb.moveaxis(pb.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    a = node(x)
+    a = argument_node(x)
     rank = a.type.rank
-    old, new = (arguments.ordered_axes("moveaxis", axes, rank) for axes in (source, destination))
+    old, new = (
+        arguments.ordered_axes_argument("moveaxis", axes, rank) for axes in (source, destination)
+    )
     if len(old) != len(new):
         got = f"{source} and {destination}"
         message = f"source and destination must have the same length, got {got}"
@@ -158,10 +166,10 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
     (4, 3, 2)
     """
     x = as_tensor(x)
-    a, b = (arguments.axis_of("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
+    a, b = (arguments.axis_argument("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
     perm = list(range(x.ndim))
     perm[a], perm[b] = b, a
-    return _permuted_shape(node(x), tuple(perm))
+    return _permuted_shape(argument_node(x), tuple(perm))
 
 
 def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
@@ -170,7 +178,7 @@ def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
     >>> pb.expand_dims([1, 2], axis=1).tolist()
     [[1], [2]]
     """
-    a = node(x)
+    a = argument_node(x)
     rank = a.type.rank + len(one_or_many_arguments(axis))
     return record(ExpandDims(axes_argument("expand_dims", axis, rank)), (a,))
 
@@ -181,7 +189,7 @@ def squeeze(x: ArrayLike, axis: Axis = None) -> Tensor:
     >>> pb.squeeze([[1, 2]], axis=0).tolist()
     [1, 2]
     """
-    a = node(x)
+    a = argument_node(x)
     if axis is None:
         axis = tuple(i for i, n in enumerate(a.type.shape) if n == 1)
     return record(Squeeze(axes_argument("squeeze", axis, a.type.rank)), (a,))
@@ -193,14 +201,14 @@ def broadcast_to(x: ArrayLike, shape: Shape) -> Tensor:
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
-    return spread(as_tensor(x), shape_argument("broadcast_to", shape))
+    return spread_to_shape(as_tensor(x), shape_argument("broadcast_to", shape))
 
 
-def spread(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def spread_to_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Broadcast `x`, without a new node if it has the shape already."""
     if x.shape == shape:
-        return fresh(x)
-    return arguments.record_as("broadcast_to", Broadcast(shape), node(x))
+        return fresh_argument(x)
+    return arguments.record_as("broadcast_to", Broadcast(shape), argument_node(x))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -210,7 +218,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     (3, 4)
     """
     given = [arguments.shape_argument("broadcast_shapes", shape) for shape in shapes]
-    return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *given)
+    return arguments.converted_argument("broadcast_shapes", _broadcast_shapes, (), *given)
 
 
 def broadcast_arrays(*xs: ArrayLike) -> tuple[Tensor, ...]:
@@ -220,8 +228,10 @@ def broadcast_arrays(*xs: ArrayLike) -> tuple[Tensor, ...]:
     [(2, 2), (2, 2)]
     """
     arrays = [as_tensor(x) for x in xs]
-    shape = arguments.placed("broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in arrays])
-    return tuple([spread(x, shape) for x in arrays])
+    shape = arguments.converted_argument(
+        "broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in arrays]
+    )
+    return tuple([spread_to_shape(x, shape) for x in arrays])
 
 
 def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
@@ -230,11 +240,11 @@ def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
     >>> pb.flip([1, 2, 3]).tolist()
     [3, 2, 1]
     """
-    a = node(x)
+    a = argument_node(x)
     return record(Flip(axes_argument("flip", axis, a.type.rank)), (a,))
 
 
-def vector_shape(axis: int, size: int, rank: int) -> tuple[int, ...]:
+def one_axis_shape(axis: int, size: int, rank: int) -> tuple[int, ...]:
     """The shape of a vector along one of several axes."""
     return tuple([size if i == axis else 1 for i in range(rank)])
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pullback.engines.engine_registry import engine_for
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, as_tensor, fresh, node_of
+from pullback.functions.arguments import Tensor, as_tensor, fresh_argument, node_of
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.node import Node
-from pullback.lazy.devices import device_layout
+from pullback.lazy.devices import layout_on_named_device
 from pullback.lazy.host_data import host_data_on_mesh
-from pullback.lazy.host_reads import readable
+from pullback.lazy.host_reads import buffer_for_host_read
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import checked_value, value_to_host
+from pullback.lazy.values import valid_value, value_to_host
 from pullback.ops.collective.reshard import Reshard
 from pullback.ops.sources import leaf_source
 from pullback.sharding.mesh import DeviceMesh, as_mesh
@@ -64,7 +64,7 @@ def with_sharding_constraint(
 def _sharding_argument(op: str, x: Tensor, given: object, spec: P | None) -> Sharding:
     if isinstance(given, Sharding):
         if spec is not None:
-            message = f"spec must not be given together with a Sharding, got {shown(spec)}"
+            message = f"spec must not be given together with a Sharding, got {shown_argument(spec)}"
             raise ArgumentError(message, op=op)
         return given
     if spec is not None or not isinstance(given, (P, str, tuple, type(None))):
@@ -94,15 +94,15 @@ def _reshard_function(op: str, x: Tensor, sharding: Sharding) -> Tensor:
     if old is sharding:
         return wrap(node)
     if old is None and node.value is not None and not node.tokens and not thread.tracing_from:
-        return _put_shards(node, sharding)
+        return _put_with_sharding(node, sharding)
     return record(Reshard.to(sharding), (node,))
 
 
-def _put_shards(node: Node, sharding: Sharding) -> Tensor:
+def _put_with_sharding(node: Node, sharding: Sharding) -> Tensor:
     """Copy a computed value to the devices shard by shard: none of them gets all of it."""
     type = node.type.sharded(sharding)
     engine = engine_for(current(), sharding.mesh)
-    return wrap(leaf_source(type, engine.put(value_to_host(checked_value(node)), type)))
+    return wrap(leaf_source(type, engine.put(value_to_host(valid_value(node)), type)))
 
 
 def to_device(x: ArrayLike, device: str, *, stream: int | None = None) -> Tensor:
@@ -115,20 +115,20 @@ def to_device(x: ArrayLike, device: str, *, stream: int | None = None) -> Tensor
     'cpu:0'
     """
     if stream is not None:
-        raise ArgumentError(f"stream must be None, got {shown(stream)}", op="to_device")
-    x, place = as_tensor(x), device_layout("to_device", device)
+        raise ArgumentError(f"stream must be None, got {shown_argument(stream)}", op="to_device")
+    x, place = as_tensor(x), layout_on_named_device("to_device", device)
     if x.sharding is place:
-        return fresh(x)
+        return fresh_argument(x)
     if x.sharding is None and place is not None:
         return _reshard_function("to_device", x, place)
-    _check_sharding_movable(x)
-    array = value_to_host(readable(x))
+    _refuse_sharding_move(x)
+    array = value_to_host(buffer_for_host_read(x))
     if place is not None:
         return host_data_on_mesh(array, place)
     return wrap(leaf_source(x._node.type.plain, array))
 
 
-def _check_sharding_movable(x: Tensor) -> None:
+def _refuse_sharding_move(x: Tensor) -> None:
     """Raise unless the value can be read now, to be copied to devices of another program."""
     what = "a tensor cannot move from a device to another one"
     hint = "Move it before, or start on the default device, from which a program can move values."

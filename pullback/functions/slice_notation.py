@@ -5,18 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, as_tensor, integer, number, one_or_many_arguments
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    checked_integer_argument,
+    one_or_many_arguments,
+    operator_number,
+)
 from pullback.functions.creation import arange, linspace, meshgrid
 from pullback.functions.data_types import astype, result_type
 from pullback.functions.joining import concat
-from pullback.functions.shape import permute_dims, shaped, swapaxes
+from pullback.functions.shape import permute_dims, reshaped_to, swapaxes
 from pullback.functions.stacking import stack
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import DType
 from pullback.lazy.operators import NUMBERS
 
 
-class SliceReader:
+class SliceNotation:
     """An object that is called by its index, which may contain slices."""
 
     def __init__(self, name: str) -> None:
@@ -25,7 +31,9 @@ class SliceReader:
     def points_of_slice(self, item: Any, dtype: DType | None = None) -> Tensor:
         """The points of one slice."""
         if not isinstance(item, slice) or item.stop is None:
-            raise ArgumentError(f"needs slices with an end, got {shown(item)}", op=self.name)
+            raise ArgumentError(
+                f"needs slices with an end, got {shown_argument(item)}", op=self.name
+            )
         start, step = item.start or 0, 1 if item.step is None else item.step
         if isinstance(step, complex):
             return linspace(start, item.stop, int(abs(step)), dtype=dtype)
@@ -35,7 +43,7 @@ class SliceReader:
         return f"pullback.{self.name}"
 
 
-class GridMaker(SliceReader):
+class GridNotation(SliceNotation):
     """Makes grids from slices: `mgrid[0:2, 0:3]` and, with axes of size 1, `ogrid[0:2, 0:3]`.
 
     The step of a slice may be complex: `0:1:5j` is 5 points from 0 to 1, both included.
@@ -59,7 +67,7 @@ class GridMaker(SliceReader):
         return tuple(grids) if self.sparse else stack(grids)
 
 
-class SliceJoiner(SliceReader):
+class JoinNotation(SliceNotation):
     """Joins tensors, lists, numbers and slices: `r_` along the first axis, `c_` as columns.
 
     A string in front gives the axis, the least rank, and the place of the dimensions of an operand
@@ -85,10 +93,11 @@ class SliceJoiner(SliceReader):
             raise ArgumentError("there is nothing to join", op=self.name)
         dtype = result_type(*[self._typed(x) for x in items])
         parts = [
-            _raised_slice(self.points_of_slice(x, dtype), rank, place, True)
-            if isinstance(x, slice) else _raised_slice(astype(x, dtype), rank, place, False)
+            _raised_slice_notation(self.points_of_slice(x, dtype), rank, place, True)
+            if isinstance(x, slice)
+            else _raised_slice_notation(astype(x, dtype), rank, place, False)
             for x in items
-        ]  # fmt: skip
+        ]
         return concat(parts, axis=axis)
 
     def _typed(self, item: Any) -> Any:
@@ -96,7 +105,7 @@ class SliceJoiner(SliceReader):
         if isinstance(item, slice):
             points = self.points_of_slice(item)
             return 0.5 if points.dtype.is_float else points
-        return number(item) if type(number(item)) in NUMBERS else as_tensor(item)
+        return operator_number(item) if type(operator_number(item)) in NUMBERS else as_tensor(item)
 
     def _read_layout(self, text: str) -> tuple[int, int, int]:
         """The axis, rank and place that a string such as "0,2,1" gives."""
@@ -105,18 +114,18 @@ class SliceJoiner(SliceReader):
         except ValueError:
             found = []
         if not 1 <= len(found) <= 3:
-            what = f"a layout must be one to three integers, got {shown(text)}"
+            what = f"a layout must be one to three integers, got {shown_argument(text)}"
             raise ArgumentError(what, op=self.name, hint='Write it as in r_["0,2", x, y].')
         axis, rank, place = [*found, *self.layout[len(found) :]]
-        return axis, integer(self.name, rank, "the rank"), place
+        return axis, checked_integer_argument(self.name, rank, "the rank"), place
 
 
-def _raised_slice(x: Tensor, rank: int, place: int, is_slice: bool) -> Tensor:
+def _raised_slice_notation(x: Tensor, rank: int, place: int, is_slice: bool) -> Tensor:
     """`x` with dimensions of size 1 up to a rank; its own dimensions are at a place among them."""
     more = rank - x.ndim
     if more <= 0:
         return x
-    made = shaped(x, (*(1,) * more, *x.shape))
+    made = reshaped_to(x, (*(1,) * more, *x.shape))
     if is_slice:
         return swapaxes(made, -1, place)
     if not x.ndim or place == -1:
@@ -126,7 +135,7 @@ def _raised_slice(x: Tensor, rank: int, place: int, is_slice: bool) -> Tensor:
     return permute_dims(made, axes[:before] + axes[more:] + axes[before:more])
 
 
-mgrid, ogrid = GridMaker("mgrid", False), GridMaker("ogrid", True)
-r_, c_ = SliceJoiner("r_", 0, 1, -1), SliceJoiner("c_", -1, 2, 0)
+mgrid, ogrid = GridNotation("mgrid", False), GridNotation("ogrid", True)
+r_, c_ = JoinNotation("r_", 0, 1, -1), JoinNotation("c_", -1, 2, 0)
 
 __all__ = ["c_", "mgrid", "ogrid", "r_"]

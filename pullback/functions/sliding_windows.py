@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, ordered_axes, shape_argument
+from pullback.functions.arguments import Tensor, as_tensor, ordered_axes_argument, shape_argument
 from pullback.functions.composed import composed
 from pullback.functions.shape import moveaxis
 from pullback.functions.where_take import take
@@ -22,7 +22,7 @@ def sliding_window_view(x: ArrayLike, window_shape: Shape, axis: Axis = None) ->
     op = "sliding_window_view"
     made = as_tensor(x)
     sizes = shape_argument(op, window_shape)
-    axes = ordered_axes(op, tuple(range(made.ndim)) if axis is None else axis, made.ndim)
+    axes = ordered_axes_argument(op, tuple(range(made.ndim)) if axis is None else axis, made.ndim)
     if len(sizes) != len(axes):
         raise ShapeError(f"needs a window size for each of {len(axes)} axes, got {list(sizes)}")
     for size, place in zip(sizes, axes, strict=True):

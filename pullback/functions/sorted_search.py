@@ -6,10 +6,17 @@ from typing import Literal
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import Tensor, apply, as_tensor, literal, node, operands
+from pullback.functions.arguments import (
+    Tensor,
+    apply,
+    argument_node,
+    as_tensor,
+    literal_argument,
+    operator_operands,
+)
 from pullback.functions.arithmetic import minimum
 from pullback.functions.comparisons import isnan
-from pullback.functions.shape import flatten, shaped, spread
+from pullback.functions.shape import flatten, reshaped_to, spread_to_shape
 from pullback.functions.where_take import take
 from pullback.graph.dtypes import int64
 from pullback.lazy.record import record
@@ -50,9 +57,9 @@ def searchsorted(
         message = f"x1 and x2 must have the same dimensions before the last one, got {got}"
         raise ShapeError(message, op="searchsorted", code="E3001")
     values = wanted if table.ndim > 1 else flatten(wanted)
-    a, v = operands(table, values)
+    a, v = operator_operands(table, values)
     found = _search_counted_before if table.shape[-1] <= _FEW else _search_bisected
-    return shaped(found(wrap(a), wrap(v), side == "right"), wanted.shape)
+    return reshaped_to(found(wrap(a), wrap(v), side == "right"), wanted.shape)
 
 
 def _search_counted_before(table: Tensor, values: Tensor, or_equal: bool) -> Tensor:
@@ -64,13 +71,15 @@ def _search_counted_before(table: Tensor, values: Tensor, or_equal: bool) -> Ten
 def _search_bisected(table: Tensor, values: Tensor, or_equal: bool) -> Tensor:
     """The same for long rows: the steps of the count are powers of 2, the largest first."""
     n, axis = table.shape[-1], table.ndim - 1
-    read_table, count = TakeAlongAxis(axis, trusted=True), literal(0, int64)
-    count = spread(count, values.shape)
+    read_table, count = TakeAlongAxis(axis, trusted=True), literal_argument(0, int64)
+    count = spread_to_shape(count, values.shape)
     for bit in reversed(range(n.bit_length())):
-        new = count + literal(2**bit, int64)
-        index = minimum(new, literal(n, int64)) - literal(1, int64)
-        element = record(read_table, (node(table), index._node))
-        taken = _search_belongs_before(element, values, or_equal) & (new <= literal(n, int64))
+        new = count + literal_argument(2**bit, int64)
+        index = minimum(new, literal_argument(n, int64)) - literal_argument(1, int64)
+        element = record(read_table, (argument_node(table), index._node))
+        taken = _search_belongs_before(element, values, or_equal) & (
+            new <= literal_argument(n, int64)
+        )
         count = apply(Where, taken._node, new._node, count._node)
     return count
 

@@ -11,46 +11,46 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.along_axis import take_along_axis
 from pullback.functions.arguments import (
     Tensor,
+    argument_node,
     as_tensor,
-    axis_of,
-    index_argument_along,
-    integer,
-    node,
+    axis_argument,
+    axis_slice_argument,
+    checked_integer_argument,
+    converted_argument,
     one_or_many_arguments,
-    placed,
     tensor_sequence_argument,
 )
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.shape import flatten, shaped, vector_shape
-from pullback.graph.arguments import validated
+from pullback.functions.shape import flatten, one_axis_shape, reshaped_to
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import complex64, complex128, float64
 from pullback.lazy.record import record, record_several
 from pullback.ops.sort.sort import ArgSort, Sort, TopK
 from pullback.typing import ArrayLike, Shape
 
 
-@validated
+@with_argument_checks
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Sort the elements along an axis, NaN last; the sort is always stable.
 
     >>> pb.sort([3, 1, 2], descending=True).tolist()
     [3, 2, 1]
     """
-    a = node(x)
-    return record(Sort(axis_of("sort", axis, a.type.rank), descending), (a,))
+    a = argument_node(x)
+    return record(Sort(axis_argument("sort", axis, a.type.rank), descending), (a,))
 
 
-@validated
+@with_argument_checks
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices that sort the elements along an axis; the sort is always stable.
 
     >>> pb.argsort([3, 1, 2]).tolist()
     [1, 2, 0]
     """
-    a = node(x)
-    return record(ArgSort(axis_of("argsort", axis, a.type.rank), descending), (a,))
+    a = argument_node(x)
+    return record(ArgSort(axis_argument("argsort", axis, a.type.rank), descending), (a,))
 
 
 class TopKResult(NamedTuple):
@@ -60,7 +60,7 @@ class TopKResult(NamedTuple):
     indices: Tensor
 
 
-@validated
+@with_argument_checks
 def top_k(
     x: ArrayLike, k: int, axis: int = -1, *, mode: Literal["largest", "smallest"] = "largest"
 ) -> TopKResult:
@@ -75,11 +75,11 @@ def top_k(
     """
     if mode not in ("largest", "smallest"):
         raise ArgumentError(f'mode must be "largest" or "smallest", got {mode!r}', op="top_k")
-    a = node(x)
-    op = TopK(integer("top_k", k, "k"), axis_of("top_k", axis, a.type.rank))
+    a = argument_node(x)
+    op = TopK(checked_integer_argument("top_k", k, "k"), axis_argument("top_k", axis, a.type.rank))
     if mode == "largest":
         return TopKResult(*record_several(op, (a,)))
-    placed("top_k", op.infer, a.type)  # k fits
+    converted_argument("top_k", op.infer, a.type)  # k fits
     indices = argsort(x, op.axis)[(*(slice(None),) * op.axis, slice(op.k))]
     return TopKResult(take_along_axis(x, indices, op.axis), indices)
 
@@ -99,13 +99,14 @@ def kthvalue(x: ArrayLike, k: int, axis: int = -1, keepdims: bool = False) -> Kt
     20.0
     """
     given = as_tensor(x)
-    a = given if given.ndim else shaped(given, (1,))
-    place = axis_of("kthvalue", axis, a.ndim)
+    a = given if given.ndim else reshaped_to(given, (1,))
+    place = axis_argument("kthvalue", axis, a.ndim)
     if not 1 <= k <= a.shape[place]:
         raise ArgumentError(f"k must be from 1 to {a.shape[place]}, got {k}")
-    chosen = argsort(a, axis=place)[index_argument_along(place, slice(k - 1, k))]
+    chosen = argsort(a, axis=place)[axis_slice_argument(place, slice(k - 1, k))]
     grid = [
-        shaped(as_tensor(np.arange(n)), vector_shape(i, n, a.ndim)) for i, n in enumerate(a.shape)
+        reshaped_to(as_tensor(np.arange(n)), one_axis_shape(i, n, a.ndim))
+        for i, n in enumerate(a.shape)
     ]
     grid[place] = chosen
     values = a[tuple(grid)]
@@ -139,10 +140,10 @@ def argpartition(x: ArrayLike, kth: Shape, axis: int | None = -1) -> Tensor:
 
 def _partition_sorted(op: str, x: ArrayLike, kth: Shape, axis: int | None) -> tuple[Tensor, int]:
     x = flatten(x) if axis is None else as_tensor(x)
-    axis = axis_of(op, -1 if axis is None else axis, x.ndim)
+    axis = axis_argument(op, -1 if axis is None else axis, x.ndim)
     size = x.shape[axis]
     for k in one_or_many_arguments(kth):
-        if not -size <= integer(op, k, "kth") < size:
+        if not -size <= checked_integer_argument(op, k, "kth") < size:
             message = f"kth must be at least {-size} and less than {size}, got {k}"
             raise ArgumentError(message, op=op)
     return x, axis
@@ -163,7 +164,7 @@ def lexsort(keys: Sequence[ArrayLike] | Tensor, axis: int = -1) -> Tensor:
         raise ShapeError(message, op="lexsort")
     if not tensors[0].ndim:  # one number is in order
         return as_tensor(0)
-    axis = axis_of("lexsort", axis, tensors[0].ndim)
+    axis = axis_argument("lexsort", axis, tensors[0].ndim)
     return _lexical_sort(tensors, axis)
 
 

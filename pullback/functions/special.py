@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, float_node, integer, record_as
-from pullback.functions.factory import UnaryFunction, float_unary
-from pullback.graph.arguments import validated
+from pullback.functions.arguments import Tensor, checked_integer_argument, float_node, record_as
+from pullback.functions.function_factory import UnaryFunction, float_unary
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.record import record
 from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
-from pullback.ops.elementwise.gamma_functions import LARGEST_ORDER, Digamma, Lgamma, Polygamma
+from pullback.ops.elementwise.lgamma_digamma import LARGEST_ORDER, Digamma, Lgamma, Polygamma
 from pullback.ops.elementwise.sinc import Sinc
 from pullback.typing import ArrayLike
 
@@ -25,14 +25,14 @@ digamma: UnaryFunction = float_unary(
 )
 
 
-@validated
+@with_argument_checks
 def polygamma(order: int, x: ArrayLike) -> Tensor:
     """Return the derivative of `digamma` of the given order, from 0 to 120.
 
     >>> round(pb.polygamma(1, 1.0).item(), 4)
     1.6449
     """
-    n = integer("polygamma", order, "order")
+    n = checked_integer_argument("polygamma", order, "order")
     if not 0 <= n <= LARGEST_ORDER:
         what = f"order must be between 0 and {LARGEST_ORDER}, got {n}"
         raise ArgumentError(what, op="polygamma")

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import axis_of, index_argument_along, integer
+from pullback.functions.arguments import (
+    axis_argument,
+    axis_slice_argument,
+    checked_integer_argument,
+)
 from pullback.functions.composed import composed
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Shape
@@ -25,17 +29,17 @@ def split(x: ArrayLike, sections: Shape, axis: int = 0) -> list[Tensor]:
     [[1, 2], [3, 4]]
     """
     x = as_tensor(x)
-    axis = axis_of("split", axis, x.ndim)
+    axis = axis_argument("split", axis, x.ndim)
     n = x.shape[axis]
     if isinstance(sections, (tuple, list)):
-        cuts = [0, *[integer("split", c, "an index") for c in sections], n]
+        cuts = [0, *[checked_integer_argument("split", c, "an index") for c in sections], n]
     else:
-        parts = integer("split", sections, "the number of parts")
+        parts = checked_integer_argument("split", sections, "the number of parts")
         if parts < 1 or n % parts:
             message = f"axis {axis} of {x._node.type} cannot be split into {parts} equal parts"
             raise ShapeError(message, op="split")
         cuts = list(range(0, n + 1, n // parts)) if n else [0] * (parts + 1)
-    return [x[index_argument_along(axis, slice(a, b))] for a, b in itertools.pairwise(cuts)]
+    return [x[axis_slice_argument(axis, slice(a, b))] for a, b in itertools.pairwise(cuts)]
 
 
 @composed
@@ -47,7 +51,9 @@ def array_split(x: ArrayLike, sections: Shape | np.ndarray | Tensor, axis: int =
     [[1, 2], [3, 4], [5]]
     """
     x = as_tensor(x)
-    return _split_parts("array_split", x, sections, axis_of("array_split", axis, x.ndim), False)
+    return _split_parts(
+        "array_split", x, sections, axis_argument("array_split", axis, x.ndim), False
+    )
 
 
 @composed
@@ -91,18 +97,20 @@ def _splittable_operand(op: str, x: ArrayLike, rank: int) -> Tensor:
 def _split_parts(op: str, x: Tensor, sections: Any, axis: int, equal: bool = True) -> list[Tensor]:
     n = x.shape[axis]
     if isinstance(sections, (np.ndarray, Tensor)):
-        sections = (sections if isinstance(sections, np.ndarray) else read(sections)).tolist()
+        sections = (
+            sections if isinstance(sections, np.ndarray) else read_on_host(sections)
+        ).tolist()
     if isinstance(sections, (tuple, list)):
-        cuts = [0, *[integer(op, c, "an index") for c in sections], n]
+        cuts = [0, *[checked_integer_argument(op, c, "an index") for c in sections], n]
     else:
-        count = integer(op, sections, "the number of parts")
+        count = checked_integer_argument(op, sections, "the number of parts")
         if not 1 <= count <= _MOST_PARTS or (equal and n % count):
             what = "equal parts" if equal else "parts"
             message = f"axis {axis} of {x._node.type} cannot be split into {count} {what}"
             raise ShapeError(message, op=op)
         size, longer = divmod(n, count)
         cuts = [i * size + min(i, longer) for i in range(count + 1)]
-    return [x[index_argument_along(axis, slice(a, b))] for a, b in itertools.pairwise(cuts)]
+    return [x[axis_slice_argument(axis, slice(a, b))] for a, b in itertools.pairwise(cuts)]
 
 
 __all__ = ["array_split", "dsplit", "hsplit", "split", "vsplit"]

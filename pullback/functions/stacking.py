@@ -8,9 +8,9 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
     Tensor,
     as_tensor,
-    axis_of,
-    index_argument_along,
-    operands,
+    axis_argument,
+    axis_slice_argument,
+    operator_operands,
     tensor_sequence_argument,
 )
 from pullback.functions.atleast_ranks import at_least_rank_1, at_least_rank_2, at_least_rank_3
@@ -18,11 +18,11 @@ from pullback.functions.composed import composed
 from pullback.functions.joining import (
     JOINED_AT_ONCE,
     concat,
-    joined_nodes,
-    nodes_to_join,
+    joining_nodes,
+    recorded_joining,
     tensors_to_join,
 )
-from pullback.functions.shape import shaped
+from pullback.functions.shape import reshaped_to
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 from pullback.ops.shape.movement import Reshape
@@ -68,14 +68,14 @@ def column_stack(arrays: Sequence[ArrayLike] | Tensor) -> Tensor:
     [[1, 3], [2, 4]]
     """
     parts = _stack_parts("column_stack", arrays)
-    return concat([x if x.ndim >= 2 else shaped(x, (x.size, 1)) for x in parts], axis=1)
+    return concat([x if x.ndim >= 2 else reshaped_to(x, (x.size, 1)) for x in parts], axis=1)
 
 
 def _stack_parts(op: str, arrays: Sequence[ArrayLike] | Tensor) -> list[Tensor]:
     parts = tensor_sequence_argument(op, arrays, "arrays")
     if not parts:
         raise ArgumentError("arrays must contain at least one tensor", op=op)
-    return [wrap(x) for x in operands(*parts)]
+    return [wrap(x) for x in operator_operands(*parts)]
 
 
 def _stacked(parts: list[Tensor], axis: int, dtype: DTypeLike | None) -> Tensor:
@@ -97,8 +97,8 @@ def stack(
     if len({p._node.type.shape for p in parts}) > 1:
         shown = ", ".join(str(p._node.type) for p in parts)
         raise ShapeError(f"tensors must have the same shape, got {shown}", op="stack")
-    axis = axis_of("stack", axis, len(shape) + 1)
-    nodes = nodes_to_join("stack", parts, dtype)
+    axis = axis_argument("stack", axis, len(shape) + 1)
+    nodes = joining_nodes("stack", parts, dtype)
     if (
         len(nodes) > JOINED_AT_ONCE
         and axis < len(shape)
@@ -106,8 +106,8 @@ def stack(
     ):
         # One reshape at the end: the new axis comes from the one that the parts are joined along
         whole = (*shape[:axis], len(nodes), *shape[axis:])
-        return record(Reshape(whole), (joined_nodes(axis, nodes)._node,))
-    return joined_nodes(axis, nodes, (*shape[:axis], 1, *shape[axis:]))
+        return record(Reshape(whole), (recorded_joining(axis, nodes)._node,))
+    return recorded_joining(axis, nodes, (*shape[:axis], 1, *shape[axis:]))
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
@@ -117,8 +117,8 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
     [[1, 2], [3, 4]]
     """
     x = as_tensor(x)
-    axis = axis_of("unstack", axis, x.ndim)
-    return tuple([x[index_argument_along(axis, i)] for i in range(x.shape[axis])])
+    axis = axis_argument("unstack", axis, x.ndim)
+    return tuple([x[axis_slice_argument(axis, i)] for i in range(x.shape[axis])])
 
 
 __all__ = [

@@ -9,21 +9,27 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import reductions
 from pullback.functions.arguments import (
     apply,
+    argument_node,
     axes_argument,
     dtype_argument,
     float_node,
-    literal,
-    node,
+    literal_argument,
 )
 from pullback.functions.arithmetic import maximum
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.composed import composed
 from pullback.functions.masked_reductions import masked_for_reduction, reduction_mask
-from pullback.functions.shape import spread
-from pullback.graph.arguments import validated
+from pullback.functions.shape import spread_to_shape
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import DType, float32, int64
-from pullback.graph.node import Node, constant
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
+from pullback.graph.node import Node, constant_node
+from pullback.lazy.operators import (
+    as_tensor,
+    cast_node,
+    node_of,
+    operator_number,
+    scalar_operator_operand,
+)
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -51,41 +57,41 @@ def mean(
     >>> pb.mean([1.0, 2.0, 6.0], where=[True, False, True]).item()
     3.5
     """
-    a = _moment_argument("mean", x, dtype)
+    a = _statistics_argument("mean", x, dtype)
     axes = axes_argument("mean", axis, a.type.rank)
     if where is None:
         return record(Mean(axes, keepdims), (a,))
-    wide = _widened_moment(a)
+    wide = _widened_for_statistics(a)
     total = record(Sum(axes, keepdims), (masked_for_reduction("mean", wide, where, 0),))
-    result = total / _moment_count("mean", wide, where, axes, keepdims)
+    result = total / _statistics_count("mean", wide, where, axes, keepdims)
     return result if total.dtype is a.type.dtype else result.astype(a.type.dtype)
 
 
-def _moment_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
+def _statistics_argument(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
     """The operand of a mean or variance, in the dtype that the user asked for."""
     if dtype is None:
         return float_node(x)
     wanted = dtype_argument(op, dtype, float32)
     if not wanted.is_inexact:
         raise DTypeError(f"dtype must be a float or complex one, got {wanted}", op=op)
-    return cast_node(node(x), wanted)
+    return cast_node(argument_node(x), wanted)
 
 
-def _widened_moment(x: Node) -> Node:
+def _widened_for_statistics(x: Node) -> Node:
     """16-bit floats as f32, in which their sums are formed."""
     return cast_node(x, float32) if x.type.dtype.bits == 16 else x
 
 
-def _moment_count(
+def _statistics_count(
     op: str, x: Node, where: ArrayLike, axes: tuple[int, ...], keepdims: bool
 ) -> Tensor:
     """The number of elements that a mask selects for each result, as a real number."""
-    mask = spread(wrap(reduction_mask(op, x, where)), x.type.shape)
+    mask = spread_to_shape(wrap(reduction_mask(op, x, where)), x.type.shape)
     counts = record(Sum(axes, keepdims), (cast_node(node_of(mask), int64),))
     return counts.astype(x.type.dtype.real)
 
 
-@validated
+@with_argument_checks
 def var(
     x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
     *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
@@ -115,24 +121,24 @@ def _variance(
     op: str, x: ArrayLike, axis: Axis, correction: float, keepdims: bool,
     dtype: DTypeLike | None, where: ArrayLike | None, center: ArrayLike | None,
 ) -> Tensor:  # fmt: skip
-    given = _moment_argument(op, x, dtype)
+    given = _statistics_argument(op, x, dtype)
     axes = axes_argument(op, axis, given.type.rank)
-    a = _widened_moment(given)  # squares in half precision would lose the small deviations
+    a = _widened_for_statistics(given)  # squares in half precision would lose the small deviations
     if center is not None:
-        center = wrap(cast_node(node(center), a.type.dtype))
+        center = wrap(cast_node(argument_node(center), a.type.dtype))
     elif where is None:
         center = record(Mean(axes, True), (a,))
     else:
         center = mean(wrap(a), axes, True, where=where)
     if where is None:
         squares = _squared_for_statistics(wrap(a) - center)._node
-        left = math.prod(a.type.shape[i] for i in axes) - number(correction)
+        left = math.prod(a.type.shape[i] for i in axes) - operator_number(correction)
         divisor = _degrees_of_freedom(left, a.type.dtype.real)
     else:
         a = masked_for_reduction(op, a, where, 0)  # before NaN can reach a derivative
         deviations = masked_for_reduction(op, (wrap(a) - center)._node, where, 0)
         squares = _squared_for_statistics(wrap(deviations))._node
-        left = _moment_count(op, a, where, axes, keepdims) - number(correction)
+        left = _statistics_count(op, a, where, axes, keepdims) - operator_number(correction)
         divisor = maximum(left, 0.0)
     result = record(Sum(axes, keepdims), (squares,)) / divisor
     wanted = given.type.dtype.real
@@ -142,11 +148,11 @@ def _variance(
 def _degrees_of_freedom(left: Any, dtype: DType) -> Tensor:
     """Return the divisor of a variance, never negative: an input of the program."""
     if isinstance(left, TracedNumber):
-        return apply(Maximum, left.cast(dtype), constant(0, dtype))
-    return wrap(scalar_operand(max(left, 0), dtype))
+        return apply(Maximum, left.cast(dtype), constant_node(0, dtype))
+    return wrap(scalar_operator_operand(max(left, 0), dtype))
 
 
-@validated
+@with_argument_checks
 def std(
     x: ArrayLike, axis: Axis = None, correction: float | None = None, keepdims: bool = False,
     *, ddof: float | None = None, dtype: DTypeLike | None = None, where: ArrayLike | None = None,
@@ -160,10 +166,10 @@ def std(
     (1.0, 1.0)
     """
     correction = _variance_correction("std", correction, ddof)
-    return norm_root(_variance("std", x, axis, correction, keepdims, dtype, where, mean))
+    return statistics_root(_variance("std", x, axis, correction, keepdims, dtype, where, mean))
 
 
-@validated
+@with_argument_checks
 def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the vector norm over axes: `ord` is 1, 2, infinity or another positive number.
 
@@ -177,7 +183,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
         return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
     axes = axes_argument("norm", axis, x.ndim)
     if ord == 2:
-        return norm_root(record(Sum(axes, keepdims), (_squared_for_statistics(x)._node,)))
+        return statistics_root(record(Sum(axes, keepdims), (_squared_for_statistics(x)._node,)))
     size = apply(Abs, node_of(x))
     if ord in (math.inf, -math.inf):
         return record((Max if ord > 0 else Min)(axes, keepdims), (size._node,))
@@ -185,25 +191,25 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
         return record(Sum(axes, keepdims), (size._node,))
     if not ord > 0:
         raise ArgumentError(f"ord must be positive, got {ord}", op="norm")
-    powers = _norm_power(size, ord)
-    return norm_root(record(Sum(axes, keepdims), (powers._node,)), 1.0 / ord)
+    powers = _statistics_power(size, ord)
+    return statistics_root(record(Sum(axes, keepdims), (powers._node,)), 1.0 / ord)
 
 
 def _squared_for_statistics(x: Tensor) -> Tensor:
     return real(x * conj(x)) if x.dtype.is_complex else apply(Square, node_of(x))
 
 
-def _norm_power(x: Tensor, exponent: float) -> Tensor:
+def _statistics_power(x: Tensor, exponent: float) -> Tensor:
     """Raise to a power that is an input of the program, even if it is an integer."""
-    return apply(Pow, x._node, scalar_operand(float(exponent), x.dtype))
+    return apply(Pow, x._node, scalar_operator_operand(float(exponent), x.dtype))
 
 
-def norm_root(x: Tensor, power: float = 0.5) -> Tensor:
+def statistics_root(x: Tensor, power: float = 0.5) -> Tensor:
     """The square root or another one, with gradient 0 at 0."""
-    at_zero = apply(Equal, x._node, literal(0, x.dtype)._node)
-    one, zero = literal(1, x.dtype), literal(0, x.dtype)
+    at_zero = apply(Equal, x._node, literal_argument(0, x.dtype)._node)
+    one, zero = literal_argument(1, x.dtype), literal_argument(0, x.dtype)
     safe = apply(Where, at_zero._node, one._node, x._node)
-    root = apply(Sqrt, safe._node) if power == 0.5 else _norm_power(safe, power)
+    root = apply(Sqrt, safe._node) if power == 0.5 else _statistics_power(safe, power)
     return apply(Where, at_zero._node, zero._node, root._node)
 
 

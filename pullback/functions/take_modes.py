@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange
-from pullback.functions.arguments import apply, index_argument_along, literal
-from pullback.functions.shape import shaped, spread
+from pullback.functions.arguments import apply, axis_slice_argument, literal_argument
+from pullback.functions.shape import reshaped_to, spread_to_shape
 from pullback.graph.dtypes import int64
-from pullback.graph.node import constant
-from pullback.lazy.index_plan import index_from_start
-from pullback.lazy.operators import as_tensor, cast_node, node_of, operands
+from pullback.graph.node import constant_node
+from pullback.lazy.index_plan import plan_index_from_start
+from pullback.lazy.operators import as_tensor, cast_node, node_of, operator_operands
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.division import Mod
 from pullback.ops.elementwise.maximum import Clamp
@@ -28,15 +28,15 @@ def take_in_mode(
     if not size and indices.size:
         message = f"axis {axis} of {x._node.type} is empty: there is nothing to take"
         raise IndexOutOfRange(message, op="take", axis=axis, extent=size)
-    return x[index_argument_along(axis, take_indices_in_mode(indices, size, mode))]
+    return x[axis_slice_argument(axis, take_indices_in_mode(indices, size, mode))]
 
 
 def take_indices_in_mode(indices: Tensor, size: int, mode: str) -> Tensor:
     """Indices from 0 to `size` - 1: the nearest, or counted on from the other end."""
     place = cast_node(node_of(indices), int64)
     if mode == "wrap":
-        return apply(Mod, place, constant(max(size, 1), int64))
-    return apply(Clamp, place, constant(0, int64), constant(max(size - 1, 0), int64))
+        return apply(Mod, place, constant_node(max(size, 1), int64))
+    return apply(Clamp, place, constant_node(0, int64), constant_node(max(size - 1, 0), int64))
 
 
 def _take_filled_mode(
@@ -46,9 +46,9 @@ def _take_filled_mode(
         if not x.dtype.is_inexact:
             hint = "There is no NaN among integers and bools: write fill_value= as well."
             raise ArgumentError(f"{x.dtype} needs a fill value", op="take", hint=hint)
-        fill = literal(float("nan"), x.dtype)
+        fill = literal_argument(float("nan"), x.dtype)
     else:
-        fill = wrap(operands(x, fill_value)[1])
+        fill = wrap(operator_operands(x, fill_value)[1])
         if fill.shape or fill.dtype is not x.dtype:
             got = as_tensor(fill_value)._node.type
             message = f"fill_value must be one number that fits into {x.dtype}, got {got}"
@@ -56,9 +56,9 @@ def _take_filled_mode(
     size = x.shape[axis]
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     if not size:
-        return spread(fill, shape)
-    place = wrap(index_from_start(cast_node(node_of(indices), int64), size))
+        return spread_to_shape(fill, shape)
+    place = wrap(plan_index_from_start(cast_node(node_of(indices), int64), size))
     inside = (place >= 0) & (place < size)
-    taken = x[index_argument_along(axis, take_indices_in_mode(place, size, "clip"))]
-    mask = shaped(inside, (*indices.shape, *(1,) * (x.ndim - axis - 1)))
+    taken = x[axis_slice_argument(axis, take_indices_in_mode(place, size, "clip"))]
+    mask = reshaped_to(inside, (*indices.shape, *(1,) * (x.ndim - axis - 1)))
     return apply(Where, mask._node, taken._node, fill._node)

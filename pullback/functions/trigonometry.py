@@ -1,6 +1,6 @@
 """Trigonometric and hyperbolic functions."""
 
-from pullback.functions.factory import (
+from pullback.functions.function_factory import (
     BinaryFunction,
     UnaryFunction,
     float_binary_function,

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.functions.arguments import Tensor, as_tensor, axis_of
+from pullback.functions.arguments import Tensor, as_tensor, axis_argument
 from pullback.functions.composed import composed
 from pullback.functions.creation import created_from_array
 from pullback.functions.shape import flatten
 from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
-from pullback.lazy.host_reads import read
+from pullback.lazy.host_reads import read_on_host
 from pullback.typing import ArrayLike
 
 _LARGE = 2**16  # elements that the device sorts faster than NumPy, even if it has to compile first
@@ -68,11 +68,11 @@ class DistinctElements(NamedTuple):
 
 def _distinct_elements(x: ArrayLike) -> DistinctElements:
     x = as_tensor(x)
-    host = read(x).ravel()
+    host = read_on_host(x).ravel()
     if host.size < _LARGE or x.dtype.is_complex:
         order = np.argsort(host, kind="stable")
     else:
-        order = read(argsort(flatten(x)))
+        order = read_on_host(argsort(flatten(x)))
     ordered = host[order]
     new = np.ones(host.size, bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
@@ -135,9 +135,9 @@ def unique(
     """
     x = as_tensor(x)
     if axis is not None:
-        axis = axis_of("unique", axis, x.ndim)
+        axis = axis_argument("unique", axis, x.ndim)
     _, first, inverse, counts = np.unique(
-        read(x), return_index=True, return_inverse=True, return_counts=True, axis=axis,
+        read_on_host(x), return_index=True, return_inverse=True, return_counts=True, axis=axis,
         equal_nan=equal_nan,
     )  # fmt: skip
     values = take(flatten(x), first) if axis is None else take(x, first, axis)
@@ -163,8 +163,8 @@ def unique_consecutive(
     """
     given = as_tensor(x)
     a = flatten(given) if axis is None else given
-    place = 0 if axis is None else axis_of("unique_consecutive", axis, a.ndim)
-    rows = np.moveaxis(read(a), place, 0)
+    place = 0 if axis is None else axis_argument("unique_consecutive", axis, a.ndim)
+    rows = np.moveaxis(read_on_host(a), place, 0)
     changes = (rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim)))
     starts = np.flatnonzero([True, *changes][: len(rows)])
     made = [take(a, starts, place)]

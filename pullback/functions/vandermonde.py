@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer
+from pullback.functions.arguments import checked_integer_argument
 from pullback.functions.creation import ones
 from pullback.functions.cumulative import cumulative_prod
 from pullback.functions.joining import concat
 from pullback.functions.shape import broadcast_to, expand_dims, flip
-from pullback.graph.arguments import flag
+from pullback.graph.argument_checks import checked_flag_argument
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike
@@ -25,10 +25,10 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Tens
     points = as_tensor(x)
     if points.ndim != 1:
         raise ShapeError(f"x must be a vector, got {points._node.type}", op="vander", code="E3002")
-    count = points.shape[0] if N is None else integer("vander", N, "N")
+    count = points.shape[0] if N is None else checked_integer_argument("vander", N, "N")
     if count < 0:
         raise ArgumentError(f"N must not be negative, got {count}", op="vander")
-    upwards = flag("vander", increasing, "increasing")
+    upwards = checked_flag_argument("vander", increasing, "increasing")
     one = ones((points.shape[0], min(count, 1)), dtype=points.dtype)
     if count > 1:
         rest = broadcast_to(expand_dims(points, 1), (points.shape[0], count - 1))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import axis_of
+from pullback.functions.arguments import axis_argument
 from pullback.functions.complex_parts import conj
 from pullback.functions.creation import zeros_like
 from pullback.functions.products import tensordot
-from pullback.functions.shape import flatten, moveaxis, shaped
+from pullback.functions.shape import flatten, moveaxis, reshaped_to
 from pullback.functions.stacking import stack
-from pullback.lazy.operators import as_tensor, operands
+from pullback.lazy.operators import as_tensor, operator_operands
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.typing import ArrayLike
 
@@ -60,9 +60,9 @@ def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
     x, y = _vector_pair(a, b)
     rank = max(x.ndim, y.ndim)
     left, right = ((1,) * (rank - v.ndim) + v.shape for v in (x, y))
-    spread = shaped(x, tuple(n for m in left for n in (m, 1)))
-    repeated = shaped(y, tuple(n for m in right for n in (1, m)))
-    return shaped(spread * repeated, tuple(m * n for m, n in zip(left, right, strict=True)))
+    spread = reshaped_to(x, tuple(n for m in left for n in (m, 1)))
+    repeated = reshaped_to(y, tuple(n for m in right for n in (1, m)))
+    return reshaped_to(spread * repeated, tuple(m * n for m, n in zip(left, right, strict=True)))
 
 
 def cross(
@@ -81,7 +81,9 @@ def cross(
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _vector_pair(a, b)
-    x, y = (moveaxis(v, axis_of("cross", at, v.ndim), -1) for v, at in ((x, axisa), (y, axisb)))
+    x, y = (
+        moveaxis(v, axis_argument("cross", at, v.ndim), -1) for v, at in ((x, axisa), (y, axisb))
+    )
     sizes = x.shape[-1], y.shape[-1]
     if not {2, 3}.issuperset(sizes):
         what = f"vectors must have 2 or 3 elements, got {sizes[0]} and {sizes[1]}"
@@ -92,7 +94,7 @@ def cross(
     if sizes == (2, 2):
         return last
     made = stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, last], axis=-1)
-    return moveaxis(made, -1, axis_of("cross", axisc, made.ndim))
+    return moveaxis(made, -1, axis_argument("cross", axisc, made.ndim))
 
 
 def _vector_components(x: Tensor) -> list[Tensor]:
@@ -102,7 +104,7 @@ def _vector_components(x: Tensor) -> list[Tensor]:
 
 def _vector_pair(a: ArrayLike, b: ArrayLike) -> tuple[Tensor, Tensor]:
     """Both operands as tensors of one dtype."""
-    x, y = operands(as_tensor(a), as_tensor(b))
+    x, y = operator_operands(as_tensor(a), as_tensor(b))
     return wrap(x), wrap(y)
 
 

@@ -10,7 +10,7 @@ from pullback.functions.composed import composed
 from pullback.functions.data_types import astype, result_type
 from pullback.functions.products import matmul, outer
 from pullback.functions.reductions import sum
-from pullback.functions.shape import broadcast_shapes, spread
+from pullback.functions.shape import broadcast_shapes, spread_to_shape
 from pullback.typing import ArrayLike
 
 
@@ -81,7 +81,7 @@ def addcmul(x: ArrayLike, a: ArrayLike, b: ArrayLike, *, value: ArrayLike = 1) -
     >>> pb.addcmul([1.0, 2.0], [3.0, 4.0], 5.0, value=0.5).tolist()
     [8.5, 12.0]
     """
-    return add(x, _times_weight(multiply(a, b), value))
+    return add(x, _product_with_weight(multiply(a, b), value))
 
 
 @composed
@@ -91,24 +91,24 @@ def addcdiv(x: ArrayLike, a: ArrayLike, b: ArrayLike, *, value: ArrayLike = 1) -
     >>> pb.addcdiv([1.0, 2.0], [3.0, 4.0], 2.0).tolist()
     [2.5, 4.0]
     """
-    return add(x, _times_weight(divide(a, b), value))
+    return add(x, _product_with_weight(divide(a, b), value))
 
 
 def _weighted_product_sum(
     x: ArrayLike, product: Tensor, beta: ArrayLike, alpha: ArrayLike
 ) -> Tensor:
-    product = _times_weight(product, alpha)
-    if _is_weight(beta, 0):
+    product = _product_with_weight(product, alpha)
+    if _is_product_weight(beta, 0):
         shape = broadcast_shapes(as_tensor(x).shape, product.shape)
-        return astype(spread(product, shape), result_type(x, product))
-    return add(_times_weight(as_tensor(x), beta), product)
+        return astype(spread_to_shape(product, shape), result_type(x, product))
+    return add(_product_with_weight(as_tensor(x), beta), product)
 
 
-def _times_weight(x: Tensor, weight: ArrayLike) -> Tensor:
-    return x if _is_weight(weight, 1) else multiply(x, weight)
+def _product_with_weight(x: Tensor, weight: ArrayLike) -> Tensor:
+    return x if _is_product_weight(weight, 1) else multiply(x, weight)
 
 
-def _is_weight(value: Any, wanted: int) -> bool:
+def _is_product_weight(value: Any, wanted: int) -> bool:
     return type(value) in (int, float) and value == wanted
 
 

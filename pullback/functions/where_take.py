@@ -7,15 +7,15 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import axis_of, index_argument_along, node
+from pullback.functions.arguments import argument_node, axis_argument, axis_slice_argument
 from pullback.functions.shape import flatten
 from pullback.functions.take_modes import take_in_mode
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import bool_
 from pullback.lazy.host_data import from_host
-from pullback.lazy.host_reads import read
-from pullback.lazy.index_plan import index_array
-from pullback.lazy.operators import as_tensor, operands
+from pullback.lazy.host_reads import read_on_host
+from pullback.lazy.index_plan import index_plan_array
+from pullback.lazy.operators import as_tensor, operator_operands
 from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.select import Where
@@ -39,8 +39,8 @@ def where(
     if x1 is None or x2 is None:
         if x1 is not x2:
             raise ArgumentError("needs both x1 and x2, or neither", op="where")
-        return where_nonzero("where", condition)
-    return record(Where(), (node(condition), *operands(x1, x2)))
+        return where_condition_indices("where", condition)
+    return record(Where(), (argument_node(condition), *operator_operands(x1, x2)))
 
 
 def take(
@@ -61,25 +61,25 @@ def take(
     x = as_tensor(x)
     if axis is None:
         x, axis = flatten(x), 0
-    axis = axis_of("take", axis, x.ndim)
+    axis = axis_argument("take", axis, x.ndim)
     if indices is None or isinstance(indices, (str, bytes, slice, type(...))):
-        raise ArgumentError(f"indices must be integers, got {shown(indices)}", op="take")
+        raise ArgumentError(f"indices must be integers, got {shown_argument(indices)}", op="take")
     if mode not in ("raise", "clip", "wrap", "fill"):
-        message = f'mode must be "raise", "clip", "wrap" or "fill", got {shown(mode)}'
+        message = f'mode must be "raise", "clip", "wrap" or "fill", got {shown_argument(mode)}'
         raise ArgumentError(message, op="take")
     if fill_value is not None and mode != "fill":
         raise ArgumentError('fill_value needs mode="fill"', op="take")
     with record_at_one_line("take"):
         places = _take_indices(indices)
         if mode == "raise":
-            return x[index_argument_along(axis, places)]
+            return x[axis_slice_argument(axis, places)]
         return take_in_mode(x, as_tensor(places), axis, mode, fill_value)
 
 
 def _take_indices(indices: ArrayLike) -> Any:
     """Indices as a tensor, an array or a number; a list of bools is no mask here."""
     if isinstance(indices, (list, tuple, range)):
-        indices = index_array(indices)
+        indices = index_plan_array(indices)
     dtype = getattr(indices, "dtype", None)
     if isinstance(indices, bool) or dtype is bool_ or dtype == np.bool_:
         hint = "Write x[mask] to select by a mask."
@@ -99,13 +99,13 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
         return take(x, indices, axis)
 
 
-def where_nonzero(op: str, x: ArrayLike) -> tuple[Tensor, ...]:
+def where_condition_indices(op: str, x: ArrayLike) -> tuple[Tensor, ...]:
     """The indices of nonzero elements, one vector for each dimension; `x` is evaluated."""
     x = as_tensor(x)
     if not x.ndim:
         message = f"needs rank 1 or more, got {x._node.type}"
         raise ShapeError(message, op=op, code="E3002")
-    return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(read(x)))
+    return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(read_on_host(x)))
 
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pullback.errors import Location
     from pullback.graph.node import Node
-    from pullback.graph.where import SourceLine
+    from pullback.graph.source_lines import SourceLine
     from pullback.lazy.state_writes import StateWrites
     from pullback.ops.watch import Watch
     from pullback.sharding.mesh import DeviceMesh
@@ -69,7 +69,7 @@ thread = ThreadState()
 
 
 @contextmanager
-def ambient_on_placeholders(first: int, frozen: bool = True) -> Iterator[None]:
+def ambient_tracing_state(first: int, frozen: bool = True) -> Iterator[None]:
     """Run a function on placeholders; nodes with a number below `first` are from outside."""
     saved = thread.tracing_from, thread.frozen, thread.handles, thread.prints
     start = max(first, 1)

@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from pullback.errors import ArgumentError, PullbackError, UnknownImport, UnknownName
-from pullback.graph.where import is_internal_frame_where, is_user_frame
+from pullback.graph.source_lines import is_internal_frame_where, is_user_frame
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,7 +36,7 @@ _handlers: dict[int, CodeType] = {}
 _wrapped: dict[Any, Any] = {}  # the boundary of each public function
 
 
-def leave(error: BaseException) -> None:
+def leave_boundary(error: BaseException) -> None:
     """Drop pullback's frames from an error that leaves a public call, and from its causes.
 
     The frame that calls this re-raises the error with a bare `raise`, which adds no frame.
@@ -106,7 +106,7 @@ def _boundary_has_user_frames(entry: TracebackType | None) -> bool:
     return False
 
 
-def handles_errors(f: F) -> F:
+def handles_boundary_errors(f: F) -> F:
     """Mark a function whose own frame calls `leave`."""
     code = cast(FunctionType, f).__code__
     _handlers[id(code)] = code
@@ -125,15 +125,15 @@ def boundary(f: F) -> F:
         except BaseException as error:
             refused = refused_at_boundary(f, error, args, kwargs)
             if refused is None:
-                leave(error)
+                leave_boundary(error)
                 raise
         try:
             raise refused
         except ArgumentError as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
-    return cast(F, handles_errors(call))
+    return cast(F, handles_boundary_errors(call))
 
 
 def refused_at_boundary(
@@ -147,7 +147,7 @@ def refused_at_boundary(
     return refused_call_arguments(f, args, kwargs)
 
 
-def public_methods(cls: C) -> C:
+def boundary_methods(cls: C) -> C:
     """Make the methods of a class that users call boundaries; properties are left alone."""
     for name, value in list(vars(cls).items()):
         if isinstance(value, FunctionType) and (not name.startswith("_") or name in _SPECIAL):
@@ -173,9 +173,9 @@ def publish(module: str) -> None:
     def __getattr__(name: str) -> Any:
         if load is None or name not in names["__all__"]:
             try:
-                raise unknown_name(module, name)
+                raise unknown_name_at_boundary(module, name)
             except PullbackError as error:
-                leave(error)
+                leave_boundary(error)
                 raise
         found = load(name)
         if isinstance(found, FunctionType):
@@ -197,7 +197,7 @@ def publish_at_boundary(names: dict[str, Any], name: str) -> Any:
     return made
 
 
-def unknown_name(owner: str, name: str) -> UnknownName | UnknownImport:
+def unknown_name_at_boundary(owner: str, name: str) -> UnknownName | UnknownImport:
     """The error for a name that a module or `Tensor` does not have, at the caller's caller."""
     frame = sys._getframe(2)
     code, at = frame.f_code.co_code, frame.f_lasti

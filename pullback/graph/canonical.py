@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from pullback.graph import kinds
-from pullback.graph.graph import Graph, by_number, graphs_within
+from pullback.graph import op_kinds
+from pullback.graph.graph import Graph, by_number, graphs_in_parameters
 from pullback.graph.merge_loops import merge_contained_loops
-from pullback.graph.node import Node, results
-from pullback.graph.table import TABLE
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_table import TABLE
 
 if TYPE_CHECKING:
     from pullback.ops.op import Op
@@ -39,7 +39,7 @@ def canonicalise_with_map(
 
 def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node, Node]]:
     """Canonicalise a graph with its inner graphs, which without `lines` do not depend on lines."""
-    holders = {n: n.op for n in graph.nodes if graphs_within(n.op.parameters())}
+    holders = {n: n.op for n in graph.nodes if graphs_in_parameters(n.op.parameters())}
     if lines and not holders:
         return canonicalise_with_map(graph, True)
     for node, op in holders.items():
@@ -89,10 +89,10 @@ class _Canonicaliser:
             new[x] = _canonical_input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
-            if self.executed and isinstance(op, kinds.RunsAs) and op.executed is not None:
+            if self.executed and isinstance(op, op_kinds.RunsAs) and op.executed is not None:
                 op = op.executed
-            kept = self.kept and isinstance(op, kinds.Detached)
-            if isinstance(op, kinds.Transparent) and not kept:
+            kept = self.kept and isinstance(op, op_kinds.Detached)
+            if isinstance(op, op_kinds.Transparent) and not kept:
                 new[node] = new[node.inputs[0]]
             else:
                 new[node] = self.place(node, op, tuple([new[x] for x in node.inputs]))
@@ -105,7 +105,7 @@ class _Canonicaliser:
             xs = tuple(sorted(xs, key=by_number))
         if self.results and xs and xs[0] in self.results:
             return self.results[xs[0]][op.index]
-        if isinstance(op, kinds.Distinct):
+        if isinstance(op, op_kinds.DistinctKind):
             return self.make(node, op, xs)
         folded = canonical_fold(node, xs)
         if folded is not None:
@@ -120,15 +120,15 @@ class _Canonicaliser:
         value = None if xs else node.value  # only the values of leaves are part of the program
         made = Node(op, xs, node.type, node.where, (), node.forward_op, value)
         if isinstance(made.type, tuple):
-            forwards = self.executed and isinstance(op, kinds.ForwardsOperands)
+            forwards = self.executed and isinstance(op, op_kinds.ForwardsOperandsKind)
             # Results directly follow their op, as in the text
-            self.results[made] = xs if forwards else results(made)
+            self.results[made] = xs if forwards else result_nodes(made)
         return made
 
 
 def _canonical_input(x: Node, name: str) -> Node:
     """Return a new input; an old one that is not an `Input` becomes one."""
-    known, type = isinstance(x.op, kinds.InputSource), x.type
+    known, type = isinstance(x.op, op_kinds.InputSourceKind), x.type
     op = x.op if known else TABLE["Input"](name, type.shape, type.dtype)
     return Node(op, (), type, x.where, (), x.forward_op)
 
@@ -139,12 +139,14 @@ def canonical_fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
     The value is computed in its dtype, and in unbounded integers or fractions. Where they differ it
     was rounded or overflowed, and the result depends on the engine.
     """
-    if not (xs and _is_canonical_scalar(node.type) and isinstance(node.op, kinds.PerElement)):
+    if not (
+        xs and _is_canonical_scalar(node.type) and isinstance(node.op, op_kinds.PerElementKind)
+    ):
         return None
     arrays = [
         x.op.array
         for x in xs
-        if _is_canonical_scalar(x.type) and isinstance(x.op, kinds.ConstSource)
+        if _is_canonical_scalar(x.type) and isinstance(x.op, op_kinds.ConstSourceKind)
     ]
     if len(arrays) < len(xs):
         return None

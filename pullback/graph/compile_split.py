@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import Distinct, ResultSource, UnpackedScalar
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_kinds import DistinctKind, ResultSourceKind, UnpackedScalarKind
+from pullback.graph.op_table import TABLE
 
 SHORTEST = 24  # nodes in a segment: starting a shorter one is not worth it
 FEWEST = 4  # repetitions: fewer are compiled together, which runs a little faster
@@ -23,7 +23,7 @@ _MANY = 16  # operands: a node with more counts as that many
 _WINDOW = 12  # nodes that must agree before two positions are compared further
 
 
-class Segment:
+class CompileSplitSegment:
     """A part of a program: `graph` computes `gives` from `takes`, nodes of the whole program.
 
     Its scalars are packed into its last input; `words` are their positions among the scalars of
@@ -55,7 +55,7 @@ class Segment:
 
 
 def _is_compile_split_scalar(n: Node) -> bool:
-    return isinstance(n.op, UnpackedScalar)
+    return isinstance(n.op, UnpackedScalarKind)
 
 
 def _pack_compile_split_scalars(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
@@ -81,7 +81,7 @@ def _copy_into_compile_split(node: Node, new: dict[Node, Node]) -> None:
             new[n] = Node(n.op, xs, n.type, n.where, (), n.forward_op)
 
 
-def split_into_segments(graph: Graph) -> list[Segment]:
+def split_into_segments(graph: Graph) -> list[CompileSplitSegment]:
     """Return the segments of a program in the order they run; none if it does not repeat itself."""
     nodes = graph.nodes[len(graph.inputs) :]
     if sum(map(_compile_split_weight, nodes)) < SHORTEST * FEWEST:
@@ -99,7 +99,7 @@ def split_into_segments(graph: Graph) -> list[Segment]:
     used: set[Node] = set(graph.outputs)
     made = []
     for part in reversed(parts):
-        made.append(Segment(part, used, free))
+        made.append(CompileSplitSegment(part, used, free))
         used.update(made[-1].takes)
     return made[::-1]
 
@@ -111,7 +111,7 @@ def _compile_split_with_results(parts: list[list[Node]]) -> list[list[Node]]:
     moved: list[list[Node]] = [[] for _ in parts]
     for i, part in enumerate(parts):
         for n in part:
-            home = part_of.get(n.inputs[0], i) if isinstance(n.op, ResultSource) else i
+            home = part_of.get(n.inputs[0], i) if isinstance(n.op, ResultSourceKind) else i
             moved[home].append(n)
     return [part for part in moved if part]
 
@@ -121,7 +121,7 @@ def _copied_by_compile_split(nodes: Iterable[Node]) -> set[Node]:
     found: set[Node] = set()
     for n in nodes:
         fixed = all(x in found and not _is_compile_split_scalar(x) for x in n.inputs)
-        if _is_compile_split_scalar(n) or (fixed and not isinstance(n.op, Distinct)):
+        if _is_compile_split_scalar(n) or (fixed and not isinstance(n.op, DistinctKind)):
             found.add(n)
     return found
 
@@ -152,7 +152,7 @@ def _bounded_compile_split(cuts: list[int], order: list[Node]) -> list[int]:
     for cut in [*cuts, len(order)]:
         while cut - before > LONGEST:
             before += LONGEST
-            while before < len(order) and isinstance(order[before].op, ResultSource):
+            while before < len(order) and isinstance(order[before].op, ResultSourceKind):
                 before += 1  # results stay with their op
             made.append(before)
         made.append(cut)
@@ -212,7 +212,7 @@ def _first_compile_split_cut(order: list[Node], start: int, stop: int, period: i
     best, chosen = None, start
     for cut in range(start, min(start + period, stop - period * (FEWEST - 1))):
         middle = cut + period * max(1, (rounds - 1) // 2)
-        if isinstance(order[middle].op, ResultSource):
+        if isinstance(order[middle].op, ResultSourceKind):
             continue
         before = set(order[max(0, middle - period) : middle])
         after = order[middle : middle + period]

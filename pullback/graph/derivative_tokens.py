@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pullback.graph.node import Node
-    from pullback.graph.where import SourceLine
+    from pullback.graph.source_lines import SourceLine
     from pullback.lazy.tensor import Tensor
 
 
@@ -38,7 +38,7 @@ class DerivativeToken:
             self._limit = 2 * len(self.computed) + 1000
 
 
-class LeafToken:
+class LeafDerivativeToken:
     """The graph that was computed from a tensor that requires a gradient."""
 
     __slots__ = ("__weakref__", "released", "tensor")
@@ -60,7 +60,7 @@ class LeafToken:
         return self.tensor() is None and not self.released
 
 
-class Consumed:
+class ConsumedDerivativeToken:
     """Marks the nodes that a `backward()` consumed, numbered below `before`, and later ones."""
 
     __slots__ = ("before",)
@@ -72,7 +72,7 @@ class Consumed:
         self.before = before
 
 
-class LeafGone:
+class GoneLeafDerivativeToken:
     """Marks what was computed from leaves that no longer exist."""
 
     __slots__ = ()
@@ -81,13 +81,14 @@ class LeafGone:
     traces = False
 
 
-LEAF_GONE = LeafGone()
+LEAF_GONE = GoneLeafDerivativeToken()
 
 
 def tokens_require_gradient(tokens: tuple) -> bool:
     """Whether a computed value with these tokens has or had leaves that require a gradient."""
     return any(
-        _is_live_leaf_token(t) or _is_gone_leaf_token(t) or type(t) is Consumed for t in tokens
+        _is_live_leaf_token(t) or _is_gone_derivative_token(t) or type(t) is ConsumedDerivativeToken
+        for t in tokens
     )
 
 
@@ -97,16 +98,16 @@ def _is_live_leaf_token(token: Any) -> bool:
 
 def leaf_tokens_gone(tokens: tuple) -> bool:
     """Whether a value was computed from leaves that no longer exist."""
-    return any(map(_is_gone_leaf_token, tokens))
+    return any(map(_is_gone_derivative_token, tokens))
 
 
-def _is_gone_leaf_token(token: Any) -> bool:
+def _is_gone_derivative_token(token: Any) -> bool:
     return token.gone if token.leaf else token is LEAF_GONE
 
 
-def consumed_token_of(node: Node) -> Consumed | None:
+def consumed_token_of(node: Node) -> ConsumedDerivativeToken | None:
     """Return the mark of the `backward()` that consumed the node or one it was computed from."""
-    return next((t for t in node.tokens if type(t) is Consumed), None)
+    return next((t for t in node.tokens if type(t) is ConsumedDerivativeToken), None)
 
 
 def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
@@ -124,7 +125,7 @@ def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
     return lasting_tokens(merged) if mixed else merged
 
 
-def tokens_of_constant(tokens: tuple) -> tuple:
+def derivative_tokens_of_constant(tokens: tuple) -> tuple:
     """Return the tokens that a value keeps when it becomes a constant: those of live traces."""
     return tuple([t for t in tokens if t.traces and t.alive])
 
@@ -135,7 +136,7 @@ def lasting_tokens(tokens: tuple) -> tuple:
     if len(tokens) == 1 and type(tokens[0]) is DerivativeToken:  # the most frequent case
         return tokens if tokens[0].alive else ()
     kept = [t for t in tokens if t.alive]
-    marks: list[Any] = [t for t in tokens if type(t) is Consumed][-1:]
-    if not marks and any(map(_is_gone_leaf_token, tokens)):
+    marks: list[Any] = [t for t in tokens if type(t) is ConsumedDerivativeToken][-1:]
+    if not marks and any(map(_is_gone_derivative_token, tokens)):
         marks = [LEAF_GONE]
     return (*kept, *marks)

@@ -111,7 +111,7 @@ def dtype(spec: Any) -> DType:
     raise DTypeError(f"not a dtype: {spec!r}; known are {known}")
 
 
-def _promoted_dtype(a: DType, b: DType) -> DType:
+def _promote_two_dtypes(a: DType, b: DType) -> DType:
     """Array API promotion; an integer with a float gives the float, f16 with bf16 gives f32."""
     if a is b:
         return a
@@ -131,7 +131,7 @@ def _promoted_dtype(a: DType, b: DType) -> DType:
     return {8: int16, 16: int32, 32: int64}.get(high.bits, float64)
 
 
-_PROMOTION = {(a, b): _promoted_dtype(a, b) for a in ALL for b in ALL}
+_PROMOTION = {(a, b): _promote_two_dtypes(a, b) for a in ALL for b in ALL}
 
 
 def promote_dtypes(a: DType, b: DType) -> DType:

@@ -8,13 +8,15 @@ from operator import attrgetter
 from typing import Any
 
 from pullback.graph.ambient import thread
-from pullback.graph.kinds import Distinct
-from pullback.graph.node import Node, emit_node
+from pullback.graph.node import Node, apply_op_to_nodes
+from pullback.graph.op_kinds import DistinctKind
 
 by_number = attrgetter("number")
 
 
-def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
+def graph_ancestors(
+    outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None
+) -> list[Node]:
     """Return every node that `outputs` depend on, in the order of recording, themselves included.
 
     A node for which `stop` is true is included; its inputs are not visited.
@@ -31,13 +33,13 @@ def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = Non
     return sorted(seen, key=by_number)
 
 
-def graph_output_dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
+def graph_output_marks(graph: Graph, marks: dict[Node, int]) -> list[int]:
     """Return, for each output, the union of the marks (bits) of the nodes that it depends on."""
-    found = graph_node_dependence(graph, marks)
+    found = graph_node_marks(graph, marks)
     return [found[y] for y in graph.outputs]
 
 
-def graph_node_dependence(graph: Graph, marks: dict[Node, int]) -> dict[Node, int]:
+def graph_node_marks(graph: Graph, marks: dict[Node, int]) -> dict[Node, int]:
     """Return, for each node, the union of its own mark and those of the nodes it depends on."""
     found: dict[Node, int] = {}
     for node in graph.nodes:
@@ -48,18 +50,18 @@ def graph_node_dependence(graph: Graph, marks: dict[Node, int]) -> dict[Node, in
     return found
 
 
-def graphs_within(parameters: Iterable[Any]) -> list[Graph]:
+def graphs_in_parameters(parameters: Iterable[Any]) -> list[Graph]:
     """Return the graphs among the parameters of an op: loop bodies, branches, called functions."""
     found: list[Graph] = []
     for p in parameters:
         if isinstance(p, Graph):
             found.append(p)
         elif isinstance(p, tuple):
-            found += graphs_within(p)
+            found += graphs_in_parameters(p)
     return found
 
 
-class Structure:
+class GraphStructure:
     """The ops, edges and types of a program in the order of recording: hashable and comparable.
 
     Ops and types are interned, so that comparing tuples compares parameters by type and bits. The
@@ -75,7 +77,7 @@ class Structure:
         parts: list = [count, *(x.type for x in graph.inputs)]
         for node in graph.nodes[count:]:
             # Two leaves are different, even with equal values
-            parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
+            parts.append(node if not node.inputs and isinstance(node.op, DistinctKind) else node.op)
             parts += [index[x] for x in node.inputs]
             if node.op.fallible or lines_matter:
                 parts.append(node.where)
@@ -86,7 +88,7 @@ class Structure:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and self.parts == other.parts
+        return isinstance(other, GraphStructure) and self.parts == other.parts
 
 
 class Graph:
@@ -110,7 +112,7 @@ class Graph:
     def nodes(self) -> list[Node]:
         """All nodes: the inputs, then the others in the order of recording."""
         boundary = set(self.inputs)
-        inner = ancestors(self.outputs, boundary.__contains__)
+        inner = graph_ancestors(self.outputs, boundary.__contains__)
         return [*self.inputs, *(n for n in inner if n not in boundary)]
 
     @property
@@ -121,9 +123,9 @@ class Graph:
         return f"({', '.join(ins)}) -> ({', '.join(outs)}), {ops} op{'s' * (ops != 1)}"
 
     @cached_property
-    def structure(self) -> Structure:
+    def structure(self) -> GraphStructure:
         """The program without names and lines, for comparison."""
-        return Structure(self)
+        return GraphStructure(self)
 
     def __call__(self, *values: Node) -> tuple[Node, ...]:
         """Write the program out again over other inputs; return the outputs."""
@@ -131,11 +133,11 @@ class Graph:
         saved = thread.where, thread.forward_op
         try:
             for node in self.nodes[len(self.inputs) :]:
-                if not node.inputs and isinstance(node.op, Distinct):
+                if not node.inputs and isinstance(node.op, DistinctKind):
                     new[node] = node  # leaves are shared
                     continue
                 thread.where, thread.forward_op = node.where, node.forward_op
-                new[node] = emit_node(node.op, tuple([new[x] for x in node.inputs]))
+                new[node] = apply_op_to_nodes(node.op, tuple([new[x] for x in node.inputs]))
         finally:
             thread.where, thread.forward_op = saved
         return tuple([new[y] for y in self.outputs])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import leave, refused_at_boundary
+from pullback.graph.boundary import leave_boundary, refused_at_boundary
 from pullback.graph.memo import remember
 
 _lock = threading.Lock()
@@ -79,12 +79,12 @@ class Interned(type):
         except BaseException as error:
             refused = refused_at_boundary(cls.__init__, error, (cls, *args), kwargs)  # type: ignore[misc]
             if refused is None:
-                leave(error)
+                leave_boundary(error)
                 raise
         try:
             raise refused
         except ArgumentError as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
     def _intern(cls, args: tuple, kwargs: dict) -> Any:

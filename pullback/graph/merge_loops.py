@@ -6,17 +6,17 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.graph.graph import Graph, graph_node_dependence
-from pullback.graph.kinds import HigherOrder
+from pullback.graph.graph import Graph, graph_node_marks
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_kinds import HigherOrderKind
+from pullback.graph.op_table import TABLE
 
 Place = tuple[Node, Sequence[int]]  # an application, and positions of some of its results
 
 
 def merge_contained_loops(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
     """Return the graph without applications that others contain, and each new node; or None."""
-    found = [n for n in graph.nodes if isinstance(n.op, HigherOrder)]
+    found = [n for n in graph.nodes if isinstance(n.op, HigherOrderKind)]
     holders = [n for n in found if isinstance(n.type, tuple)]
     if len(holders) < 2:
         return None
@@ -30,7 +30,7 @@ def merge_contained_loops(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None
 
 def _loops_contained(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
     """Map each application that another one contains to that one, if it does not depend on it."""
-    above = graph_node_dependence(graph, {holder: 1 << i for i, holder in enumerate(holders)})
+    above = graph_node_marks(graph, {holder: 1 << i for i, holder in enumerate(holders)})
     users: dict[Node | None, list[Node]] = {}
     for holder in holders:
         for x in dict.fromkeys(holder.inputs) or (None,):

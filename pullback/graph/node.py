@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from pullback.graph.ambient import thread
-from pullback.graph.derivative_tokens import merge_tokens, tokens_of_constant
-from pullback.graph.kinds import Detached, RunsAs, Transparent
+from pullback.graph.derivative_tokens import derivative_tokens_of_constant, merge_tokens
 from pullback.graph.native import bind_native, native
-from pullback.graph.table import TABLE
+from pullback.graph.op_kinds import Detached, RunsAs, Transparent
+from pullback.graph.op_table import TABLE
 
 if TYPE_CHECKING:
     from pullback.errors import Location
@@ -26,7 +26,7 @@ Operand = Union["Node", complex]  # in formulas; `complex` includes int and floa
 next_number = itertools.count().__next__ if native is None else native.next_number
 
 
-def _node_operator(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
+def _operator_between_nodes(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
     """An operator that applies an op, which is looked up once."""
     op: Any = None
 
@@ -34,7 +34,7 @@ def _node_operator(name: str, swap: bool = False) -> Callable[[Node, Operand], N
         nonlocal op
         if op is None:
             op = TABLE[name]()
-        y = operand_node(other, self)
+        y = node_of_operand(other, self)
         return op(y, self) if swap else op(self, y)
 
     return apply
@@ -96,10 +96,13 @@ class Node(NodeFields):
         return f"<{self.op.name} #{self.number}: {self.type}>"
 
     # Rules are written as formulas, such as `g * x + 1`
-    __add__, __radd__ = _node_operator("Add"), _node_operator("Add", swap=True)
-    __sub__, __rsub__ = _node_operator("Sub"), _node_operator("Sub", swap=True)
-    __mul__, __rmul__ = _node_operator("Mul"), _node_operator("Mul", swap=True)
-    __truediv__, __rtruediv__ = _node_operator("Div"), _node_operator("Div", swap=True)
+    __add__, __radd__ = _operator_between_nodes("Add"), _operator_between_nodes("Add", swap=True)
+    __sub__, __rsub__ = _operator_between_nodes("Sub"), _operator_between_nodes("Sub", swap=True)
+    __mul__, __rmul__ = _operator_between_nodes("Mul"), _operator_between_nodes("Mul", swap=True)
+    __truediv__, __rtruediv__ = (
+        _operator_between_nodes("Div"),
+        _operator_between_nodes("Div", swap=True),
+    )
 
     def __neg__(self) -> Node:
         return TABLE["Neg"]()(self)
@@ -117,43 +120,43 @@ bind_native(
 )
 
 
-def operand_node(value: Operand, like: Node) -> Node:
+def node_of_operand(value: Operand, like: Node) -> Node:
     """Return `value` as a node; a Python number becomes a constant of the dtype of `like`."""
-    return value if isinstance(value, Node) else constant(value, like.type.dtype)
+    return value if isinstance(value, Node) else constant_node(value, like.type.dtype)
 
 
-def constant(value: Any, dtype: DType) -> Node:
+def constant_node(value: Any, dtype: DType) -> Node:
     """Return a scalar constant. It is part of the program, not an input of it."""
     # Integers recur; floats are not cached, because -0.0 and 0.0 are the same key
-    make = _whole_constant if type(value) is int else _cached_constant_node
+    make = _whole_constant if type(value) is int else _constant_op_of_node
     return make(value, dtype)()
 
 
-def _cached_constant_node(value: Any, dtype: DType) -> Op:
+def _constant_op_of_node(value: Any, dtype: DType) -> Op:
     data = np.asarray(value, dtype.numpy)
     return TABLE["Const"](dtype, data.shape, data.tobytes())
 
 
-_whole_constant = lru_cache(maxsize=256)(_cached_constant_node)
+_whole_constant = lru_cache(maxsize=256)(_constant_op_of_node)
 
 
-def emit_node(op: Op, inputs: tuple[Node, ...]) -> Node:
+def apply_op_to_nodes(op: Op, inputs: tuple[Node, ...]) -> Node:
     """Apply `op` inside a rule: the new node has the line of the node that the rule is for."""
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
         op, inputs = op.conform(inputs)
         type = op.type_of(*[x.type for x in inputs])
-    return Node(op, inputs, type, thread.where, emitted_node_tokens(op, inputs), thread.forward_op)
+    return Node(op, inputs, type, thread.where, tokens_of_new_node(op, inputs), thread.forward_op)
 
 
-def emitted_node_tokens(op: Op, inputs: tuple[Node, ...]) -> tuple:
+def tokens_of_new_node(op: Op, inputs: tuple[Node, ...]) -> tuple:
     """Return the tokens of a node that a rule emits."""
     tokens = merge_tokens(inputs)
     if not tokens:
         return ()
     if isinstance(op, Detached):
-        return tokens_of_constant(tokens)
+        return derivative_tokens_of_constant(tokens)
     if not thread.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])
     return tokens
@@ -173,10 +176,10 @@ def node_varying_over(x: Node, axes: tuple[str, ...]) -> Node:
     own = x.type.varying
     if own == axes or all(a in own for a in axes):
         return x
-    return emit_node(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
+    return apply_op_to_nodes(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
 
 
-def results(node: Node) -> tuple[Node, ...]:
+def result_nodes(node: Node) -> tuple[Node, ...]:
     """Return the results of an op with several results, as nodes."""
     rest = node.where, node.tokens, node.forward_op
     return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.graph.graph import Graph, by_number
-from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_kinds import DistinctKind, HigherOrderKind
+from pullback.graph.op_table import TABLE
 
 
 def embed_subgraph(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
     """Return the nodes of `whole` that compute `part` on inputs at these positions; or None."""
     inner = whole.nodes[len(whole.inputs) :]
-    known = {_subgraph_key(n, n.inputs): n for n in inner if not isinstance(n.op, Distinct)}
-    holders = [n for n in whole.nodes if isinstance(n.op, HigherOrder)]
+    known = {_subgraph_key(n, n.inputs): n for n in inner if not isinstance(n.op, DistinctKind)}
+    holders = [n for n in whole.nodes if isinstance(n.op, HigherOrderKind)]
     places = {x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)}
     moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops that others contain
     for node in part.nodes[len(part.inputs) :]:
@@ -26,7 +26,7 @@ def embed_subgraph(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Nod
         else:
             xs = tuple([places[x] for x in node.inputs])
             node_in_whole = known.get(_subgraph_key(node, xs))
-            if node_in_whole is None and isinstance(node.op, HigherOrder):
+            if node_in_whole is None and isinstance(node.op, HigherOrderKind):
                 found = _subgraph_within(node, xs, holders)
                 if found is None:
                     return None

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.interned import Interned
@@ -33,7 +33,7 @@ class Type(metaclass=Interned):
         try:  # the verifier of modules reports negative sizes
             self.shape: tuple[int, ...] = tuple(map(operator.index, shape))
         except TypeError:
-            what = f"shape must consist of integers, got {shown(shape)}"
+            what = f"shape must consist of integers, got {shown_argument(shape)}"
             raise ArgumentError(what, op="Type") from None
         self.dtype = dtype = dtype_of(dtype)
         self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set
@@ -103,6 +103,6 @@ def _type_shown_in_full(type: Type) -> str:
     return f"{type}{where}" + (f" along {', '.join(type.varying)}" if type.varying else "")
 
 
-def show(types: Type | Sequence[Type]) -> str:
+def show_types(types: Type | Sequence[Type]) -> str:
     """Return types as messages show them: `f32[4,3], f32[3]`."""
     return ", ".join(map(repr, types)) if isinstance(types, (tuple, list)) else repr(types)

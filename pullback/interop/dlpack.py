@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, ExportError
-from pullback.graph.arguments import copy_flag
+from pullback.graph.argument_checks import checked_copy_argument
 from pullback.lazy.host_data import asarray
-from pullback.lazy.host_reads import read, readable, refuse_cut
+from pullback.lazy.host_reads import buffer_for_host_read, read_on_host, refuse_host_read_cut
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf_source
@@ -40,7 +40,7 @@ def dlpack_device(x: Tensor) -> tuple[int, int]:
         return _CPU, 0
     from pullback.engines.xla.dlpack_capsules import capsule_device_number  # loads jaxlib
 
-    return _CUDA, capsule_device_number(engine("xla", platform).client, int(index))
+    return _CUDA, capsule_device_number(registered_engine("xla", platform).client, int(index))
 
 
 def to_dlpack(
@@ -48,7 +48,7 @@ def to_dlpack(
     dl_device: tuple[Any, int] | None, copy: bool | None,
 ) -> Any:  # fmt: skip
     """Implement `Tensor.__dlpack__`: return a capsule with the memory of a tensor."""
-    refuse_cut(x, "export through DLPack")
+    refuse_host_read_cut(x, "export through DLPack")
     here = dlpack_device(x)
     wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
     if wanted[0] == _CPU:
@@ -68,7 +68,7 @@ def _dlpack_from_host(
         raise ExportError(f"__dlpack__: stream must be None on the CPU, got {stream!r}")
     if x.dtype.numpy.isbuiltin != 1:  # bf16, which NumPy does not export
         return _dlpack_from_buffer(x, "cpu", None, copy)
-    value = read(x)
+    value = read_on_host(x)
     if not _NUMPY_IS_VERSIONED or max_version is None or tuple(max_version) < _VERSIONED:
         value = WritableDLPackView(value).array() if copy is False else value.copy()
         return value.__dlpack__()
@@ -91,9 +91,9 @@ def _dlpack_from_buffer(x: Tensor, platform: str, stream: int | None, copy: bool
     """Export through jaxlib; its capsules have no flag, so memory of the CPU is copied."""
     from pullback.engines.xla.dlpack_capsules import buffer_to_capsule  # loads jaxlib
 
-    there, value = engine("xla", platform), readable(x)
+    there, value = registered_engine("xla", platform), buffer_for_host_read(x)
     if platform == "cpu":
-        host = read(x)
+        host = read_on_host(x)
         value = there.put(host if copy is False else host.copy(), x._node.type.plain)
     elif isinstance(value, np.ndarray):  # a leaf that no program has used yet
         value = there.put(value, x._node.type.plain)
@@ -130,14 +130,14 @@ def _imported_dlpack_from_host(x: Any, copy: bool | None) -> Tensor:
     try:
         array = np.from_dlpack(x)
     except (RuntimeError, BufferError):  # a dtype that NumPy lacks, such as bf16
-        return _imported_dlpack_buffer(x, engine("xla", "cpu"), 0, copy)
+        return _imported_dlpack_buffer(x, registered_engine("xla", "cpu"), 0, copy)
     return asarray(array, copy=True if copy is None else copy)
 
 
 def _imported_dlpack_from_gpu(x: Any, number: int, copy: bool | None) -> Tensor:
     """Import memory of a GPU, through the host if the GPU is not in use here."""
     mode = current()
-    there = engine(mode.engine, mode.device)
+    there = registered_engine(mode.engine, mode.device)
     if there.platform == "cuda":
         from pullback.engines.xla.dlpack_capsules import capsule_device_index
 
@@ -161,7 +161,7 @@ def _imported_dlpack_buffer(x: Any, there: Any, index: int, copy: bool | None) -
     stream = capsule_stream(there.client, index)
     buffer, type = buffer_from_capsule(there.client, x.__dlpack__(stream=stream), index, stream)
     mode = current()
-    if index == 0 and there is engine(mode.engine, mode.device):
+    if index == 0 and there is registered_engine(mode.engine, mode.device):
         value = buffer if copy is False else there.copy(buffer)
         return wrap(leaf_source(type, value))
     if there.platform == "cpu":
@@ -186,4 +186,4 @@ def from_dlpack(
     if not hasattr(x, "__dlpack_device__"):
         message = f"needs an object with __dlpack__, got {type(x).__name__}"
         raise ArgumentError(message, op="from_dlpack")
-    return imported_dlpack(x, device, copy_flag("from_dlpack", copy))
+    return imported_dlpack(x, device, checked_copy_argument("from_dlpack", copy))

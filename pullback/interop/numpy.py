@@ -24,7 +24,7 @@ from pullback.errors import ArgumentError, GradientCut
 from pullback.functions.arguments import tensor_arguments
 from pullback.interop.numpy_adapted import ADAPTED
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_reads import read, read_cuts_backward, read_cuts_derivative
+from pullback.lazy.host_reads import read_cuts_backward, read_cuts_derivative, read_on_host
 from pullback.lazy.tensor import Tensor
 
 # Older names of NumPy, and the names of the array API standard
@@ -248,7 +248,7 @@ def _values_for_numpy(x: Any, found: list[Tensor]) -> Any:
     """Replace tensors among arguments by their values, and collect them in `found`."""
     if isinstance(x, Tensor):
         found.append(x)
-        return read(x)
+        return read_on_host(x)
     if isinstance(x, (list, tuple)):
         return type(x)([_values_for_numpy(part, found) for part in x])
     if isinstance(x, dict):

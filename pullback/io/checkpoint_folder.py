@@ -12,7 +12,7 @@ from pullback.errors import PullbackError
 from pullback.io.atomic import atomic_file_errors, remove_atomic_leftovers
 from pullback.io.container import opened_container
 from pullback.io.manifest import read_manifest
-from pullback.io.several_processes import is_part_of_process, remove_parts_of_processes
+from pullback.io.several_processes import is_part_from_several_processes, remove_parts_of_processes
 
 _NAME = re.compile(r"step-(\d{10,})\.safetensors")
 
@@ -77,7 +77,7 @@ class CheckpointFolder:
         bases = {name.split(".safetensors")[0] + ".safetensors" for name in self._names()}
         for base in bases:
             path = os.path.join(self.path, base)
-            if any(is_part_of_process(name, base) for name in self._names()):
+            if any(is_part_from_several_processes(name, base) for name in self._names()):
                 remove_parts_of_processes(
                     path, _checkpoint_folder_parts(path) if path in complete else None
                 )

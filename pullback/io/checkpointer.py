@@ -13,8 +13,13 @@ from typing import Any, TypeVar, overload
 from pullback.distributed.barriers import exchange
 from pullback.engines.processes import current_processes
 from pullback.errors import ArgumentError, FileError, MissingFile, PullbackError
-from pullback.graph.arguments import integer, real, shown, validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import (
+    checked_integer_argument,
+    real,
+    shown_argument,
+    with_argument_checks,
+)
+from pullback.graph.boundary import boundary_methods
 from pullback.io.atomic import atomic_file_errors
 from pullback.io.checkpoint_folder import CheckpointFolder
 from pullback.io.loading import load
@@ -70,7 +75,7 @@ class _CheckpointerThread:
             log.error("the checkpoint of step %d was not written: %s", self._step, self._error)
 
 
-@public_methods
+@boundary_methods
 class Checkpointer:
     """Saves the state of a training run every so many steps, and restores it.
 
@@ -91,13 +96,13 @@ class Checkpointer:
     1280
     """
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, directory: str | os.PathLike, keep: int | None = 3, every: int = 1, best: int = 0,
         mode: str = "min",
     ) -> None:  # fmt: skip
         for name, value, least in (("keep", keep, 1), ("every", every, 1), ("best", best, 0)):
-            if value is not None and integer("Checkpointer", value, name) < least:
+            if value is not None and checked_integer_argument("Checkpointer", value, name) < least:
                 what = f"{name} must be at least {least}, got {value}"
                 raise ArgumentError(what, op="Checkpointer")
         if mode not in ("min", "max"):
@@ -138,7 +143,7 @@ class Checkpointer:
             return False
         self._finish_writing()
         self._refuse_past(step)
-        info = {"step": step, "metric": _checkpointer_metric(metric)}
+        info = {"step": step, "metric": _checked_checkpointer_metric(metric)}
         self._prepare_folder()
         snapshot = take_snapshot("save", tree, copy=True)
         write = self._work(self._folder.file(step), snapshot, info)
@@ -164,7 +169,7 @@ class Checkpointer:
     def _checked_step(self, step: int) -> int:
         if self._closed:
             raise ArgumentError("the checkpointer is closed", op="Checkpointer.save")
-        step = integer("Checkpointer.save", step, "step")
+        step = checked_integer_argument("Checkpointer.save", step, "step")
         if step < 0:
             raise ArgumentError(f"step must not be negative, got {step}", op="Checkpointer.save")
         return step
@@ -217,7 +222,7 @@ class Checkpointer:
         """
         self._finish_writing()
         if step is not None:
-            step = self._restored = integer("Checkpointer.restore", step, "step")
+            step = self._restored = checked_integer_argument("Checkpointer.restore", step, "step")
         latest = self.latest() if step is None else step
         chosen = exchange("the checkpoint to restore", str(latest))[0]
         if chosen == "None":
@@ -248,7 +253,7 @@ class Checkpointer:
             error.add_note(failed.message)
 
 
-def _checkpointer_metric(value: Any) -> float | None:
+def _checked_checkpointer_metric(value: Any) -> float | None:
     """Return a metric as a number."""
     if value is None:
         return None
@@ -256,5 +261,5 @@ def _checkpointer_metric(value: Any) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError):
-        message = f"metric must be one number, got {shown(value)}"
+        message = f"metric must be one number, got {shown_argument(value)}"
         raise ArgumentError(message, op="Checkpointer.save") from None

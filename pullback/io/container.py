@@ -34,7 +34,7 @@ BY_CODE = {
 CODES = {d: code for code, d in BY_CODE.items()}
 
 
-class TensorEntry(NamedTuple):
+class ContainerEntry(NamedTuple):
     """A tensor as the header describes it: its place counts from the end of the header."""
 
     code: str
@@ -46,7 +46,7 @@ class TensorEntry(NamedTuple):
 class ContainerLayout(NamedTuple):
     """Where the arrays of a file will be, in order."""
 
-    entries: dict[str, TensorEntry]
+    entries: dict[str, ContainerEntry]
 
     @staticmethod
     def of(arrays: Mapping[str, np.ndarray]) -> ContainerLayout:
@@ -55,7 +55,7 @@ class ContainerLayout(NamedTuple):
         for name in sorted(arrays, key=lambda n: (-arrays[n].dtype.itemsize, n)):
             array = arrays[name]
             code = CODES[dtypes.dtype(array.dtype)]
-            entries[name] = TensorEntry(code, array.shape, end, end + array.nbytes)
+            entries[name] = ContainerEntry(code, array.shape, end, end + array.nbytes)
             end += array.nbytes
         return ContainerLayout(entries)
 
@@ -81,14 +81,14 @@ def container_array_bytes(array: np.ndarray) -> memoryview:
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 
-def as_container_pairs(array: np.ndarray) -> np.ndarray:
+def encode_container_complex(array: np.ndarray) -> np.ndarray:
     """Return complex numbers as pairs of real ones, which every reader of the format knows."""
     real = np.dtype(f"f{array.dtype.itemsize // 2}")
     return np.ascontiguousarray(array).reshape(-1).view(real).reshape(*array.shape, 2)
 
 
-def from_container_pairs(array: np.ndarray) -> np.ndarray:
-    """Undo `as_container_pairs`."""
+def decode_container_complex(array: np.ndarray) -> np.ndarray:
+    """Undo `encode_container_complex`."""
     kind = np.dtype(f"c{array.dtype.itemsize * 2}")
     return array.reshape(-1).view(kind).reshape(array.shape[:-1])
 
@@ -131,7 +131,7 @@ class Container:
         self._demand(length <= LONGEST_HEADER, f"its header of {length} bytes is too long")
         try:
             header = json.loads(
-                self._bytes(length).decode(), object_pairs_hook=_distinct_in_container
+                self._bytes(length).decode(), object_pairs_hook=_unique_container_header
             )
         except (ValueError, RecursionError):
             raise self.damaged("its header cannot be read") from None
@@ -146,7 +146,7 @@ class Container:
             found += more
         return found
 
-    def _entry(self, name: str, item: Any) -> TensorEntry:
+    def _entry(self, name: str, item: Any) -> ContainerEntry:
         """Return a tensor of the header, whose fields have the right kinds and agree."""
         what = f"the header is wrong about the tensor {name!r}"
         self._demand(isinstance(item, dict), what)
@@ -162,7 +162,7 @@ class Container:
             self._demand(
                 needed == held, f"{what}: {kind}{shape} needs {needed} bytes, and it has {held}"
             )
-        return TensorEntry(code, tuple(shape), *place)
+        return ContainerEntry(code, tuple(shape), *place)
 
     def _check_places(self, size: int) -> None:
         """Refuse tensors that overlap, leave gaps or are beyond the end of the file."""
@@ -200,7 +200,7 @@ class Container:
         return array
 
 
-def _distinct_in_container(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_container_header(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice")

@@ -12,20 +12,20 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.functions import asarray
 from pullback.functions.sharding import shard
-from pullback.graph.arguments import shown
-from pullback.io.leaf_names import LeafPath
+from pullback.graph.argument_checks import shown_argument
+from pullback.io.leaf_names import NamedLeafPath
 from pullback.io.like import (
-    children_like,
-    is_leaf_like,
+    is_like_tree_leaf,
+    like_tree_children,
+    like_tree_type,
     mismatch_with_like,
     remade_like,
-    type_like,
     value_like,
-    with_gradient_like,
+    with_like_tree_gradient,
 )
-from pullback.io.placing import read_placed_value
-from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf
-from pullback.tree_constants import Constant
+from pullback.io.placed_values import read_placed_value
+from pullback.io.saved_file import SavedFile, SavedFileValue, SavedLeaf
+from pullback.tree_constants import TreeConstant
 
 Key: TypeAlias = "str | tuple[str | tuple[str, ...], Callable[..., Any]] | None"
 KeyMap: TypeAlias = "Mapping[str, Key] | Callable[[str], Key]"
@@ -34,10 +34,10 @@ KeyMap: TypeAlias = "Mapping[str, Key] | Callable[[str], Key]"
 def load_by_key_map(file: SavedFile, like: Any, keys: KeyMap | None) -> Any:
     """Return `like` with the values that a file has under the names of its leaves."""
     if keys is not None and not (isinstance(keys, Mapping) or callable(keys)):
-        raise ArgumentError(f"load: keys must be a dict or a function, got {shown(keys)}")
+        raise ArgumentError(f"load: keys must be a dict or a function, got {shown_argument(keys)}")
     tree.flatten(like)  # registers dataclasses
     names = KeyMappedValues(file, keys)
-    made = names.load(like, LeafPath())
+    made = names.load(like, NamedLeafPath())
     if keys is None:
         names.refuse_unused()
     elif isinstance(keys, Mapping):
@@ -55,15 +55,15 @@ class KeyMappedValues:
         self._ours: set[str] = set()
         self._made: dict[tuple[str, int], Any] = {}
 
-    def load(self, like: Any, path: LeafPath) -> Any:
-        if type(like) is Constant:
-            return Constant(self.load(like.value, path), like.state)
-        if not is_leaf_like(like):
-            children = children_like(like, path)
+    def load(self, like: Any, path: NamedLeafPath) -> Any:
+        if type(like) is TreeConstant:
+            return TreeConstant(self.load(like.value, path), like.state)
+        if not is_like_tree_leaf(like):
+            children = like_tree_children(like, path)
             return remade_like(like, {k: self.load(x, at) for k, (x, at) in children.items()})
         return self._leaf(like, path)
 
-    def _leaf(self, like: Any, path: LeafPath) -> Any:
+    def _leaf(self, like: Any, path: NamedLeafPath) -> Any:
         ours = path.dotted
         self._ours.add(ours)
         key: Any = ours
@@ -71,20 +71,22 @@ class KeyMappedValues:
             key = self._keys.get(ours, ours)
         elif self._keys is not None:
             key = self._keys(ours)
-        if key is None or (type_like(like) is None and key not in self._found):
+        if key is None or (like_tree_type(like) is None and key not in self._found):
             return like
         if isinstance(key, str):
             if (key, id(like)) not in self._made:  # a tensor that occurs twice is loaded once
                 self._made[key, id(like)] = value_like(self._saved(key, path), like, path)
             return self._made[key, id(like)]
         if not (isinstance(key, tuple) and len(key) == 2 and callable(key[1])):
-            what = f"keys must give a name, a name with a function, or None, got {shown(key)}"
+            what = (
+                f"keys must give a name, a name with a function, or None, got {shown_argument(key)}"
+            )
             raise ArgumentError(f"load: {path.title}: {what}")
         given = key[0] if isinstance(key[0], tuple) else (key[0],)
         values = [_key_mapped_value(self._saved(name, path)) for name in given]
         return _key_mapped_result(key[1](*values), like, path)
 
-    def _saved(self, name: str, path: LeafPath) -> SavedLeaf:
+    def _saved(self, name: str, path: NamedLeafPath) -> SavedLeaf:
         if name not in self._found:
             close = difflib.get_close_matches(str(name), self._found, 3)
             hint = f"Close to it: {', '.join(close)}." if close else None
@@ -112,12 +114,12 @@ class KeyMappedValues:
 
 
 def _key_mapped_value(saved: SavedLeaf) -> Any:
-    return saved.value if isinstance(saved, PlainValue) else read_placed_value(saved)
+    return saved.value if isinstance(saved, SavedFileValue) else read_placed_value(saved)
 
 
-def _key_mapped_result(value: Any, like: Any, path: LeafPath) -> Any:
+def _key_mapped_result(value: Any, like: Any, path: NamedLeafPath) -> Any:
     """Return what a function made of tensors of the file, with the sharding of `like`."""
-    wanted = type_like(like)
+    wanted = like_tree_type(like)
     if wanted is None:
         return value
     made = asarray(value)
@@ -126,5 +128,7 @@ def _key_mapped_result(value: Any, like: Any, path: LeafPath) -> Any:
     if isinstance(like, (np.ndarray, np.generic)):
         return made.numpy()
     if wanted.sharding is not None:
-        return with_gradient_like(shard(made, wanted.sharding.mesh, wanted.sharding.spec), like)
-    return with_gradient_like(made.detach(), like)
+        return with_like_tree_gradient(
+            shard(made, wanted.sharding.mesh, wanted.sharding.spec), like
+        )
+    return with_like_tree_gradient(made.detach(), like)

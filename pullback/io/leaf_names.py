@@ -13,18 +13,18 @@ DEEPEST = 200  # containers inside each other: JSON is read recursively
 _ROOT = "tensor"  # the name of a tree that is a single leaf
 
 
-class LeafPath(NamedTuple):
+class NamedLeafPath(NamedTuple):
     """The way from the root of a tree to a leaf."""
 
     written: str = ""  # as in Python: ['layers'][0].w
     dotted: str = ""  # as in state dicts: layers.0.w
 
-    def child(self, entry: Any, attribute: bool, unnamed: str = "") -> LeafPath:
+    def child(self, entry: Any, attribute: bool, unnamed: str = "") -> NamedLeafPath:
         """Return the path of a child; an `unnamed` attribute is left out of dotted names."""
         written = self.written + (f".{entry}" if attribute else f"[{entry!r}]")
         if unnamed and entry == unnamed:
-            return LeafPath(written, self.dotted)
-        return LeafPath(written, f"{self.dotted}.{entry}" if self.dotted else f"{entry}")
+            return NamedLeafPath(written, self.dotted)
+        return NamedLeafPath(written, f"{self.dotted}.{entry}" if self.dotted else f"{entry}")
 
     @property
     def title(self) -> str:
@@ -32,7 +32,7 @@ class LeafPath(NamedTuple):
         return self.written or "the tree"
 
 
-def leaf_holds_attributes(data: Any) -> bool:
+def leaf_names_are_attributes(data: Any) -> bool:
     """Whether the children of a node are attributes, in data of `serialize_described_tree`."""
     return data[0] == "namedtuple" or (data[0] == "registered" and _has_leaf_names(data[4]))
 
@@ -41,24 +41,26 @@ def _has_leaf_names(entries: Any) -> bool:
     return all(isinstance(e, str) for e in entries)
 
 
-def leaf_paths(data: Any) -> dict[int, list[LeafPath]]:
+def named_leaf_paths(data: Any) -> dict[int, list[NamedLeafPath]]:
     """Return the paths of the numbered leaves in data of `serialize_described_tree`.
 
     A leaf has several if it is a tensor that occurs more than once.
     """
-    found: dict[int, list[LeafPath]] = {}
-    for number, path in _leaf_paths_below(data, LeafPath(), 0):
+    found: dict[int, list[NamedLeafPath]] = {}
+    for number, path in _leaf_paths_below(data, NamedLeafPath(), 0):
         found.setdefault(number, []).append(path)
     return found
 
 
-def _leaf_paths_below(data: Any, path: LeafPath, depth: int) -> Iterator[tuple[int, LeafPath]]:
+def _leaf_paths_below(
+    data: Any, path: NamedLeafPath, depth: int
+) -> Iterator[tuple[int, NamedLeafPath]]:
     if isinstance(data, int):
         yield data, path
     elif data is not None:
         if depth >= DEEPEST:
             raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep")
-        attribute = leaf_holds_attributes(data)
+        attribute = leaf_names_are_attributes(data)
         unnamed = data[5] if data[0] == "registered" and len(data) > 5 else ""
         for entry, child in serialized_children(data).items():
             yield from _leaf_paths_below(child, path.child(entry, attribute, unnamed), depth + 1)

@@ -13,13 +13,13 @@ from pullback.compiled.serialize import serialized_children
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
-from pullback.io.leaf_names import LeafPath
-from pullback.io.placing import read_placed_tensor
-from pullback.io.saved_file import PlainValue, SavedFile, SavedLeaf, SavedTensor
+from pullback.io.leaf_names import NamedLeafPath
+from pullback.io.placed_values import read_placed_tensor
+from pullback.io.saved_file import SavedFile, SavedFileValue, SavedLeaf, SavedTensor
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
-from pullback.tree_constants import Constant
-from pullback.tree_nodes import NAMESPACE, child_entries, is_node, one_level
+from pullback.tree_constants import TreeConstant
+from pullback.tree_nodes import NAMESPACE, is_node, tree_node_children, tree_node_entries
 
 _FEW = 6  # names in a message
 
@@ -27,21 +27,21 @@ _FEW = 6  # names in a message
 def load_like(file: SavedFile, like: Any) -> Any:
     """Return the tree of a file with the classes, shardings and static data of another one."""
     tree.flatten(like)  # registers dataclasses
-    return LikeTree(file).load(file.tree, like, LeafPath())
+    return LikeTree(file).load(file.tree, like, NamedLeafPath())
 
 
-def is_leaf_like(like: Any) -> bool:
+def is_like_tree_leaf(like: Any) -> bool:
     """Whether a part of `like` has no children; None stands for a value that may be there."""
     return like is None or optree.tree_is_leaf(like, namespace=NAMESPACE)
 
 
-def children_like(like: Any, path: LeafPath) -> dict[Any, tuple[Any, LeafPath]]:
+def like_tree_children(like: Any, path: NamedLeafPath) -> dict[Any, tuple[Any, NamedLeafPath]]:
     """Return the children of a node and their paths, by key, name or number."""
     attributes = False
     if isinstance(like, dict):
         found = dict(like)
     elif is_node(type(like)):
-        children, names = one_level(like)[0], child_entries(like)
+        children, names = tree_node_children(like)[0], tree_node_entries(like)
         found = dict(zip(names, children, strict=True))
         attributes = bool(names) and isinstance(names[0], str)
     elif hasattr(like, "_fields"):
@@ -70,23 +70,23 @@ class LikeTree:
         self._file = file
         self._made: dict[tuple[int, int], Any] = {}
 
-    def load(self, data: Any, like: Any, path: LeafPath) -> Any:
+    def load(self, data: Any, like: Any, path: NamedLeafPath) -> Any:
         """Return a subtree, for what the file has there and the part of `like`."""
-        if type(like) is Constant:
-            return Constant(self.load(data, like.value, path), like.state)
-        if is_leaf_like(like):
+        if type(like) is TreeConstant:
+            return TreeConstant(self.load(data, like.value, path), like.state)
+        if is_like_tree_leaf(like):
             if isinstance(data, list):
                 raise mismatch_with_like(
                     path,
                     f"a node with {_few_names_unlike(serialized_children(data))}",
                     _shown_leaf_like(like),
                 )
-            saved = PlainValue(None) if data is None else self._file.leaves[data]
+            saved = SavedFileValue(None) if data is None else self._file.leaves[data]
             key = (-1 if data is None else data, id(like))
             if key not in self._made:
                 self._made[key] = value_like(saved, like, path)
             return self._made[key]
-        children = children_like(like, path)
+        children = like_tree_children(like, path)
         if not isinstance(data, list):
             found = "None" if data is None else describe_for_like(self._file.leaves[data])
             raise mismatch_with_like(path, found, f"a {type(like).__name__}")
@@ -97,10 +97,10 @@ class LikeTree:
         return remade_like(like, made)
 
 
-def value_like(saved: SavedLeaf, like: Any, path: LeafPath) -> Any:
+def value_like(saved: SavedLeaf, like: Any, path: NamedLeafPath) -> Any:
     """Return a saved leaf as a value of the kind of another one, which it must agree with."""
     if isinstance(saved, SavedTensor):
-        wanted = type_like(like)
+        wanted = like_tree_type(like)
         if wanted is None:
             raise mismatch_with_like(path, describe_for_like(saved), _shown_leaf_like(like))
         if wanted.plain is not saved.type:
@@ -108,20 +108,20 @@ def value_like(saved: SavedLeaf, like: Any, path: LeafPath) -> Any:
         if isinstance(like, (np.ndarray, np.generic)):
             array = saved.whole()
             return array if isinstance(like, np.ndarray) else array[()]
-        return with_gradient_like(read_placed_tensor(saved, wanted.sharding), like)
-    if type_like(like) is not None:
+        return with_like_tree_gradient(read_placed_tensor(saved, wanted.sharding), like)
+    if like_tree_type(like) is not None:
         raise mismatch_with_like(path, describe_for_like(saved), _shown_leaf_like(like))
     return saved.value
 
 
-def with_gradient_like(made: Tensor, like: Any) -> Tensor:
+def with_like_tree_gradient(made: Tensor, like: Any) -> Tensor:
     """Let a new tensor require a gradient, or be frozen, if another one does or is."""
     if isinstance(like, Tensor) and (like.requires_grad or is_frozen(like)):
         made.requires_grad = like.requires_grad
     return made
 
 
-def type_like(like: Any) -> Type | None:
+def like_tree_type(like: Any) -> Type | None:
     """Return the type that a leaf must have in the file; None if it is no tensor."""
     if isinstance(like, Type):
         return like
@@ -133,22 +133,24 @@ def type_like(like: Any) -> Type | None:
 
 
 def describe_for_like(saved: SavedLeaf) -> str:
-    return _shown_leaf_like(saved.value) if isinstance(saved, PlainValue) else str(saved.type)
+    return _shown_leaf_like(saved.value) if isinstance(saved, SavedFileValue) else str(saved.type)
 
 
 def _shown_leaf_like(like: Any) -> str:
-    wanted = type_like(like)
+    wanted = like_tree_type(like)
     if wanted is not None:
         return str(wanted)
     return "None" if like is None else f"{type(like).__name__} {str(like)[:40]!r}"
 
 
-def mismatch_with_like(path: LeafPath, found: Any, wanted: Any) -> ArgumentError:
+def mismatch_with_like(path: NamedLeafPath, found: Any, wanted: Any) -> ArgumentError:
     what = f"{path.title}: the file has {found}, like has {wanted}"
     return ArgumentError(f"load: {what}")
 
 
-def _refuse_names_unlike(path: LeafPath, found: list[Any], wanted: list[Any], kind: str) -> None:
+def _refuse_names_unlike(
+    path: NamedLeafPath, found: list[Any], wanted: list[Any], kind: str
+) -> None:
     if kind in ("list", "tuple", "deque") and all(isinstance(n, int) for n in found):
         raise mismatch_with_like(path, f"{len(found)} items", f"a {kind} of {len(wanted)}")
     lacks, more = [n for n in wanted if n not in found], [n for n in found if n not in wanted]

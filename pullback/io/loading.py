@@ -9,11 +9,11 @@ from typing import Any, TypeVar, overload
 
 from pullback.compiled.serialize import deserialize_described_tree
 from pullback.errors import ArgumentError, DamagedFile, PullbackError
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.io.key_map import KeyMap, load_by_key_map
 from pullback.io.like import load_like
-from pullback.io.placing import read_placed_value
-from pullback.io.saved_file import ForeignFile, PlainValue, SavedFile, opened_saved_file
+from pullback.io.placed_values import read_placed_value
+from pullback.io.saved_file import ForeignSavedFile, SavedFile, SavedFileValue, opened_saved_file
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 def load(path: str | os.PathLike) -> Any: ...
 @overload
 def load(path: str | os.PathLike, like: T, keys: KeyMap | None = None) -> T: ...
-@validated
+@with_argument_checks
 def load(path: str | os.PathLike, like: Any = None, keys: KeyMap | None = None) -> Any:
     """Load what `pb.save` wrote, or a safetensors file of another library.
 
@@ -55,7 +55,7 @@ def load(path: str | os.PathLike, like: Any = None, keys: KeyMap | None = None) 
     with opened_saved_file(path) as file:
         if like is None:
             return _rebuilt_for_loading(file)
-        if keys is not None or isinstance(file, ForeignFile):
+        if keys is not None or isinstance(file, ForeignSavedFile):
             return load_by_key_map(file, like, keys)
         return load_like(file, like)
 
@@ -68,7 +68,7 @@ def _rebuilt_for_loading(file: SavedFile) -> Any:
         if number not in values:
             saved = file.leaves[number]
             values[number] = (
-                saved.value if isinstance(saved, PlainValue) else read_placed_value(saved)
+                saved.value if isinstance(saved, SavedFileValue) else read_placed_value(saved)
             )
         return values[number]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.io.container import Container, ContainerLayout, TensorEntry, container_array_bytes
+from pullback.io.container import Container, ContainerEntry, ContainerLayout, container_array_bytes
 
 VERSION = 1
 KEY = "pullback"
@@ -33,7 +33,7 @@ def manifest_text(
     return json.dumps({"version": VERSION, "checksum": checksum, **body}, separators=(",", ":"))
 
 
-def _manifest_header_checksum(body: dict[str, Any], entries: Mapping[str, TensorEntry]) -> str:
+def _manifest_header_checksum(body: dict[str, Any], entries: Mapping[str, ContainerEntry]) -> str:
     places = sorted([[name, *entry] for name, entry in entries.items()])
     return hashlib.sha256(json.dumps([body, places], sort_keys=True).encode()).hexdigest()
 

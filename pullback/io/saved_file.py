@@ -17,15 +17,15 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.io.atomic import atomic_file_errors
 from pullback.io.boxes import Box, box_shape, box_size, copy_box_overlap, whole_box
-from pullback.io.container import Container, from_container_pairs, opened_container
-from pullback.io.leaf_names import LeafPath, leaf_paths
+from pullback.io.container import Container, decode_container_complex, opened_container
+from pullback.io.leaf_names import NamedLeafPath, named_leaf_paths
 from pullback.io.manifest import manifest_checksum, read_manifest
 from pullback.io.snapshot import ARRAY, SCALAR, TENSOR, VALUE
 
 _INDEX_SIZE = 100_000_000  # the longest index of a model in several files
 
 
-class SavedPiece(NamedTuple):
+class SavedFilePiece(NamedTuple):
     """A tensor of a file that is a saved tensor or one of its shards."""
 
     file: Container
@@ -37,7 +37,7 @@ class SavedPiece(NamedTuple):
         array = self.file.read(self.name)
         if self.checksum is not None and manifest_checksum(array) != self.checksum:
             raise self.file.damaged(f"the tensor {self.name!r} does not have its checksum")
-        return from_container_pairs(array) if pairs else array
+        return decode_container_complex(array) if pairs else array
 
 
 class SavedTensor(NamedTuple):
@@ -45,7 +45,7 @@ class SavedTensor(NamedTuple):
 
     dtype: DType
     shape: tuple[int, ...]
-    pieces: list[SavedPiece]
+    pieces: list[SavedFilePiece]
     kind: str = TENSOR
 
     @property
@@ -60,7 +60,7 @@ class SavedTensor(NamedTuple):
             return dict.fromkeys(wanted, array)
         made = {k: np.zeros(box_shape(b), self.dtype.numpy) for k, b in wanted.items()}
         for piece in self.pieces:
-            near = {k: b for k, b in wanted.items() if _saved_overlap(b, piece.box)}
+            near = {k: b for k, b in wanted.items() if boxes_overlap(b, piece.box)}
             if near:
                 values = piece.read(pairs)
                 for k, box in near.items():
@@ -91,17 +91,17 @@ class SavedTensor(NamedTuple):
         return self
 
 
-def _saved_overlap(a: Box, b: Box) -> bool:
+def boxes_overlap(a: Box, b: Box) -> bool:
     return all(max(i, k) < min(j, m) for (i, j), (k, m) in zip(a, b, strict=True))
 
 
-class PlainValue(NamedTuple):
+class SavedFileValue(NamedTuple):
     """A leaf that is a Python number, text or None."""
 
     value: Any
 
 
-SavedLeaf = SavedTensor | PlainValue
+SavedLeaf = SavedTensor | SavedFileValue
 
 
 class SavedFile:
@@ -109,7 +109,7 @@ class SavedFile:
 
     def __init__(self, name: str, tree: Any, leaves: list[SavedLeaf], info: Any) -> None:
         self.name, self.tree, self.leaves, self.info = name, tree, leaves, info
-        self.paths = leaf_paths(tree)
+        self.paths = named_leaf_paths(tree)
         if sorted(self.paths) != list(range(len(leaves))):
             raise ValueError("leaves")
 
@@ -118,21 +118,21 @@ class SavedFile:
         return {path.dotted: self.leaves[k] for k, paths in self.paths.items() for path in paths}
 
 
-class ForeignFile(SavedFile):
+class ForeignSavedFile(SavedFile):
     """A file that another library wrote: a flat dict of tensors."""
 
     def __init__(self, name: str, files: list[Container]) -> None:
-        pieces = {n: _foreign_saved_tensor(file, n) for file in files for n in file.entries}
+        pieces = {n: _foreign_saved_file_tensor(file, n) for file in files for n in file.entries}
         if len(pieces) != sum(len(file.entries) for file in files):
             raise DamagedFile(f"load: {name} cannot be read: two of its files have the same tensor")
         self.name, self.leaves, self.info = name, list(pieces.values()), {}
         self.tree = ["dict", [[n, k] for k, n in enumerate(pieces)]]
-        self.paths = {k: [LeafPath(f"[{n!r}]", n)] for k, n in enumerate(pieces)}
+        self.paths = {k: [NamedLeafPath(f"[{n!r}]", n)] for k, n in enumerate(pieces)}
 
 
-def _foreign_saved_tensor(file: Container, name: str) -> SavedTensor:
+def _foreign_saved_file_tensor(file: Container, name: str) -> SavedTensor:
     entry = file.entries[name]
-    piece = SavedPiece(file, name, whole_box(entry.shape), None)
+    piece = SavedFilePiece(file, name, whole_box(entry.shape), None)
     return SavedTensor(file.dtype(name), entry.shape, [piece])
 
 
@@ -155,11 +155,11 @@ def opened_saved_file(path: str | os.PathLike) -> Iterator[SavedFile]:
 
 def _read_saved_file(path: str, stack: ExitStack) -> SavedFile:
     if path.endswith("index.json"):
-        return _saved_model_in_several_files(path, stack)
+        return _saved_file_from_index(path, stack)
     file = stack.enter_context(opened_container(path))
     body = read_manifest(file)
     if body is None:
-        return ForeignFile(file.name, [file])
+        return ForeignSavedFile(file.name, [file])
     if "tree" not in body:
         raise file.refused("it is one of several files; load the one without a number")
     files = [(file, body), *_saved_file_parts(file, body, stack)]
@@ -190,7 +190,7 @@ def _saved_file_parts(file: Container, body: dict[str, Any], stack: ExitStack) -
 def _saved_file_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> SavedLeaf:
     kind, *more = row
     if kind == VALUE:
-        return PlainValue(deserialize_plain_value(*more))
+        return SavedFileValue(deserialize_plain_value(*more))
     name, dtype, shape = more
     if kind not in (TENSOR, ARRAY, SCALAR) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError("a leaf")
@@ -200,12 +200,14 @@ def _saved_file_leaf(row: list[Any], shards: dict[str, Any], files: Files) -> Sa
     for k, stored, box in found:
         file, manifest = files[k]
         pieces.append(
-            SavedPiece(file, stored, tuple([(a, b) for a, b in box]), manifest["sha256"][stored])
+            SavedFilePiece(
+                file, stored, tuple([(a, b) for a, b in box]), manifest["sha256"][stored]
+            )
         )
     return SavedTensor(dtype_of(dtype), tuple(shape), pieces, kind).check()
 
 
-def _saved_model_in_several_files(path: str, stack: ExitStack) -> ForeignFile:
+def _saved_file_from_index(path: str, stack: ExitStack) -> ForeignSavedFile:
     """Open the files that the index of a large model names (`model.safetensors.index.json`)."""
     name = os.path.basename(path)
     with atomic_file_errors("load", path), open(path, "rb") as file:
@@ -218,4 +220,4 @@ def _saved_model_in_several_files(path: str, stack: ExitStack) -> ForeignFile:
         raise DamagedFile(f"load: {name} cannot be read: it names files in other folders")
     folder = os.path.dirname(path)
     files = [stack.enter_context(opened_container(os.path.join(folder, n))) for n in names]
-    return ForeignFile(name, files)
+    return ForeignSavedFile(name, files)

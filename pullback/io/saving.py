@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from pullback.engines.processes import current_processes
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.io.atomic import atomic_replacing
 from pullback.io.container import ContainerLayout
 from pullback.io.manifest import manifest_text
@@ -14,7 +14,7 @@ from pullback.io.several_processes import SeveralProcessesSave, finish_with_seve
 from pullback.io.snapshot import TreeSnapshot, take_snapshot
 
 
-@validated
+@with_argument_checks
 def save(path: str | os.PathLike, tree: Any) -> None:
     """Write a tree of tensors, arrays, numbers and strings to a file in the safetensors format.
 

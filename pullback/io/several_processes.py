@@ -18,7 +18,7 @@ from threading import Event, main_thread
 from typing import Any
 
 from pullback.distributed.barriers import compare_at_barrier, exchange
-from pullback.engines.processes import current_processes, show_processes
+from pullback.engines.processes import current_processes, processes_in_words
 from pullback.errors import FileError, PullbackError
 from pullback.io.atomic import atomic_replacing
 from pullback.io.container import ContainerLayout, opened_container
@@ -124,12 +124,12 @@ def remove_parts_of_processes(path: str, kept: set[str] | None = None) -> None:
     folder, base = os.path.split(path)
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            if is_part_of_process(name, base) and name not in (kept or ()):
+            if is_part_from_several_processes(name, base) and name not in (kept or ()):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, name))
 
 
-def is_part_of_process(name: str, base: str) -> bool:
+def is_part_from_several_processes(name: str, base: str) -> bool:
     """Whether a file is one that a process wrote when `base` was saved."""
     token, _, numbers = name.removeprefix(f"{base}.").partition(".")
     first, _, count = numbers.removesuffix(".new").removesuffix(".failed").partition("-of-")
@@ -154,4 +154,4 @@ def finish_with_several_processes(
         raise error
     if failed:
         why = "; ".join(failed.values())
-        raise FileError(f"{op}: {path} was not written by {show_processes(failed)}: {why}")
+        raise FileError(f"{op}: {path} was not written by {processes_in_words(failed)}: {why}")

@@ -16,11 +16,11 @@ from pullback.engines.engine_registry import engine_for, engine_spans_processes
 from pullback.engines.processes import current_processes
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import asarray
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import BY_NUMPY, dtype
 from pullback.io.boxes import Box, shard_boxes
-from pullback.io.container import as_container_pairs
-from pullback.io.leaf_names import LeafPath, UniqueLeafNames, leaf_paths
+from pullback.io.container import encode_container_complex
+from pullback.io.leaf_names import NamedLeafPath, UniqueLeafNames, named_leaf_paths
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -55,7 +55,7 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
         made = TreeSnapshot(serialize_described_tree(value, leaf), [])
     except RecursionError:
         raise ArgumentError(f"{op}: containers are nested too deeply") from None
-    paths = leaf_paths(made.tree)
+    paths = named_leaf_paths(made.tree)
     names = UniqueLeafNames()
     for number, x in enumerate(leaves):
         made.leaves.append(_snapshot_leaf(op, x, paths[number][0], names, made, copy))
@@ -63,7 +63,7 @@ def take_snapshot(op: str, value: Any, copy: bool = False) -> TreeSnapshot:
 
 
 def _snapshot_leaf(
-    op: str, x: Any, path: LeafPath, names: UniqueLeafNames, made: TreeSnapshot, copy: bool
+    op: str, x: Any, path: NamedLeafPath, names: UniqueLeafNames, made: TreeSnapshot, copy: bool
 ) -> list[Any]:
     """Return a leaf as data, and put its values into the snapshot."""
     if isinstance(x, (np.ndarray, np.generic)):
@@ -94,7 +94,7 @@ def _undonated_snapshot(array: np.ndarray, x: Tensor) -> np.ndarray:
 
 
 def _put_into_snapshot(made: TreeSnapshot, name: str, array: np.ndarray) -> None:
-    made.arrays[name] = as_container_pairs(array) if array.dtype.kind == "c" else array
+    made.arrays[name] = encode_container_complex(array) if array.dtype.kind == "c" else array
 
 
 def _snapshot_shards(
@@ -113,12 +113,12 @@ def _snapshot_shards(
     return [TENSOR, name, x.dtype.name, list(x.shape)]
 
 
-def _plain_snapshot_leaf(op: str, x: Any, path: LeafPath) -> Any:
+def _plain_snapshot_leaf(op: str, x: Any, path: NamedLeafPath) -> Any:
     try:
         return serialize_plain_value(x)
     except ArgumentError:
         raise ArgumentError(
-            f"{op}: {path.title}: {shown(x)} cannot be written to a file",
+            f"{op}: {path.title}: {shown_argument(x)} cannot be written to a file",
             hint="Save tensors, arrays, numbers, strings, booleans and None in lists, tuples, "
             "dicts,\nnamed tuples, dataclasses, modules and classes registered with "
             "pb.tree.register.",

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.ambient import thread
-from pullback.graph.derivative_tokens import Consumed, consumed_token_of, tokens_require_gradient
-from pullback.graph.kinds import Transparent
+from pullback.graph.derivative_tokens import (
+    ConsumedDerivativeToken,
+    consumed_token_of,
+    tokens_require_gradient,
+)
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import Transparent
 from pullback.lazy.history import forget_history
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import guard_placeholder_write, register, wrap
+from pullback.lazy.record import guard_record_write, register, wrap
 from pullback.ops.prelude import ones
-from pullback.transforms.call_rules import start_rule_log
+from pullback.transforms.call_rules import start_called_rule_log
 from pullback.transforms.reverse import accumulate, gradients
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ def backward(loss: Tensor) -> None:
     _check_loss_for_backward(loss)
     path = backward_paths([loss._node])
     leaves = [n for n in path if not n.inputs]
-    start_rule_log()
+    start_called_rule_log()
     thread.leaf_tokens = False
     try:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
@@ -36,7 +40,7 @@ def backward(loss: Tensor) -> None:
                 _deposit_backward_gradient(node, g)
     finally:
         thread.leaf_tokens = True
-    mark = Consumed(max(n.number for n in path) + 1)
+    mark = ConsumedDerivativeToken(max(n.number for n in path) + 1)
     marked: dict[tuple, tuple] = {}  # most nodes have the same tokens
     for node in path:
         if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
@@ -82,7 +86,7 @@ def backward_paths(outputs: Sequence[Node]) -> list[Node]:
             if x not in seen:
                 tokens = x.tokens
                 if tokens not in active:
-                    active[tokens] = _active_in_backward(tokens)
+                    active[tokens] = _has_backward_path(tokens)
                 if active[tokens]:
                     seen.add(x)
                     stack.append(x)
@@ -99,10 +103,10 @@ def consumed_by_backward(node: Node) -> GraphConsumed:
     )
 
 
-def _active_in_backward(tokens: tuple) -> bool:
+def _has_backward_path(tokens: tuple) -> bool:
     """Whether a gradient flows through a node with these tokens to a leaf, or did until it was
     consumed."""
-    return any((t.leaf and t.alive) or type(t) is Consumed for t in tokens)
+    return any((t.leaf and t.alive) or type(t) is ConsumedDerivativeToken for t in tokens)
 
 
 _FUNCTIONAL_STEP = (
@@ -116,7 +120,7 @@ def _deposit_backward_gradient(leaf: Node, g: Node) -> None:
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf and token.alive else None
         if tensor is not None:
-            guard_placeholder_write(tensor, "backward()", _FUNCTIONAL_STEP)
+            guard_record_write(tensor, "backward()", _FUNCTIONAL_STEP)
             before = [] if tensor._grad is None else [(1, 0, tensor._grad._node)]
             total = accumulate(leaf, [*before, (0, 0, g)])
             assert total is not None

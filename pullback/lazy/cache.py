@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from pullback.engines.base import Program
+from pullback.engines.base import EngineProgram
 from pullback.engines.environment import environment_variable
 from pullback.errors import Location
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember
 from pullback.graph.native import native
 from pullback.graph.node import Node
+from pullback.graph.source_lines import SourceLine
 from pullback.graph.types import Type
-from pullback.graph.where import SourceLine
-from pullback.lazy.collect import Work
+from pullback.lazy.collect import CollectedWork
 from pullback.ops.prelude import Op
 
 MOST_PROGRAMS = 1024
@@ -27,7 +27,7 @@ _TRIM_BYTES = 8 * 2**20  # evicted bytes that are worth returning to the system
 
 
 @dataclass(frozen=True)
-class Cause:
+class CacheMissCause:
     """Why a program was compiled.
 
     `kind` is first, shape, dtype, sharding, device, static, structure, outputs, donation, split or
@@ -61,7 +61,7 @@ class CacheInfo:
     hits: int
     misses: int
     compiles: int
-    causes: list[Cause]
+    causes: list[CacheMissCause]
     programs: int
     disk_hits: int = 0
     disk_misses: int = 0
@@ -87,7 +87,7 @@ class CacheInfo:
         return disk_cache().used()
 
 
-class Variant(NamedTuple):
+class CachedVariant(NamedTuple):
     """The outputs of a program of some structure, and the leaves whose memory they may take."""
 
     outputs: tuple[int, ...]
@@ -99,15 +99,17 @@ class CacheEntry:
     """All programs of one structure; they differ in their outputs and in what they overwrite."""
 
     key: tuple
-    variants: dict[Variant, Program] = field(default_factory=dict)
+    variants: dict[CachedVariant, EngineProgram] = field(default_factory=dict)
     seen: set[tuple[int, ...]] = field(default_factory=set)
     donors: dict[tuple[int, ...], Any] = field(default_factory=dict)  # candidates, by outputs
     lock: Any = field(default_factory=threading.Lock)
-    scalars: tuple[Program, list[int], Any] | None = None  # the last program, its words, packed
+    scalars: tuple[EngineProgram, list[int], Any] | None = (
+        None  # the last program, its words, packed
+    )
     users: Any = field(default_factory=weakref.WeakSet)  # compiled functions that hold the program
 
 
-class FastCallsToo:
+class CacheCallCount:
     """A number to which calls in C++ are added, which count themselves."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -124,18 +126,18 @@ class Cache:
     """Entries by key with programs, bounded in number and bytes; callers hold `launch.lock`."""
 
     if native is not None:
-        hits = FastCallsToo()
+        hits = CacheCallCount()
 
     def __init__(self) -> None:
         self.entries: dict[tuple, CacheEntry] = {}
         self.hits = self.misses = self.compiles = self.disk_hits = self.disk_misses = 0
         self.nbytes = self._evicted_bytes = 0
-        self.causes: deque[Cause] = deque(maxlen=1000)
+        self.causes: deque[CacheMissCause] = deque(maxlen=1000)
         # Least recently used first, with their entry and variant
-        self._programs: OrderedDict[Program, tuple[CacheEntry, Variant]] = OrderedDict()
-        self.latest: Program | None = None  # the last program used, if by a compiled function
+        self._programs: OrderedDict[EngineProgram, tuple[CacheEntry, CachedVariant]] = OrderedDict()
+        self.latest: EngineProgram | None = None  # the last program used, if by a compiled function
         self._last_at: dict[Any, tuple] = {}  # the last key compiled for each line
-        self._evicted: dict[tuple[int, Variant], bool] = {}
+        self._evicted: dict[tuple[int, CachedVariant], bool] = {}
         self._seen: dict[int, bool] = {}
 
     def add(self, key: tuple) -> CacheEntry:
@@ -144,20 +146,22 @@ class Cache:
             self.entries = {k: e for k, e in self.entries.items() if e.variants or e is entry}
         return entry
 
-    def hit(self, entry: CacheEntry, variant: Variant) -> None:
+    def hit(self, entry: CacheEntry, variant: CachedVariant) -> None:
         """Count a hit, and mark the program as used."""
         self.hits += 1
         self.latest = None
         self._programs.move_to_end(entry.variants[variant])
 
-    def used(self, program: Program, hit: bool) -> None:
+    def used(self, program: EngineProgram, hit: bool) -> None:
         """Mark a program as used by a compiled function that holds it."""
         self.hits += hit
         if program is not self.latest and program in self._programs:
             self._programs.move_to_end(program)
             self.latest = program
 
-    def store(self, entry: CacheEntry, variant: Variant, program: Program, limit: int) -> bool:
+    def store(
+        self, entry: CacheEntry, variant: CachedVariant, program: EngineProgram, limit: int
+    ) -> bool:
         """Add a program and evict others beyond `limit` bytes; return whether to trim memory."""
         self.compiles += program.origin in ("missed", "compiler")
         self.disk_hits += program.origin == "disk"
@@ -197,29 +201,38 @@ class Cache:
         return mark not in self._seen and remember(self._seen, mark, True, bound=MOST_PROGRAMS)
 
     def missed(
-        self, work: Work, key: tuple, want: Variant, known: CacheEntry | None, split: bool
-    ) -> Cause:
+        self,
+        work: CollectedWork,
+        key: tuple,
+        want: CachedVariant,
+        known: CacheEntry | None,
+        split: bool,
+    ) -> CacheMissCause:
         """Return why there is no program for this work."""
-        place = _last_line_of_cached(work)
+        place = _cache_miss_line(work)
         before = self._last_at.get(_cache_line_key(place))
         if (hash(key), want) in self._evicted:
-            return Cause("evicted", place)
+            return CacheMissCause("evicted", place)
         if known is not None and any(v.outputs == want.outputs for v in known.variants):
-            return Cause(
+            return CacheMissCause(
                 "donation", place, "memory of inputs", *_DONATION[:: 1 if want.donated else -1]
             )
         if known is not None:
-            return Cause("outputs", place, "outputs", "another set of live tensors", "this one")
+            return CacheMissCause(
+                "outputs", place, "outputs", "another set of live tensors", "this one"
+            )
         if before is None:
-            return Cause("split" if split else "first", place)
-        return _cache_difference(before, key, work, place, split)
+            return CacheMissCause("split" if split else "first", place)
+        return _cache_miss_cause(before, key, work, place, split)
 
-    def note(self, cause: Cause, work: Work | None = None, key: tuple = ()) -> None:
+    def note(
+        self, cause: CacheMissCause, work: CollectedWork | None = None, key: tuple = ()
+    ) -> None:
         """Count a miss, and note the key as the last one compiled for the line of the work."""
         self.misses += 1
         if work is not None:
             remember(
-                self._last_at, _cache_line_key(_last_line_of_cached(work)), key, bound=MOST_PROGRAMS
+                self._last_at, _cache_line_key(_cache_miss_line(work)), key, bound=MOST_PROGRAMS
             )
         self.causes.append(cause)
 
@@ -230,7 +243,7 @@ class Cache:
         )  # fmt: skip
 
 
-def _last_line_of_cached(work: Work) -> Location:
+def _cache_miss_line(work: CollectedWork) -> Location:
     """Return the line of the last op, which stands for the whole work."""
     return next((n.where for n in reversed(work.nodes) if n.where is not None), None)
 
@@ -240,12 +253,12 @@ def _cache_line_key(place: Location) -> Any:
     return (place.code, place.line) if isinstance(place, SourceLine) else place
 
 
-def _cache_difference(
-    before: tuple, after: tuple, work: Work, place: Location, split: bool
-) -> Cause:
+def _cache_miss_cause(
+    before: tuple, after: tuple, work: CollectedWork, place: Location, split: bool
+) -> CacheMissCause:
     """Return the cause: the first difference between two keys of the same line."""
     if before[0] != after[0]:
-        return Cause("device", place, "engine", str(before[0]), str(after[0]))
+        return CacheMissCause("device", place, "engine", str(before[0]), str(after[0]))
     number = -1
     for old, new in zip_longest(before[1:], after[1:], fillvalue=_END):
         number += isinstance(new, Op)
@@ -254,19 +267,19 @@ def _cache_difference(
         node = work.nodes[max(number, 0)]
         where = node.where or place
         if isinstance(old, Type) and isinstance(new, Type):
-            return Cause(
-                *cached_type_difference(old, new, where, f"operand of {_cache_name(node)}")
+            return CacheMissCause(
+                *cache_miss_by_type(old, new, where, f"operand of {_cached_op_title(node)}")
             )
         if isinstance(old, Op) and isinstance(new, Op) and type(old) is type(new):
-            return Cause("static", where, _cache_name(node), repr(old), repr(new))
+            return CacheMissCause("static", where, _cached_op_title(node), repr(old), repr(new))
         which = "the op at" if isinstance(new, Op) else "after" if new is _END else "operand of"
-        path = f"{which} {_cache_name(node)}" if which != "the op at" else f"the op at {where}"
+        path = f"{which} {_cached_op_title(node)}" if which != "the op at" else f"the op at {where}"
         shown = (_show_cache_key_part(old, work), _show_cache_key_part(new, work))
-        return Cause("split" if split else "structure", where, path, *shown)
-    return Cause("structure", place, "the program", "dropped", "the same")
+        return CacheMissCause("split" if split else "structure", where, path, *shown)
+    return CacheMissCause("structure", place, "the program", "dropped", "the same")
 
 
-def cached_type_difference(old: Type, new: Type, where: Location, path: str) -> tuple:
+def cache_miss_by_type(old: Type, new: Type, where: Location, path: str) -> tuple:
     """Return the fields of a cause for two types that differ."""
     if old.dtype is not new.dtype:
         return "dtype", where, path, str(old), str(new)
@@ -279,11 +292,11 @@ _DONATION = "not reused", "reused"
 _END = object()  # fills the shorter of two keys
 
 
-def _cache_name(node: Node) -> str:
+def _cached_op_title(node: Node) -> str:
     return f"{node.op.title} ({node.where})" if node.where is not None else node.op.title
 
 
-def _show_cache_key_part(part: Any, work: Work) -> str:
+def _show_cache_key_part(part: Any, work: CollectedWork) -> str:
     """Describe a part of a key; numbers agree in both keys up to the first difference."""
     if part is _END:
         return "the end"
@@ -292,11 +305,13 @@ def _show_cache_key_part(part: Any, work: Work) -> str:
     if isinstance(part, int):
         if part < 0:
             return f"{'a number' if ~part % 2 else 'input'} {~part // 2}"
-        return f"the result of {_cache_name(work.nodes[part])}"
+        return f"the result of {_cached_op_title(work.nodes[part])}"
     return f"a new input {part}"
 
 
-def announce_cache_miss(cause: Cause | None, seconds: float, program: Program) -> None:
+def announce_cache_miss(
+    cause: CacheMissCause | None, seconds: float, program: EngineProgram
+) -> None:
     """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
     if "compiles" in environment_variable("PULLBACK_LOG", ()):
         how = "found on disk" if program.origin == "disk" else "compiled"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.graph.arguments import shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.hooks import hooks
@@ -30,7 +30,7 @@ def _cast_method(name: str, dtype: str, shown_dtype: str) -> Callable[[Any], Ten
     return cast
 
 
-@public_methods
+@boundary_methods
 class CastMethods:
     """Conversions to a dtype or a device."""
 
@@ -71,9 +71,9 @@ class CastMethods:
         if wrong:
             message = f"takes a device, a dtype or a tensor, got {sorted(wrong)}"
             raise ArgumentError(message, op="to")
-        for name, value in _cast_targets(args, type(self)):
+        for name, value in _cast_method_targets(args, type(self)):
             if wanted[name] is not None:
-                got = f"{shown(value)} and {shown(wanted[name])}"
+                got = f"{shown_argument(value)} and {shown_argument(wanted[name])}"
                 raise ArgumentError(f"the {name} is given twice, as {got}", op="to")
             wanted[name] = value
         made: Any = self
@@ -101,7 +101,7 @@ class CastMethods:
         return hooks.functions.to_device(self, name)
 
 
-def _cast_targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, Any]]:
+def _cast_method_targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, Any]]:
     """What the arguments of `to` say about the device and the dtype."""
     for given in args:
         if isinstance(given, tensor):
@@ -112,7 +112,7 @@ def _cast_targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[str, An
         elif isinstance(given, str):
             yield "device", given
         else:
-            message = f"takes a device, a dtype or a tensor, got {shown(given)}"
+            message = f"takes a device, a dtype or a tensor, got {shown_argument(given)}"
             raise ArgumentError(message, op="to")
 
 

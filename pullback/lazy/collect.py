@@ -7,12 +7,12 @@ from typing import Any
 
 from pullback.errors import HostReadError
 from pullback.graph.graph import by_number
-from pullback.graph.kinds import RunsAs, Transparent
 from pullback.graph.native import native
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import RunsAs, Transparent
 from pullback.ops.op import Op
 from pullback.ops.sources import SCALAR, Input
-from pullback.ops.traits import op_position
+from pullback.ops.traits import trait_position
 
 
 def collected_base(node: Node) -> Node:
@@ -103,7 +103,7 @@ def _explore_to_collect(
     return False
 
 
-class Work:
+class CollectedWork:
     """Pending nodes in recording order, their leaves, and their structural key.
 
     The key holds, for each node, its op and the numbers of its operands, and for each leaf its
@@ -175,18 +175,18 @@ class Work:
         """Return the key without the positions of ops; `()` if there are none, or on a mesh."""
         if any(x.type.sharding is not None for x in self.leaves):
             return ()
-        if not any(op_position(n.op) for n in self.nodes):
+        if not any(trait_position(n.op) for n in self.nodes):
             return ()
         nodes = iter(self.nodes)
-        key: list[Any] = [Work.anywhere]  # differs from every key with positions
+        key: list[Any] = [CollectedWork.anywhere]  # differs from every key with positions
         for part in self.key:
             node = next(nodes) if isinstance(part, Op) else None
-            key += (type(part), node.type) if node and op_position(part) else (part,)
+            key += (type(part), node.type) if node and trait_position(part) else (part,)
         return tuple(key)
 
     def positions(self) -> list[int]:
         """Return the positions that a program for any position takes, in the order of the nodes."""
-        return [i for n in self.nodes for i in op_position(n.op)]
+        return [i for n in self.nodes for i in trait_position(n.op)]
 
 
 def _collect_without_value(node: Node) -> HostReadError:

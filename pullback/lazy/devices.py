@@ -8,14 +8,14 @@ platform, so recording, transforms and programs treat it like any value on a mes
 from __future__ import annotations
 
 from pullback.engines.base import Engine
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, EngineError
-from pullback.lazy.settings import Scope, current
+from pullback.lazy.settings import SettingsScope, current
 from pullback.sharding.mesh import PLATFORMS, DeviceMesh
 from pullback.sharding.spec import P, Sharding
 
 
-def default_device(name: str) -> Scope:
+def default_device(name: str) -> SettingsScope:
     """Set the device of new tensors: a platform and an index, such as `cpu:0`.
 
     Results are on the device of their operands.
@@ -27,18 +27,18 @@ def default_device(name: str) -> Scope:
     """
     there, index = find_device("default_device", name)
     mode = current()
-    if index == 0 and there is not engine(mode.engine, mode.device):
-        return Scope(device=there.platform, place=None)  # a platform, and all of its work
-    return Scope(place=device_layout("default_device", name))
+    if index == 0 and there is not registered_engine(mode.engine, mode.device):
+        return SettingsScope(device=there.platform, place=None)  # a platform, and all of its work
+    return SettingsScope(place=layout_on_named_device("default_device", name))
 
 
-def device_layout(op: str, name: str) -> Sharding | None:
+def layout_on_named_device(op: str, name: str) -> Sharding | None:
     """Return the layout of a value on a device; None on the first one of the platform in use."""
     there, index = find_device(op, name)
     mode = current()
-    if index == 0 and there is engine(mode.engine, mode.device):
+    if index == 0 and there is registered_engine(mode.engine, mode.device):
         return None
-    mesh = DeviceMesh(1, device_platform_name(there), [there.local_devices[index]])
+    mesh = DeviceMesh(1, platform_in_device_names(there), [there.local_devices[index]])
     return Sharding(mesh, P())
 
 
@@ -51,8 +51,12 @@ def find_device(op: str, name: str) -> tuple[Engine, int]:
         what = f"a device is a platform and an index, such as 'cpu:0' or 'cuda:1', got {name!r}"
         raise ArgumentError(what, op=op, hint=hint)
     mode = current()
-    home = engine(mode.engine, mode.device)
-    there = home if platform == device_platform_name(home) else engine(mode.engine, platform)
+    home = registered_engine(mode.engine, mode.device)
+    there = (
+        home
+        if platform == platform_in_device_names(home)
+        else registered_engine(mode.engine, platform)
+    )
     count = len(there.local_devices)
     if int(index or 0) >= count:
         hint = "Set the environment variable PULLBACK_CPU_DEVICES before Python starts."
@@ -61,6 +65,6 @@ def find_device(op: str, name: str) -> tuple[Engine, int]:
     return there, int(index or 0)
 
 
-def device_platform_name(there: Engine) -> str:
+def platform_in_device_names(there: Engine) -> str:
     """Return the platform in names of devices; NumPy computes on the CPU."""
     return "cpu" if there.platform == "numpy" else there.platform

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from pullback.engines.base import Engine
 from pullback.errors import EngineError
-from pullback.graph.kinds import PerElement, ResultSource, Transparent
 from pullback.graph.node import Node
-from pullback.lazy.cache import CacheEntry, Variant
-from pullback.lazy.collect import Work
-from pullback.lazy.ownership import COUNTS_ALL, ONE, dead_leaves, owner_references
-from pullback.lazy.runtime_checks import Failed
+from pullback.graph.op_kinds import PerElementKind, ResultSourceKind, Transparent
+from pullback.lazy.cache import CachedVariant, CacheEntry
+from pullback.lazy.collect import CollectedWork
+from pullback.lazy.ownership import COUNTS_ALL, ONE, leaves_without_owner, owner_references
+from pullback.lazy.runtime_checks import RuntimeFailure
 from pullback.lazy.settings import Settings
-from pullback.lazy.values import InFlight, argument_value
+from pullback.lazy.values import ValueInFlight, leaf_value_buffer
 from pullback.ops.index.dynamic_slice import BlockWrite
 from pullback.ops.index.scatter import Scatter
 from pullback.ops.sources import SCALAR
@@ -38,18 +38,18 @@ _MOST_STEPS = 12  # from a result of an update back to the leaf that it updates
 class Donors(NamedTuple):
     """The variant of a program to run, and the leaves that it may overwrite as they are."""
 
-    variant: Variant
+    variant: CachedVariant
     dead: frozenset[int]
     compile: bool  # whether the variant is new
 
 
 def choose_donors(
-    entry: CacheEntry | None, work: Work, outputs: tuple[int, ...], engine: Engine, mode: Settings,
-    held_in: list[Node],
+    entry: CacheEntry | None, work: CollectedWork, outputs: tuple[int, ...], engine: Engine,
+    mode: Settings, held_in: list[Node],
 ) -> Donors:  # fmt: skip
     """Choose the variant that computes the outputs; `held_in` is the caller's list of the work."""
     known = [] if entry is None else [v for v in entry.variants if v.outputs == outputs]
-    plain = Variant(outputs)
+    plain = CachedVariant(outputs)
     found = None if entry is None else entry.donors.get(outputs)
     if found is None:
         found = DonorCandidates(work, outputs, engine)
@@ -76,7 +76,7 @@ class DonorCandidates:
     hold them, or they are arrays of the host. The program is made for the following steps.
     """
 
-    def __init__(self, work: Work, outputs: tuple[int, ...], engine: Engine) -> None:
+    def __init__(self, work: CollectedWork, outputs: tuple[int, ...], engine: Engine) -> None:
         self._outputs = outputs
         self._room = Counter(work.nodes[k].type for k in outputs)  # of each type
         self._types = [x.type for x in work.leaves]
@@ -92,7 +92,7 @@ class DonorCandidates:
         if sum(self.size.values()) < LEAST:
             self.size = {}
 
-    def _add(self, work: Work, near: set[Node]) -> None:
+    def _add(self, work: CollectedWork, near: set[Node]) -> None:
         """Add the leaves among the nodes that an output is computed from."""
         leaves = [x for x in near if x.value is not None and x in work.index]
         found = {~work.index[x] // 2: x for x in leaves if x.op is not SCALAR}
@@ -100,24 +100,26 @@ class DonorCandidates:
         if any(x.backward for x in near):
             self.updated |= {i for i, x in found.items() if not x.backward}
 
-    def variant(self, donors: Iterable[int]) -> Variant:
+    def variant(self, donors: Iterable[int]) -> CachedVariant:
         """Return the variant with these donors, of each type at most as many as there is room."""
         room, found = self._room.copy(), []
         for i in donors:
             room[self._types[i]] -= 1
             if room[self._types[i]] >= 0:
                 found.append(i)
-        return Variant(self._outputs, tuple(sorted(found)))
+        return CachedVariant(self._outputs, tuple(sorted(found)))
 
-    def compare(self, known: list[Variant], dead: frozenset[int]) -> tuple[Variant, Variant, int]:
+    def compare(
+        self, known: list[CachedVariant], dead: frozenset[int]
+    ) -> tuple[CachedVariant, CachedVariant, int]:
         """Return the variant to use, another one, and the bytes that the other one would save."""
         donating = next((v for v in known if v.donated), None)
         if donating is None:
             better = self.variant(dead)
-            return Variant(self._outputs), better, self._bytes(better.donated)
+            return CachedVariant(self._outputs), better, self._bytes(better.donated)
         copied = [i for i in donating.donated if i not in dead]
         lost = 2 * self._bytes(copied) - self._bytes(donating.donated) if copied else 0
-        return donating, Variant(self._outputs), lost
+        return donating, CachedVariant(self._outputs), lost
 
     def _bytes(self, donors: Iterable[int]) -> int:
         return sum(self.size[i] for i in donors)
@@ -129,14 +131,18 @@ class DonorCandidates:
 
 
 def _dead_donors(
-    work: Work, candidates: list[int], outputs: tuple[int, ...], engine: Engine, held: list[Node]
+    work: CollectedWork,
+    candidates: list[int],
+    outputs: tuple[int, ...],
+    engine: Engine,
+    held: list[Node],
 ) -> list[int]:
     """Return the candidates that nothing can read any more when the outputs are computed."""
     values = [work.leaves[i].value for i in candidates]
     pairs = zip(candidates, owner_references(values), engine.made(values), strict=True)
     # The node and `values` refer to a buffer
     found = [i for i, count, made in pairs if made and count == ONE + 1]
-    return dead_leaves(work, found, outputs, [held]) if found else []
+    return leaves_without_owner(work, found, outputs, [held]) if found else []
 
 
 def _same_donor_elements(result: Node) -> set[Node]:
@@ -153,12 +159,14 @@ def _same_donor_elements(result: Node) -> set[Node]:
 
 def _donor_operands_of(node: Node) -> Sequence[Node]:
     """Return the operands whose memory the result of an op may take without a copy."""
-    if isinstance(node.op, (PerElement, Transparent, ResultSource)) or isinstance(node.type, tuple):
+    if isinstance(node.op, (PerElementKind, Transparent, ResultSourceKind)) or isinstance(
+        node.type, tuple
+    ):
         return node.inputs
     return node.inputs[:1] if isinstance(node.op, (Scatter, BlockWrite)) else ()
 
 
-class HeldInterrupts:
+class InterruptsHeldForDonors:
     """Holds Ctrl-C back while a run overwrites its arguments: its results must not get lost."""
 
     def __enter__(self) -> None:
@@ -177,7 +185,7 @@ class HeldInterrupts:
                 self._handler(_SIGINT, None)
 
 
-class OverwrittenValue(Failed):
+class OverwrittenDonor(RuntimeFailure):
     """The value of a leaf whose memory was given to a program; only if that fails, it is seen."""
 
     def __init__(self) -> None:
@@ -188,13 +196,13 @@ class OverwrittenValue(Failed):
         return EngineError(what, hint="Start again from values that you have kept or saved.")
 
 
-_OVERWRITTEN = OverwrittenValue()
+_OVERWRITTEN = OverwrittenDonor()
 
 
-class DonatedLeaves:
+class DonorLeaves:
     """The buffers of dead leaves that a run may overwrite; a run that fails gives them back."""
 
-    def __init__(self, work: Work, donors: Donors, mark: InFlight) -> None:
+    def __init__(self, work: CollectedWork, donors: Donors, mark: ValueInFlight) -> None:
         self._leaves, self._mark = work.leaves, mark
         donated = [(i, work.leaves[i]) for i in donors.variant.donated]
         self._copied = [i for i, _ in donated if i not in donors.dead]
@@ -208,7 +216,7 @@ class DonatedLeaves:
     def arguments(self, engine: Engine) -> list[Any]:
         """Return the arguments of a run: donors that are visible elsewhere are copied."""
         taken = self._buffers
-        args = [taken[x] if x in taken else argument_value(engine, x) for x in self._leaves]
+        args = [taken[x] if x in taken else leaf_value_buffer(engine, x) for x in self._leaves]
         for i in self._copied:
             args[i] = engine.copy(args[i])
         return args

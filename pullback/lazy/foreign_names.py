@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from pullback.errors import UnknownName
-from pullback.graph.boundary import leave, unknown_name
+from pullback.graph.boundary import leave_boundary, unknown_name_at_boundary
 from pullback.suggestions.object_names import OBJECT_NAMES
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
@@ -24,13 +24,13 @@ class ForeignName:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         try:
-            raise unknown_name(self.owner, self.name)
+            raise unknown_name_at_boundary(self.owner, self.name)
         except UnknownName as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
 
-class ForeignMember(ForeignName):
+class InheritedForeignName(ForeignName):
     """An attribute that does not exist, in a class that others derive from."""
 
     __slots__ = ()
@@ -43,14 +43,14 @@ class ForeignMember(ForeignName):
         return super().__get__(instance, owner)
 
 
-class ExistingNames(type):
+class ForeignNamesHider(type):
     """Metaclass of Tensor: `dir` and `help` leave out the names that do not exist."""
 
     def __dir__(cls) -> list[str]:
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 
-class ForeignNames(metaclass=ExistingNames):
+class ForeignNames(metaclass=ForeignNamesHider):
     """The last base class of Tensor, so that names that it has come first."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class ForeignNames(metaclass=ExistingNames):
     if sys.version_info >= (3, 12):  # in 3.11, it slows down every attribute of a tensor
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise unknown_name("Tensor", name)
+            raise unknown_name_at_boundary("Tensor", name)
 
     def __dir__(self) -> list[str]:
         return dir(type(self))
@@ -67,16 +67,16 @@ class ForeignNames(metaclass=ExistingNames):
 def add_foreign_members(cls: type, owner: str) -> None:
     """Let the objects of a class answer the names of its table."""
     for name in OBJECT_NAMES[owner]:
-        setattr(cls, name, ForeignMember(name, owner))
-    cls.__dir__ = _existing_names  # type: ignore[method-assign, assignment]
+        setattr(cls, name, InheritedForeignName(name, owner))
+    cls.__dir__ = _without_foreign_names  # type: ignore[method-assign, assignment]
 
 
-def _existing_names(x: object) -> list[str]:
+def _without_foreign_names(x: object) -> list[str]:
     foreign = {
         name
         for base in type(x).__mro__
         for name, value in vars(base).items()
-        if isinstance(value, ForeignMember)
+        if isinstance(value, InheritedForeignName)
     }
     return [n for n in object.__dir__(x) if n not in foreign or hasattr(x, n)]
 

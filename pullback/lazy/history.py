@@ -10,7 +10,7 @@ from pullback.graph.node import Node
 from pullback.ops.sources import Leaf
 
 
-def realise(node: Node, value: Any) -> None:
+def set_value_and_history(node: Node, value: Any) -> None:
     """Set the value of a node; drop its op and inputs unless a live derivative may need them."""
     node.value = value
     if node.tokens:
@@ -36,7 +36,7 @@ def forget_history(node: Node) -> None:
 _leaf = cache(Leaf)  # one for each op class
 
 
-class Derivative:
+class DerivativeHistory:
     """Owns a token: while this object lives, nodes recorded under the token keep their history."""
 
     def __init__(self, traces: bool = False) -> None:
@@ -55,7 +55,7 @@ class Derivative:
         token.computed = []
         token.cuts = []  # they may refer to nodes that refer to the token
 
-    def __enter__(self) -> Derivative:
+    def __enter__(self) -> DerivativeHistory:
         return self
 
     def __exit__(self, *exception: object) -> None:

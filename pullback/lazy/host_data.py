@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.engines.engine_registry import engine_for
-from pullback.engines.limits import physical_memory
+from pullback.engines.limits import physical_memory_limit
 from pullback.errors import ArgumentError, DTypeError, OutOfMemory
-from pullback.graph.arguments import copy_flag
+from pullback.graph.argument_checks import checked_copy_argument
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64, uint64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.devices import device_layout
+from pullback.lazy.devices import layout_on_named_device
 from pullback.lazy.hooks import hooks
+from pullback.lazy.numpy_precision import mark_numpy_precision
 from pullback.lazy.operators import node_of
-from pullback.lazy.precision import mark_numpy_default
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -66,7 +66,7 @@ def asarray(
     f32
     """
     if copy is not None:
-        copy = copy_flag("asarray", copy)
+        copy = checked_copy_argument("asarray", copy)
     if device is not None:
         return _host_data_on_device(data, dtype, device, copy)
     wanted = None if dtype is None else user_dtype("tensor", dtype)
@@ -79,7 +79,7 @@ def asarray(
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         return asarray(hooks.dlpack.imported_dlpack(data, None, copy), dtype, copy=copy)
     if copy is False:
-        return from_host(_shared_host_array(data, wanted))
+        return from_host(_shared_host_data(data, wanted))
     if isinstance(data, TracedNumber):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _host_data_holds_tensors(data):
@@ -90,14 +90,14 @@ def asarray(
         what = f"there is not enough memory to copy {_shown_host_data(data)}"
         raise OutOfMemory(what, op="tensor") from None
     if wanted is None and isinstance(data, np.ndarray):
-        mark_numpy_default(made._node)
+        mark_numpy_precision(made._node)
     return made
 
 
 def _host_data_on_device(
     data: ArrayLike, dtype: DTypeLike | None, device: str, copy: bool | None
 ) -> Tensor:
-    place = device_layout("tensor", device)  # raises if there is none
+    place = layout_on_named_device("tensor", device)  # raises if there is none
     made = asarray(data, dtype, copy=copy)
     if copy is False and made.sharding is place:
         return made
@@ -111,7 +111,7 @@ def _must_copy_host(why: str) -> ArgumentError:
     return ArgumentError(f"copy=False, but {why}", op="asarray", hint=hint)
 
 
-def _shared_host_array(data: Any, wanted: DType | None) -> np.ndarray:
+def _shared_host_data(data: Any, wanted: DType | None) -> np.ndarray:
     """Return an array with the memory of another one."""
     if not isinstance(data, np.ndarray):
         raise _must_copy_host(f"a {type(data).__name__} has no memory to share")
@@ -139,7 +139,7 @@ def length_of_host_data(data: Any) -> int | None:
         return None
     except OverflowError:
         count = 2**63
-    if 8 * count > physical_memory() and not hasattr(data, "dtype"):
+    if 8 * count > physical_memory_limit() and not hasattr(data, "dtype"):
         raise OutOfMemory(f"a {type(data).__name__} with {count} elements does not fit into memory")
     return count
 
@@ -168,7 +168,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     except ValueError:
         raise ArgumentError("tensor: nested lists must have equal lengths at each depth") from None
     if not has_dtype and array.dtype.kind == "f":
-        array = _exact_host_integers(data, array, wanted)
+        array = _exact_host_data_integers(data, array, wanted)
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
@@ -177,13 +177,13 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         wanted = _default_host_dtype(array.dtype)
     if wanted is not None and array.dtype != wanted.numpy:
         if wanted.is_integer and array.dtype.kind in "iu" and array.size:
-            _check_host_range(array, wanted)
+            _check_host_data_range(array, wanted)
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
-def _exact_host_integers(data: Any, array: np.ndarray, wanted: DType | None) -> np.ndarray:
+def _exact_host_data_integers(data: Any, array: np.ndarray, wanted: DType | None) -> np.ndarray:
     """Return integers as they are; NumPy makes floats of them if only some are beyond i64."""
     if not array.size or not (np.abs(array) >= 2.0**63).any():
         return array
@@ -210,7 +210,7 @@ def _default_host_dtype(found: np.dtype) -> DType | None:
     return int64 if found.kind in "iu" else None
 
 
-def _check_host_range(array: np.ndarray, wanted: DType) -> None:
+def _check_host_data_range(array: np.ndarray, wanted: DType) -> None:
     limits = np.iinfo(wanted.numpy)
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:

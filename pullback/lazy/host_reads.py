@@ -17,25 +17,25 @@ from pullback.engines.engine_registry import engine_spans_processes, mesh_for_en
 from pullback.errors import GradientCut, GradientCutWarning, HostReadError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.where import stack_level, user_line
+from pullback.graph.source_lines import stack_level, user_line
 from pullback.lazy.collect import collect_pending_ancestors
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.settings import current
-from pullback.lazy.values import checked_value, value_to_host
+from pullback.lazy.values import valid_value, value_to_host
 from pullback.ops.sources import Input
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
 
 
-def read(tensor: Tensor) -> np.ndarray:
+def read_on_host(tensor: Tensor) -> np.ndarray:
     """Return the value of a tensor on the host, read-only, whatever derivative it cuts."""
-    array = value_to_host(readable(tensor))
+    array = value_to_host(buffer_for_host_read(tensor))
     array.setflags(write=False)
     return array
 
 
-def readable(tensor: Tensor) -> Any:
+def buffer_for_host_read(tensor: Tensor) -> Any:
     """Return the buffer of a tensor, computed and checked."""
     node = tensor._node
     require_host_values("reading a value", [node])
@@ -45,7 +45,7 @@ def readable(tensor: Tensor) -> Any:
     if node.value is None:
         _forbid_reading_alone(node)
         compute_pending([node])
-    return checked_value(node)
+    return valid_value(node)
 
 
 def has_value(tensor: Tensor) -> bool:
@@ -100,7 +100,7 @@ def _forbid_reading_alone(node: Node) -> None:
         )
 
 
-def refuse_cut(tensor: Tensor, what: str) -> None:
+def refuse_host_read_cut(tensor: Tensor, what: str) -> None:
     """Raise if a derivative runs and would be lost where the value of the tensor is used."""
     if tensor._node.tokens:
         require_host_values(what, [tensor._node])  # the better error inside a trace

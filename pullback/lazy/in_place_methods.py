@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _in_place_method(name: str, example: str, result: str) -> Callable[..., Tens
 _X = "pb.tensor([1.0, 4.0])"
 
 
-@public_methods
+@boundary_methods
 class InPlaceMethods:
     """Changes of a tensor."""
 

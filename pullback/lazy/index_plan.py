@@ -10,8 +10,8 @@ import numpy as np
 from pullback import errors
 from pullback.errors import ArgumentError, AxisError, DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph.dtypes import bool_, int64
-from pullback.graph.node import Node, constant
-from pullback.graph.where import user_line
+from pullback.graph.node import Node, constant_node
+from pullback.graph.source_lines import user_line
 from pullback.lazy.host_data import asarray, from_host
 from pullback.lazy.operators import as_tensor, cast_node, node_of
 from pullback.lazy.record import record_node
@@ -63,7 +63,7 @@ class IndexPlan:
         """Return the index arrays as nodes of one shape, without negative indices."""
         shape = self.pick_shape()
         pairs = zip(self.picks, self.dims, strict=True)
-        return [_index_node(pick, shape, self.view[dim]) for pick, dim in pairs]
+        return [_index_plan_node(pick, shape, self.view[dim]) for pick, dim in pairs]
 
     def pick_shape(self) -> tuple[int, ...]:
         try:
@@ -81,7 +81,7 @@ class IndexPlan:
 
 def plan_index(shape: tuple[int, ...], index: Any) -> IndexPlan:
     """Plan an index of a tensor of the given shape."""
-    parts = _expand_index_ellipsis(read_index(index), shape)
+    parts = _expand_index_ellipsis(index_plan_parts(index), shape)
     made = IndexPlan()
     advanced: list[int] = []  # the parts that count as index arrays in NumPy
     before = 0  # dimensions of the result before the first of them
@@ -117,7 +117,7 @@ def _add_to_index_plan(made: IndexPlan, part: Any, axis: int, size: int) -> None
         made.ranges.append(range(i, i + 1))
         made.dropped.append(axis)
     elif isinstance(part, slice):
-        taken = _index_range(part, size)
+        taken = _index_plan_range(part, size)
         if taken.step < 0:
             made.flipped.append(axis)
             taken = taken[::-1]
@@ -135,7 +135,7 @@ def _add_index_pick(made: IndexPlan, pick: Pick, size: int) -> None:
     made.view.append(size)
 
 
-def _index_range(part: slice, size: int) -> range:
+def _index_plan_range(part: slice, size: int) -> range:
     try:
         taken = range(*part.indices(size))
     except (TypeError, ValueError) as error:
@@ -146,7 +146,7 @@ def _index_range(part: slice, size: int) -> range:
     return taken if len(taken) else range(0)
 
 
-def read_index(index: Any) -> list[Any]:
+def index_plan_parts(index: Any) -> list[Any]:
     """Return the parts of an index: ints, slices, picks, `None` and `...`."""
     parts: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
@@ -177,16 +177,16 @@ def _expand_index_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any
 
 def _index_picks(item: Any) -> list[Pick]:
     """Return an integer array, or a mask, as picks."""
-    array = index_array(item)
+    array = index_plan_array(item)
     dtype = array.dtype
     if dtype is bool_ or dtype == np.bool_:
         return _index_mask_picks(array)
     if not (dtype.is_integer if isinstance(array, Tensor) else dtype.kind in "iu"):
-        raise _wrong_index_type(dtype)
+        raise _index_plan_type_error(dtype)
     return [Pick(array)]
 
 
-def index_array(item: Any) -> Any:
+def index_plan_array(item: Any) -> Any:
     if isinstance(item, (Tensor, TracedNumber)):
         return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
@@ -196,24 +196,24 @@ def index_array(item: Any) -> Any:
         if any(isinstance(x, (Tensor, TracedNumber)) for x in item):
             return asarray(item)
     elif not isinstance(item, (bool, np.ndarray, np.generic)):
-        raise _wrong_index_type(type(item).__name__)
+        raise _index_plan_type_error(type(item).__name__)
     try:
         return np.asarray(item)
     except ValueError:
-        raise _wrong_index_type("a list whose rows have different lengths") from None
+        raise _index_plan_type_error("a list whose rows have different lengths") from None
 
 
-def known_index(item: Any) -> np.ndarray | None:
+def index_plan_integers(item: Any) -> np.ndarray | None:
     """The integers that the user wrote, which can be checked at once; None for a tensor."""
     if isinstance(item, int):
         return np.asarray(item)
     if not isinstance(item, (list, tuple, range, np.ndarray, np.generic)):
         return None
-    array = index_array(item)
+    array = index_plan_array(item)
     return array if isinstance(array, np.ndarray) and array.dtype.kind in "iu" else None
 
 
-def _wrong_index_type(found: Any) -> DTypeError:
+def _index_plan_type_error(found: Any) -> DTypeError:
     expected = "integers, slices, `...`, None, integer arrays and masks"
     return DTypeError(f"index: must consist of {expected}, got {found}", code="E4011")
 
@@ -247,24 +247,26 @@ def index_out_of_range(index: int, axis: int, size: int) -> IndexOutOfRange:
     return IndexOutOfRange(message, index=index, axis=axis, extent=size)
 
 
-def _index_node(pick: Pick, shape: tuple[int, ...], size: int) -> Node:
+def _index_plan_node(pick: Pick, shape: tuple[int, ...], size: int) -> Node:
     array = pick.array
     if not isinstance(array, Tensor):
         array = array.astype(np.int64)
         array = np.broadcast_to(np.where(array < 0, array + size, array), shape)
         return from_host(np.array(array, order="C"))._node
-    index = index_from_start(node_of(array), size)
+    index = plan_index_from_start(node_of(array), size)
     if index.type.shape != shape:
         index = record_node(Broadcast(shape), index)
     return index
 
 
-def index_from_start(index: Node, size: int) -> Node:
+def plan_index_from_start(index: Node, size: int) -> Node:
     """Return an index array with `size` added to negative indices."""
     if index.type.dtype.kind == "u":
         return index
     if index.type.dtype.bits < 32 or size >= 2**31:
         index = cast_node(index, int64)
     dtype = index.type.dtype
-    negative = record_node(Less(), index, constant(0, dtype))
-    return record_node(Where(), negative, record_node(Add(), index, constant(size, dtype)), index)
+    negative = record_node(Less(), index, constant_node(0, dtype))
+    return record_node(
+        Where(), negative, record_node(Add(), index, constant_node(size, dtype)), index
+    )

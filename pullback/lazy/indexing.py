@@ -12,13 +12,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.dtypes import bool_
-from pullback.graph.node import Node, constant
+from pullback.graph.node import Node, constant_node
 from pullback.lazy.hooks import hooks
 from pullback.lazy.index_plan import IndexPlan, plan_index
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
-from pullback.lazy.record import cut, record, record_at_one_line, record_node, register, wrap
+from pullback.lazy.operators import (
+    NUMBERS,
+    as_tensor,
+    cast_node,
+    node_of,
+    operator_number,
+    scalar_operator_operand,
+)
+from pullback.lazy.record import (
+    record,
+    record_as_constant,
+    record_at_one_line,
+    record_node,
+    register,
+    wrap,
+)
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import TracedNumber
@@ -29,10 +43,10 @@ from pullback.ops.index.indexing import Gather, Index, IndexArrays
 from pullback.ops.index.scatter import ScatterAdd, ScatterMul, ScatterSet
 from pullback.ops.index.scatter_extrema import ScatterMax, ScatterMin
 from pullback.ops.prelude import broadcast_shapes
-from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Flip, Squeeze
 
 if TYPE_CHECKING:
     from pullback import typing
@@ -61,23 +75,23 @@ def get_indexed(x: Any, index: Any) -> Tensor:
     return indexed_handle(_index_picked(_indexed_view(start, steps), steps))
 
 
-def updated_at_index(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
+def updated_by_indexing(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     """Return `x` with the elements at an index set, or updated as `mode` says.
 
     >>> import pullback as pb
-    >>> updated_at_index(pb.tensor([1, 2, 3]), 0, 5, mode="add").tolist()
+    >>> updated_by_indexing(pb.tensor([1, 2, 3]), 0, 5, mode="add").tolist()
     [6, 2, 3]
     """
     x = as_tensor(x)
     if mode not in _MODES:
         raise ArgumentError(f"at: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     target, new = node_of(x), _value_to_index(value, x)
-    if _index_is_mask(index, x) and new.type.rank <= x.ndim - len(index.shape):
+    if _is_indexing_mask(index, x) and new.type.rank <= x.ndim - len(index.shape):
         return _where_index_mask(target, as_tensor(index), new, mode)
     steps = plan_index(x.shape, index)
     new = _broadcast_to_indexed(new, steps.result())
     if steps.picks:
-        new = _scattered_by_index(_indexed_view(target, steps), new, steps, mode)
+        new = _scattered_by_indexing(_indexed_view(target, steps), new, steps, mode)
     elif mode != "set":
         new = record_node(_MODES[mode][0], _indexed_view(target, steps), new)
     return indexed_handle(_put_back_indexed(target, new, steps))
@@ -85,24 +99,24 @@ def updated_at_index(x: Any, index: Any, value: Any, mode: str = "set") -> Tenso
 
 def indexed_handle(node: Node) -> Tensor:
     """Return a new handle on a node, pending on this thread if it has no value."""
-    made = wrap(node if current().grad_enabled else cut(node))
+    made = wrap(node if current().grad_enabled else record_as_constant(node))
     if made._node.value is None:
         register(made)
     return made
 
 
-class At:
+class AtIndexing:
     """`x.at[index]`: updates that make a new tensor."""
 
     def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, index: typing.Index) -> IndexedPlace:
-        return IndexedPlace(self._x, index)
+    def __getitem__(self, index: typing.Index) -> IndexingPlace:
+        return IndexingPlace(self._x, index)
 
 
-@public_methods
-class IndexedPlace:
+@boundary_methods
+class IndexingPlace:
     """Elements of a tensor, to read or to update.
 
     >>> import pullback as pb
@@ -118,19 +132,19 @@ class IndexedPlace:
         return get_indexed(self._x, self._index)
 
     def set(self, value: typing.ArrayLike) -> Tensor:
-        return updated_at_index(self._x, self._index, value, "set")
+        return updated_by_indexing(self._x, self._index, value, "set")
 
     def add(self, value: typing.ArrayLike) -> Tensor:
-        return updated_at_index(self._x, self._index, value, "add")
+        return updated_by_indexing(self._x, self._index, value, "add")
 
     def multiply(self, value: typing.ArrayLike) -> Tensor:
-        return updated_at_index(self._x, self._index, value, "multiply")
+        return updated_by_indexing(self._x, self._index, value, "multiply")
 
     def min(self, value: typing.ArrayLike) -> Tensor:
-        return updated_at_index(self._x, self._index, value, "min")
+        return updated_by_indexing(self._x, self._index, value, "min")
 
     def max(self, value: typing.ArrayLike) -> Tensor:
-        return updated_at_index(self._x, self._index, value, "max")
+        return updated_by_indexing(self._x, self._index, value, "max")
 
 
 def _indexed_view(x: Node, steps: IndexPlan) -> Node:
@@ -170,10 +184,10 @@ def _index_picked(view: Node, steps: IndexPlan) -> Node:
 
 def _value_to_index(value: Any, x: Tensor) -> Node:
     """Return the value to write, in the dtype of the tensor."""
-    value = number(value)
+    value = operator_number(value)
     if type(value) in NUMBERS:
         _check_indexed_kind(_NUMBER_KINDS[type(value)], type(value).__name__, x)
-        return scalar_operand(value, x.dtype)
+        return scalar_operator_operand(value, x.dtype)
     if isinstance(value, TracedNumber):
         _check_indexed_kind(value.dtype.kind, value.kind.__name__, x)
         return value.cast(x.dtype)
@@ -207,7 +221,7 @@ def _broadcast_to_indexed(value: Node, shape: tuple[int, ...]) -> Node:
     return record_node(Broadcast(shape), value)
 
 
-def _index_is_mask(index: Any, x: Tensor) -> bool:
+def _is_indexing_mask(index: Any, x: Tensor) -> bool:
     """Whether the index is one mask that fits. Writing through it needs no positions."""
     if isinstance(index, Tensor):
         fits = index.dtype is bool_
@@ -227,7 +241,7 @@ def _where_index_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
     return record(Where(), (condition, value, x))
 
 
-def _scattered_by_index(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
+def _scattered_by_indexing(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
     """Return the view with values written at index arrays."""
     indices = steps.indices()
     count, rank = indices[0].type.rank, value.type.rank
@@ -254,9 +268,9 @@ def _put_back_indexed(x: Node, new: Node, steps: IndexPlan) -> Node:
     high = tuple(n - r[-1] - 1 for r, n in zip(steps.ranges, shape))
     between = tuple(r.step - 1 if len(r) > 1 else 0 for r in steps.ranges)
     pad = Pad(low, high, between)
-    block = record_node(Broadcast(steps.block), constant(True, bool_))
-    inside = record_node(pad, block, constant(False, bool_))
-    padded = record_node(pad, new, constant(0, x.type.dtype))
+    block = record_node(Broadcast(steps.block), constant_node(True, bool_))
+    inside = record_node(pad, block, constant_node(False, bool_))
+    padded = record_node(pad, new, constant_node(0, x.type.dtype))
     return record_node(Where(), inside, padded, x)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError
 from pullback.graph.html import html_table
 from pullback.graph.node import live_nodes
 from pullback.lazy.cache import CacheInfo
-from pullback.lazy.devices import device_platform_name
-from pullback.lazy.host_reads import readable, refuse_cut
+from pullback.lazy.devices import platform_in_device_names
+from pullback.lazy.host_reads import buffer_for_host_read, refuse_host_read_cut
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
 from pullback.sharding.parts import part_places
@@ -77,13 +77,13 @@ def engine_info() -> EngineInfo:
     'numpy'
     """
     mode = current()
-    platform = engine(mode.engine, mode.device).platform
+    platform = registered_engine(mode.engine, mode.device).platform
     return EngineInfo(
-        mode.engine, platform, _kernel_info(platform), state.programs_run, len(live_nodes())
+        mode.engine, platform, _engine_kernel_info(platform), state.programs_run, len(live_nodes())
     )
 
 
-def _kernel_info(platform: str) -> str:
+def _engine_kernel_info(platform: str) -> str:
     if not current().kernels:
         return "switched off"
     if platform != "cpu":
@@ -98,11 +98,11 @@ def devices_of(tensor: Tensor) -> tuple[str, ...]:
     """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the first one."""
     mode, sharding = current(), tensor.sharding
     mesh = sharding.mesh if sharding else None
-    there = engine(mode.engine, (mesh and mesh.platform) or mode.device)
+    there = registered_engine(mode.engine, (mesh and mesh.platform) or mode.device)
     local = there.local_devices
     if mesh is None or mesh.platform:  # counted as `default_device` does
-        return (f"{device_platform_name(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
-    return tuple([f"{device_platform_name(there)}:{k}" for k in mesh.devices])
+        return (f"{platform_in_device_names(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
+    return tuple([f"{platform_in_device_names(there)}:{k}" for k in mesh.devices])
 
 
 def device_of(tensor: Tensor) -> str:
@@ -114,7 +114,7 @@ def device_of(tensor: Tensor) -> str:
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardInfo:
     """The shard of one device of a mesh."""
 
     position: int  # of the device in the mesh
@@ -123,17 +123,17 @@ class Shard:
     data: np.ndarray  # without padding
 
 
-def shards(tensor: Tensor) -> list[Shard]:
+def shards_info(tensor: Tensor) -> list[ShardInfo]:
     sharding, shape = tensor.sharding, tensor.shape
     if sharding is None:
         hint = "Shard it first: x.shard(mesh, spec)."
         raise ArgumentError("shards: the tensor must be on a mesh", hint=hint)
-    refuse_cut(tensor, "shards")
+    refuse_host_read_cut(tensor, "shards")
     made = []
-    for k, data in readable(tensor).parts().items():
+    for k, data in buffer_for_host_read(tensor).parts().items():
         sides = zip(part_places(sharding, shape, k), shape, strict=True)
         index = tuple([slice(min(s.start, n), min(s.stop, n)) for s, n in sides])
         cut = np.asarray(data[tuple([slice(s.stop - s.start) for s in index])])
         cut.setflags(write=False)
-        made.append(Shard(k, sharding.mesh.devices[k], index, cut))
+        made.append(ShardInfo(k, sharding.mesh.devices[k], index, cut))
     return made

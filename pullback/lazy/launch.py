@@ -10,22 +10,34 @@ import time
 from typing import Any
 
 from pullback.engines import fork
-from pullback.engines.base import Engine, Program
+from pullback.engines.base import Engine, EngineProgram
 from pullback.engines.engine_registry import engine_for, mesh_for_engine
 from pullback.errors import Location, PullbackError, RecompileError
-from pullback.graph import table
+from pullback.graph import op_table
 from pullback.graph.graph import Graph
 from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.cache import Cache, CacheEntry, Cause, FastCallsToo, announce_cache_miss
-from pullback.lazy.collect import Work, collect_pending_ancestors, collected_base
-from pullback.lazy.donors import DonatedLeaves, Donors, HeldInterrupts, choose_donors
-from pullback.lazy.history import realise
-from pullback.lazy.program import build_program, pack_program
+from pullback.lazy.cache import (
+    Cache,
+    CacheCallCount,
+    CacheEntry,
+    CacheMissCause,
+    announce_cache_miss,
+)
+from pullback.lazy.collect import CollectedWork, collect_pending_ancestors, collected_base
+from pullback.lazy.donors import DonorLeaves, Donors, InterruptsHeldForDonors, choose_donors
+from pullback.lazy.history import set_value_and_history
+from pullback.lazy.pieces import (
+    gathered_for_pieces,
+    is_in_pieces,
+    piece_phase,
+    piece_size,
+    piece_with_results,
+)
+from pullback.lazy.program import build_program, pack_lazy_program_scalars
 from pullback.lazy.settings import Settings, current
-from pullback.lazy.split import gathered_values, is_split, piece_size, results_with_op, split_phase
-from pullback.lazy.values import InFlight, argument_value, value_to_host
+from pullback.lazy.values import ValueInFlight, leaf_value_buffer, value_to_host
 
 lock = threading.RLock()
 fork.hold_during_fork(lock)
@@ -35,7 +47,7 @@ class LaunchState:
     """The program cache, and the number of programs run."""
 
     if native is not None:
-        programs_run = FastCallsToo()
+        programs_run = CacheCallCount()
 
     def __init__(self) -> None:
         self.cache = Cache()
@@ -48,7 +60,7 @@ class LaunchState:
 
 
 state = LaunchState()
-table.on_replaced.append(state.forget)
+op_table.on_replaced.append(state.forget)
 
 
 def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:
@@ -61,28 +73,28 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
             if not needed:
                 return
             nodes = collect_pending_ancestors(wanted) if nodes is None else nodes
-            if not is_split(nodes, wanted):
+            if not is_in_pieces(nodes, wanted):
                 prepared = _prepare_launch(nodes, needed, wanted)
         if prepared is not None:
             prepared.run()
         else:
-            launch_split(nodes, wanted)
+            launch_in_pieces(nodes, wanted)
     finally:
         if prepared is not None:
             prepared.release()
 
 
-def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
+def launch_in_pieces(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
     """Compute a graph in pieces, cut between iterations; `keep_tail` leaves the last pending."""
     outputs = set(wanted)
-    gathered = gathered_values(nodes)
+    gathered = gathered_for_pieces(nodes)
     while nodes:
         with lock:
             size = piece_size(nodes, outputs, gathered)
             if len(nodes) <= size and keep_tail:
                 return
-            cut = split_phase(nodes, size) if len(nodes) > size else len(nodes)
-            piece, rest = results_with_op(nodes[:cut], nodes[cut:])
+            cut = piece_phase(nodes, size) if len(nodes) > size else len(nodes)
+            piece, rest = piece_with_results(nodes[:cut], nodes[cut:])
             used = {collected_base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
             out = [n for n in out if not isinstance(n.type, tuple)]
@@ -99,7 +111,7 @@ def _prepare_launch(
     nodes: list[Node], needed: list[Node], wanted: list[Node], split: bool = False
 ) -> Launch:
     """Find the program for some work, and mark the nodes as in flight. Called under the lock."""
-    work = Work([n for n in nodes if n.value is None])
+    work = CollectedWork([n for n in nodes if n.value is None])
     mode = current()
     key = _launch_key(mode, work, work.key)
     entry, anywhere = state.cache.entries.get(key), False
@@ -134,13 +146,13 @@ def _prepare_launch(
     return Launch(work, entry, donors, engine, mode, cause, anywhere)  # type: ignore[arg-type]
 
 
-def _launch_key(mode: Settings, work: Work, structure: tuple) -> tuple:
+def _launch_key(mode: Settings, work: CollectedWork, structure: tuple) -> tuple:
     """Return the key of some work in the cache; with its lines, if a profile is to name them."""
     key = (mode.target, *structure)
-    return (*key, ProfiledLines([n.where for n in work.nodes])) if mode.profiled else key
+    return (*key, ProfiledLaunchLines([n.where for n in work.nodes])) if mode.profiled else key
 
 
-class ProfiledLines(tuple[Location, ...]):
+class ProfiledLaunchLines(tuple[Location, ...]):
     """The lines of a program that is profiled, as a part of its key."""
 
     __slots__ = ()
@@ -149,7 +161,7 @@ class ProfiledLines(tuple[Location, ...]):
         return "at other lines"
 
 
-def refuse_launch(what: str, cause: Cause) -> RecompileError:
+def refuse_launch(what: str, cause: CacheMissCause) -> RecompileError:
     """Return the error that `no_recompile` raises."""
     message = f"{what}: a program would be compiled inside no_recompile: {cause}"
     return RecompileError(message, where=cause.where, cause=cause)
@@ -157,7 +169,7 @@ def refuse_launch(what: str, cause: Cause) -> RecompileError:
 
 def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     """Return a launch of a cached program for the required outputs alone, if there is one."""
-    work = Work(collect_pending_ancestors(needed))
+    work = CollectedWork(collect_pending_ancestors(needed))
     entry = state.cache.entries.get(_launch_key(mode, work, work.key))
     want = tuple(sorted(work.index[n] for n in needed))
     chosen = None if entry is None else _launch_variant(entry, set(want), want)
@@ -196,19 +208,19 @@ def _launch_variant(
 class Launch:
     """One run of a program."""
 
-    mark: InFlight | None = None  # until the nodes are marked: an interrupt may come before
-    donated: DonatedLeaves | None = None
+    mark: ValueInFlight | None = None  # until the nodes are marked: an interrupt may come before
+    donated: DonorLeaves | None = None
 
     def __init__(
-        self, work: Work, entry: CacheEntry, donors: Donors, engine: Engine, mode: Settings,
-        cause: Cause | None = None, anywhere: bool = False,
+        self, work: CollectedWork, entry: CacheEntry, donors: Donors, engine: Engine,
+        mode: Settings, cause: CacheMissCause | None = None, anywhere: bool = False,
     ) -> None:  # fmt: skip
         self.cause = cause
         self.positions = work.positions() if anywhere else []
         self.work, self.entry, self.engine, self.mode = work, entry, engine, mode
         self.variant = donors.variant
         self.outputs = donors.variant.outputs
-        self.mark = InFlight()
+        self.mark = ValueInFlight()
         self.nodes = [work.nodes[i] for i in self.outputs]
         # Under the lock: another thread may evict the program, or compute nodes of the work, which
         # then drop their inputs
@@ -217,7 +229,7 @@ class Launch:
         for node in self.nodes:
             node.value = self.mark
         if self.variant.donated:
-            self.donated = DonatedLeaves(work, donors, self.mark)
+            self.donated = DonorLeaves(work, donors, self.mark)
             self.donated.take()
 
     def run(self) -> None:
@@ -229,21 +241,21 @@ class Launch:
             if self.donated is None:
                 self._start(program, args)
             else:
-                with HeldInterrupts():
+                with InterruptsHeldForDonors():
                     self._start(program, args)
         except PullbackError as error:
             raise self._named(error).at(None, self._line(error)) from error.__cause__
         finally:
             self.release()
 
-    def _start(self, program: Program, args: list[Any]) -> None:
+    def _start(self, program: EngineProgram, args: list[Any]) -> None:
         """Start the program, and give the nodes their values."""
         values = program.run(args)
         failed = self._nonfinite(args, values) if self.mode.check_nan else {}
         with lock:
             state.programs_run += 1
             for i, (node, value) in enumerate(zip(self.nodes, values, strict=False)):
-                realise(node, failed.get(i, value))
+                set_value_and_history(node, failed.get(i, value))
             if program.checks or runtime_checks.any_unchecked():
                 word = values[-1] if program.checks else None
                 lines = [self.work.nodes[i].where for i in program.written]
@@ -256,18 +268,23 @@ class Launch:
         here, owns = self.engine, self.engine.owns
         if self.donated is not None:
             return self.donated.arguments(here)
-        return [x.value if owns(x.value) else argument_value(here, x) for x in self.work.leaves]
+        return [x.value if owns(x.value) else leaf_value_buffer(here, x) for x in self.work.leaves]
 
-    def _nonfinite(self, args: list[Any], values: list[Any]) -> dict[int, runtime_checks.Failed]:
+    def _nonfinite(
+        self, args: list[Any], values: list[Any]
+    ) -> dict[int, runtime_checks.RuntimeFailure]:
         """Return the results that are not finite: reading one raises at the op that made it so."""
-        from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
+        from pullback.lazy.nonfinite_origins import nonfinite_errors  # only this mode needs it
 
         def program() -> tuple[Graph, list[Any]]:
             graph, _ = build_program(self.work, self.outputs, bool(self.positions))
             return graph, list(map(value_to_host, args))
 
         outputs = [value_to_host(v) for v, _ in zip(values, self.nodes)]
-        return {i: runtime_checks.Failed(e) for i, e in nonfinite_errors(outputs, program).items()}
+        return {
+            i: runtime_checks.RuntimeFailure(e)
+            for i, e in nonfinite_errors(outputs, program).items()
+        }
 
     def _line(self, error: PullbackError) -> Location:
         """Return the line of the node that failed, or of the last output."""
@@ -300,7 +317,7 @@ class Launch:
 
     __del__ = release  # an interrupt may come between marking the nodes and running
 
-    def _compile(self) -> Program:
+    def _compile(self) -> EngineProgram:
         with self.entry.lock:  # two threads that want the same program compile it once
             program = self.entry.variants.get(self.variant)
             if program is None:
@@ -323,10 +340,14 @@ class Launch:
                     self.engine.give_back()
             return program
 
-    def _packed(self, program: Program) -> Any:
+    def _packed(self, program: EngineProgram) -> Any:
         """Return the scalars as one argument; that of the last run, if they are the same."""
         words = [*[word for s in self.work.scalars for word in s.value], *self.positions]
         last = self.entry.scalars
         if last is None or last[0] is not program or last[1] != words:
-            last = self.entry.scalars = program, words, pack_program(words, self.engine, program)
+            last = self.entry.scalars = (
+                program,
+                words,
+                pack_lazy_program_scalars(words, self.engine, program),
+            )
         return last[2]

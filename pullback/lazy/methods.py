@@ -6,13 +6,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, AxisError, ShapeError
-from pullback.graph.arguments import shown
-from pullback.graph.boundary import boundary, public, public_methods
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.boundary import boundary, boundary_methods, public
 from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
     from pullback import functions
-    from pullback.lazy.indexing import At
+    from pullback.lazy.indexing import AtIndexing
     from pullback.lazy.tensor import Tensor
     from pullback.typing import ArrayLike, DTypeLike, Shape
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
-class FunctionName(str):
+class MethodFunctionName(str):
     """Stands for a public function until `bind`: the functions themselves need Tensor."""
 
 
-class _FunctionNames:
-    def __getattr__(self, name: str) -> FunctionName:
-        return FunctionName(name)
+class _MethodFunctionNames:
+    def __getattr__(self, name: str) -> MethodFunctionName:
+        return MethodFunctionName(name)
 
 
 if not TYPE_CHECKING:
-    functions = _FunctionNames()
+    functions = _MethodFunctionNames()
 
 
-@public_methods
+@boundary_methods
 class Methods:
     """Everything that can be written as `x.f(...)` as well as `pb.f(x, ...)`."""
 
@@ -175,7 +175,7 @@ class Methods:
         >>> pb.arange(4).reshape(2, -1).tolist(), pb.arange(4).reshape(2, 2, order="F").tolist()
         ([[0, 1], [2, 3]], [[0, 2], [1, 3]])
         """
-        return hooks.functions.reshape(self, one_or_many_for_method(shape), order, copy=copy)
+        return hooks.functions.reshape(self, method_one_or_many(shape), order, copy=copy)
 
     def put_along_axis(
         self, indices: ArrayLike, values: ArrayLike, axis: int | None = -1, mode: str = "set"
@@ -194,7 +194,7 @@ class Methods:
         >>> pb.tensor([1, 2]).broadcast_to(2, 2).tolist()
         [[1, 2], [1, 2]]
         """
-        return hooks.functions.broadcast_to(self, one_or_many_for_method(shape))
+        return hooks.functions.broadcast_to(self, method_one_or_many(shape))
 
     def transpose(self, *axes: Shape) -> Tensor:
         """Reverse the order of the dimensions, or reorder them by `axes`.
@@ -206,7 +206,7 @@ class Methods:
             what = f"needs {self._node.type.rank} axes, got {axes}"  # type: ignore[attr-defined]
             hint = "Write x.swapaxes(a, b) to swap two dimensions."
             raise AxisError(what, op="transpose", hint=hint)
-        return hooks.functions.transpose(self, one_or_many_for_method(axes) if axes else None)
+        return hooks.functions.transpose(self, method_one_or_many(axes) if axes else None)
 
     def permute(self, *axes: Shape) -> Tensor:
         """Reorder the dimensions: dimension i of the result is dimension `axes[i]`.
@@ -214,7 +214,7 @@ class Methods:
         >>> pb.ones((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        return hooks.functions.permute_dims(self, one_or_many_for_method(axes))
+        return hooks.functions.permute_dims(self, method_one_or_many(axes))
 
     def repeat(self, repeats: ArrayLike, axis: int | None = None, *more: int) -> Tensor:
         """Repeat each element along an axis, as in NumPy; `tile` repeats the whole tensor.
@@ -276,7 +276,7 @@ class Methods:
         return hooks.functions.imag(self)
 
     @property
-    def at(self) -> At:
+    def at(self) -> AtIndexing:
         """Updates that return a new tensor: `x.at[index].set(value)`, `.add`, `.multiply`, `.min`,
         `.max`; and `.get()`.
 
@@ -288,7 +288,7 @@ class Methods:
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         if api_version is not None and api_version not in API_VERSIONS:
             known = ", ".join(API_VERSIONS)
-            what = f"api_version must be one of {known}, got {shown(api_version)}"
+            what = f"api_version must be one of {known}, got {shown_argument(api_version)}"
             raise ArgumentError(what, op="__array_namespace__")
         return hooks.namespace
 
@@ -297,11 +297,11 @@ def bind_methods(module: ModuleType, *classes: type) -> None:
     """Set the methods of classes that are functions of `module`."""
     for cls in classes:
         for name, value in list(vars(cls).items()):
-            if isinstance(value, FunctionName):
+            if isinstance(value, MethodFunctionName):
                 setattr(cls, name, public(getattr(module, value)))
 
 
-def one_or_many_for_method(values: tuple[Shape, ...]) -> Shape:
+def method_one_or_many(values: tuple[Shape, ...]) -> Shape:
     """`f((2, 3))` and `f(2, 3)` mean the same."""
     first = values[0] if len(values) == 1 else None
     return first if isinstance(first, (tuple, list)) else values  # type: ignore[return-value]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError
-from pullback.graph.arguments import shown
-from pullback.graph.boundary import handles_errors, leave
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.boundary import handles_boundary_errors, leave_boundary
 from pullback.graph.dtypes import (
     ALL,
     DType,
@@ -23,18 +23,23 @@ from pullback.graph.dtypes import (
 )
 from pullback.graph.native import bind_native
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
-from pullback.lazy.precision import WIDE, mark_number_precision, numbers_of_user, warn_of_widening
-from pullback.lazy.record import record, record_root
+from pullback.lazy.numpy_precision import (
+    WIDE,
+    mark_number_precision,
+    numbers_of_user,
+    warn_of_widening,
+)
+from pullback.lazy.record import record, record_gradient_leaf
 from pullback.lazy.settings import current
-from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
+from pullback.lazy.traced_number import TracedComplex, TracedFloat, TracedInt, TracedNumber
 from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits, weak_limits
 from pullback.ops.sources import SCALAR, pack_source_bits
 
 if TYPE_CHECKING:
-    from pullback.graph.derivative_tokens import LeafToken
+    from pullback.graph.derivative_tokens import LeafDerivativeToken
     from pullback.lazy.tensor import Tensor
     from pullback.ops.op import Op
     from pullback.typing import ArrayLike, Index
@@ -43,16 +48,16 @@ NUMBERS = (bool, int, float, complex)
 _SCALAR_TYPE = {d: Type((), d) for d in ALL}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _NUMBER_RANK: dict[type, int] = {
-    bool: 0, int: 1, float: 2, complex: 3, UnknownInt: 1, UnknownFloat: 2, UnknownComplex: 3,
+    bool: 0, int: 1, float: 2, complex: 3, TracedInt: 1, TracedFloat: 2, TracedComplex: 3,
 }  # fmt: skip
 
 
 def node_of(x: Tensor) -> Node:
     """Return the node of a tensor, with its token if it requires a gradient."""
-    return x._node if x._token is None else record_root(x)
+    return x._node if x._token is None else record_gradient_leaf(x)
 
 
-def scalar_operand(value: Any, dtype: DType) -> Node:
+def scalar_operator_operand(value: Any, dtype: DType) -> Node:
     """A number of the user: an input of the program that uses it, not a constant."""
     if type(value) is int and dtype.is_integer:
         low, high = weak_limits(dtype)
@@ -66,12 +71,16 @@ def scalar_operand(value: Any, dtype: DType) -> Node:
     return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), "", bits)
 
 
-def weak(value: Any, dtype: DType) -> Node:
+def weak_operator_operand(value: Any, dtype: DType) -> Node:
     """A Python number or a traced number in the dtype of the tensor it is combined with."""
-    return value.cast(dtype) if isinstance(value, TracedNumber) else scalar_operand(value, dtype)
+    return (
+        value.cast(dtype)
+        if isinstance(value, TracedNumber)
+        else scalar_operator_operand(value, dtype)
+    )
 
 
-def scalar_dtype(value: Any, dtype: DType) -> DType:
+def scalar_operator_dtype(value: Any, dtype: DType) -> DType:
     """The dtype of a tensor with a number, which takes the tensor's unless of a higher kind."""
     wanted = _NUMBER_RANK[type(value)]
     if wanted <= _RANK[dtype.kind]:
@@ -85,7 +94,7 @@ def scalar_dtype(value: Any, dtype: DType) -> DType:
     return complex128 if current().default_dtype is float64 else complex64
 
 
-def number(value: Any) -> Any:
+def operator_number(value: Any) -> Any:
     """Convert a NumPy scalar to a Python number; return anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -102,12 +111,12 @@ def cast_tensor(x: Node, dtype: DType) -> Tensor:
     return record(TABLE["Cast"](dtype), (x,))
 
 
-def operands(*values: Any) -> list[Node]:
+def operator_operands(*values: Any) -> list[Node]:
     """Return the operands of one operation as nodes of the same dtype."""
     nodes: list[Any] = []
     dtype = None
     for value in values:
-        value = number(value)
+        value = operator_number(value)
         if type(value) in NUMBERS or isinstance(value, TracedNumber):
             nodes.append(value)
             continue
@@ -119,10 +128,13 @@ def operands(*values: Any) -> list[Node]:
         dtype = nodes[0].type.dtype
     for value in nodes:
         if not isinstance(value, Node):
-            dtype = scalar_dtype(value, dtype)
+            dtype = scalar_operator_dtype(value, dtype)
     if dtype in WIDE:
         warn_of_widening(nodes, dtype)
-    return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
+    return [
+        cast_node(n, dtype) if isinstance(n, Node) else weak_operator_operand(n, dtype)
+        for n in nodes
+    ]
 
 
 def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
@@ -137,9 +149,9 @@ def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
 
 def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
     """Record `x op y`, or return `NotImplemented` for foreign objects; the hot cases come first."""
-    a = x._node if x._token is None else record_root(x)
+    a = x._node if x._token is None else record_gradient_leaf(x)
     if isinstance(y, Operators):
-        b = y._node if y._token is None else record_root(y)  # type: ignore[arg-type]
+        b = y._node if y._token is None else record_gradient_leaf(y)  # type: ignore[arg-type]
         if a.type.dtype is not b.type.dtype:
             dtype = promote_dtypes(a.type.dtype, b.type.dtype)
             if dtype in WIDE:
@@ -147,33 +159,33 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
             a, b = cast_node(a, dtype), cast_node(b, dtype)
     else:
         if type(y) not in NUMBERS:
-            y = number(y)
+            y = operator_number(y)
         if type(y) in NUMBERS:
-            dtype = scalar_dtype(y, a.type.dtype)
+            dtype = scalar_operator_dtype(y, a.type.dtype)
             if a.type.dtype is not dtype:
                 a = cast_node(a, dtype)
-            b = scalar_operand(y, dtype)
+            b = scalar_operator_operand(y, dtype)
         elif isinstance(y, (np.ndarray, list, tuple)):
-            a, b = operands(x, y)
+            a, b = operator_operands(x, y)
         elif isinstance(y, TracedNumber):
-            dtype = scalar_dtype(y, a.type.dtype)
+            dtype = scalar_operator_dtype(y, a.type.dtype)
             a, b = cast_node(a, dtype), y.cast(dtype)
         else:
-            return _foreign(op, y)
+            return _leave_to_foreign_operator(op, y)
     return record(op, (b, a) if swap else (a, b))
 
 
-def _is_foreign(y: object) -> bool:
+def _has_foreign_operator(y: object) -> bool:
     """Whether the class of an operand may itself know how to combine it with a tensor."""
     ours = (Operators, np.ndarray, np.generic, TracedNumber)
     return not isinstance(y, ours) and type(y).__module__ != "builtins"
 
 
-def _foreign(op: Op, y: object) -> Any:
+def _leave_to_foreign_operator(op: Op, y: object) -> Any:
     """Leave an operation to the class of the other operand, unless that is one of Python's."""
-    if _is_foreign(y) or op.title in ("equal", "not_equal"):
+    if _has_foreign_operator(y) or op.title in ("equal", "not_equal"):
         return NotImplemented
-    raise ArgumentError(f"needs tensors or numbers, got {shown(y)}", op=op.title)
+    raise ArgumentError(f"needs tensors or numbers, got {shown_argument(y)}", op=op.title)
 
 
 Operator = Callable[["Operators", "ArrayLike"], "Tensor"]
@@ -189,7 +201,7 @@ def _make_operator(symbol: str, name: str, swap: bool = False) -> Operator:
         if op is None:
             op = TABLE[name]()
         if compares and not isinstance(other, Operators):
-            result = beyond_weak_limits(name, node_of(self), number(other))
+            result = beyond_weak_limits(name, node_of(self), operator_number(other))
             if result is not None:
                 return result
         try:
@@ -198,7 +210,7 @@ def _make_operator(symbol: str, name: str, swap: bool = False) -> Operator:
             leave_operator(error, symbol, op.title)
             raise
 
-    return handles_errors(apply)
+    return handles_boundary_errors(apply)
 
 
 def _unary_operator(symbol: str, name: str) -> Callable[[Operators], Tensor]:
@@ -209,19 +221,19 @@ def _unary_operator(symbol: str, name: str) -> Callable[[Operators], Tensor]:
         if op is None:
             op = TABLE[name]()
         try:
-            return record(op, (self._node if self._token is None else record_root(self),))
+            return record(op, (self._node if self._token is None else record_gradient_leaf(self),))
         except BaseException as error:
             leave_operator(error, symbol, op.title)
             raise
 
-    return handles_errors(apply)
+    return handles_boundary_errors(apply)
 
 
 def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
     """An operator that is a public function."""
 
     def apply(self: Any, other: Any) -> Any:
-        if _is_foreign(other):
+        if _has_foreign_operator(other):
             return NotImplemented
         function = getattr(hooks.functions, name)
         try:
@@ -230,7 +242,7 @@ def _function_operator(symbol: str, name: str, swap: bool = False) -> Operator:
             leave_operator(error, symbol, name)
             raise
 
-    return handles_errors(apply)
+    return handles_boundary_errors(apply)
 
 
 def renamed_for_operator(error: PullbackError, name: str, *titles: str) -> PullbackError:
@@ -244,20 +256,20 @@ def leave_operator(error: BaseException, name: str, *titles: str) -> None:
     """Like `leave`, for an error that shows what the user wrote instead of the op's title."""
     if isinstance(error, PullbackError):
         renamed_for_operator(error, name, *titles)
-    leave(error)
+    leave_boundary(error)
 
 
-def _in_place_operator(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
+def _augmented_operator(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
     """An operator that rebinds the handle to the result of another operator."""
 
     def update(self: Any, other: Any) -> Any:
         try:
             return self._update(function(self, other), symbol)
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
-    return handles_errors(update)
+    return handles_boundary_errors(update)
 
 
 class Operators:
@@ -265,7 +277,7 @@ class Operators:
 
     __slots__ = ()
     _node: Node
-    _token: LeafToken | None
+    _token: LeafDerivativeToken | None
 
     __add__ = _make_operator("+", "Add")
     __radd__ = _make_operator("+", "Add", swap=True)
@@ -301,7 +313,7 @@ class Operators:
     __matmul__ = _function_operator("matmul", "matmul")
     __rmatmul__ = _function_operator("matmul", "matmul", swap=True)
 
-    @handles_errors
+    @handles_boundary_errors
     def __truediv__(self, other: ArrayLike) -> Tensor:
         try:
             return _divide_operator(self, other)
@@ -309,7 +321,7 @@ class Operators:
             leave_operator(error, "/", "div")
             raise
 
-    @handles_errors
+    @handles_boundary_errors
     def __rtruediv__(self, other: ArrayLike) -> Tensor:
         try:
             return _divide_operator(self, other, swap=True)
@@ -325,23 +337,23 @@ class Operators:
     __invert__ = _unary_operator("~", "BitwiseNot")
 
     # In place: the handle is bound to the new value. There are no views, so nothing else changes.
-    __iadd__ = _in_place_operator("+=", operator.add)
-    __isub__ = _in_place_operator("-=", operator.sub)
-    __imul__ = _in_place_operator("*=", operator.mul)
-    __itruediv__ = _in_place_operator("/=", operator.truediv)
-    __ifloordiv__ = _in_place_operator("//=", operator.floordiv)
-    __imod__ = _in_place_operator("%=", operator.mod)
-    __ipow__ = _in_place_operator("**=", operator.pow)
-    __imatmul__ = _in_place_operator("@=", operator.matmul)
-    __iand__ = _in_place_operator("&=", operator.and_)
-    __ior__ = _in_place_operator("|=", operator.or_)
-    __ixor__ = _in_place_operator("^=", operator.xor)
-    __ilshift__ = _in_place_operator("<<=", operator.lshift)
-    __irshift__ = _in_place_operator(">>=", operator.rshift)
+    __iadd__ = _augmented_operator("+=", operator.add)
+    __isub__ = _augmented_operator("-=", operator.sub)
+    __imul__ = _augmented_operator("*=", operator.mul)
+    __itruediv__ = _augmented_operator("/=", operator.truediv)
+    __ifloordiv__ = _augmented_operator("//=", operator.floordiv)
+    __imod__ = _augmented_operator("%=", operator.mod)
+    __ipow__ = _augmented_operator("**=", operator.pow)
+    __imatmul__ = _augmented_operator("@=", operator.matmul)
+    __iand__ = _augmented_operator("&=", operator.and_)
+    __ior__ = _augmented_operator("|=", operator.or_)
+    __ixor__ = _augmented_operator("^=", operator.xor)
+    __ilshift__ = _augmented_operator("<<=", operator.lshift)
+    __irshift__ = _augmented_operator(">>=", operator.rshift)
 
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
-        if new.dtype is not type.dtype and _casts_in_place(new.dtype, type.dtype):
+        if new.dtype is not type.dtype and _augmented_operator_casts(new.dtype, type.dtype):
             new = new.astype(type.dtype)
         if new.shape != type.shape or new.dtype is not type.dtype:
             what = f"{symbol}: the result is {new._node.type}, but the tensor is {type}"
@@ -352,20 +364,20 @@ class Operators:
     def __contains__(self, value: ArrayLike) -> bool:
         return bool((self == value).any())
 
-    @handles_errors
+    @handles_boundary_errors
     def __getitem__(self, index: Index) -> Tensor:
         try:
             return hooks.indexing.get_indexed(self, index)
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
-    @handles_errors
+    @handles_boundary_errors
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         try:
             self._rebind(hooks.indexing.updated_at_index(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
         except BaseException as error:
-            leave(error)
+            leave_boundary(error)
             raise
 
 
@@ -375,7 +387,7 @@ bind_native(
 )  # fmt: skip
 
 
-def _casts_in_place(source: DType, target: DType) -> bool:
+def _augmented_operator_casts(source: DType, target: DType) -> bool:
     """Whether `x += y` converts its result: as in NumPy, to the same or a higher kind."""
     return "buifc".index(source.kind) <= "buifc".index(target.kind)
 

@@ -28,7 +28,7 @@ from operator import sub
 from sys import getrefcount
 
 from pullback.graph.node import Node
-from pullback.lazy.collect import Work
+from pullback.lazy.collect import CollectedWork
 
 # Without a global lock, Python does not count all references
 COUNTS_ALL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -44,8 +44,11 @@ def owner_references(things: list) -> list[int]:
 ONE = owner_references([object()])[0]  # what an object that only the list refers to has
 
 
-def dead_leaves(
-    work: Work, candidates: Sequence[int], outputs: Iterable[int], held_in: Sequence[list[Node]]
+def leaves_without_owner(
+    work: CollectedWork,
+    candidates: Sequence[int],
+    outputs: Iterable[int],
+    held_in: Sequence[list[Node]],
 ) -> list[int]:
     """Return those of the leaves with given numbers that die when the outputs are computed.
 

@@ -13,10 +13,10 @@ from pullback.graph.graph import by_number
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.collect import collect_pending_ancestors, collect_related, collected_base
-from pullback.lazy.history import realise
-from pullback.lazy.launch import launch, launch_split, lock
+from pullback.lazy.history import set_value_and_history
+from pullback.lazy.launch import launch, launch_in_pieces, lock
 from pullback.lazy.settings import current
-from pullback.lazy.values import InFlight, arrived_value
+from pullback.lazy.values import ValueInFlight, awaited_value
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
@@ -60,7 +60,7 @@ def compute_pending(targets: Sequence[Node]) -> None:
             wanted = [*needed, *extra]
         if not needed:  # another thread is computing them
             for source in sources:
-                arrived_value(source)
+                awaited_value(source)
             continue
         try:
             launch(needed, wanted, nodes)
@@ -82,7 +82,7 @@ def _compute_pending_apart(nodes: Sequence[Node]) -> None:
             except (OutOfMemory, RecompileError):
                 return  # they stay pending, and may succeed later
             except PullbackError as error:
-                node.value = runtime_checks.Failed(error)
+                node.value = runtime_checks.RuntimeFailure(error)
             except Exception:
                 continue  # raised when it is read
 
@@ -96,9 +96,9 @@ def _resolve_pending_aliases(targets: Sequence[Node]) -> None:
 
 def _copy_pending_value(source: Node, alias: Node) -> bool:
     """Give an alias the value of its source; return whether it has one."""
-    if source.value is None or isinstance(source.value, InFlight):
+    if source.value is None or isinstance(source.value, ValueInFlight):
         return False
-    realise(alias, source.value)
+    set_value_and_history(alias, source.value)
     runtime_checks.follow_runtime_checks(source, alias)
     return True
 
@@ -131,23 +131,23 @@ def _is_pending(ref: weakref.ref[Tensor]) -> bool:
     return tensor is not None and tensor._node.value is None
 
 
-def execute_alone(node: Node) -> None:
+def compute_pending_alone(node: Node) -> None:
     """Eager mode: compute one node as it is recorded."""
     while node.value is None:
         with lock:
             target = collected_base(node)
         if target.value is None:
             launch([target], [target])
-        arrived_value(target)
+        awaited_value(target)
         with lock:
             _resolve_pending_aliases([node])
 
 
-def execute_together(nodes: Sequence[Node]) -> None:
+def compute_pending_together(nodes: Sequence[Node]) -> None:
     """Eager mode: compute the results of one op, in one program."""
     launch(list(nodes), list(nodes))
     for node in nodes:
-        arrived_value(node)
+        awaited_value(node)
 
 
 def bound_pending() -> None:
@@ -160,6 +160,6 @@ def bound_pending() -> None:
     elif len(live) > PENDING_LIMIT // 2:
         compute_pending(live)
     elif len(nodes) > PENDING_LIMIT:
-        launch_split(nodes, live, keep_tail=True)
+        launch_in_pieces(nodes, live, keep_tail=True)
     else:  # most pending nodes have no handle: look again sooner
         bound_handles(PENDING_LIMIT - len(nodes) + len(live))

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Engine, Program
+from pullback.engines.base import Engine, EngineProgram
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.dtypes import complex128, int64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.collect import Work, collected_base
+from pullback.lazy.collect import CollectedWork, collected_base
 from pullback.ops.sources import Input, Unpack, placeholder
-from pullback.ops.traits import Positioned
+from pullback.ops.traits import HasPosition
 
 
 def build_program(
-    work: Work, outputs: tuple[int, ...], anywhere: bool = False
+    work: CollectedWork, outputs: tuple[int, ...], anywhere: bool = False
 ) -> tuple[Graph, dict[Node, int]]:
     """Return the canonical graph of some work, and the number of the work's node for each node.
 
@@ -40,7 +40,7 @@ def build_program(
         starts = iter([Unpack(word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[collected_base(x)] for x in node.inputs])
-        if anywhere and isinstance(node.op, Positioned) and node.op.position:
+        if anywhere and isinstance(node.op, HasPosition) and node.op.position:
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
         else:
@@ -54,7 +54,7 @@ def build_program(
     return canonical, stands_for
 
 
-def pack_program(words: list[int], engine: Engine, program: Program) -> Any:
+def pack_lazy_program_scalars(words: list[int], engine: Engine, program: EngineProgram) -> Any:
     """Return the scalars of a run as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
     return packed if program.host_scalars else engine.put(packed, _program_scalar_words(len(words)))

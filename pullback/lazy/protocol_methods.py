@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_reads import read, refuse_cut, warn_of_cut
+from pullback.lazy.host_reads import read_on_host, refuse_host_read_cut, warn_of_cut
 
 
-@public_methods
+@boundary_methods
 class ProtocolMethods:
     """NumPy's protocols and DLPack."""
 
     __slots__ = ()
 
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        refuse_cut(self, "conversion to a NumPy array")
+        refuse_host_read_cut(self, "conversion to a NumPy array")
         warn_of_cut(self, "conversion to a NumPy array")
-        value = read(self)
+        value = read_on_host(self)
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
         return value.copy() if copy else value

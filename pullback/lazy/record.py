@@ -11,17 +11,17 @@ import numpy as np
 
 from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
-from pullback.graph.derivative_tokens import merge_tokens, tokens_of_constant
-from pullback.graph.kinds import Detached
+from pullback.graph.derivative_tokens import derivative_tokens_of_constant, merge_tokens
 from pullback.graph.native import bind_native, native
-from pullback.graph.node import Node, results
-from pullback.graph.where import user_line
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_kinds import Detached
+from pullback.graph.source_lines import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock
-from pullback.lazy.pending import bound_pending, execute_alone, execute_together
+from pullback.lazy.pending import bound_pending, compute_pending_alone, compute_pending_together
 from pullback.lazy.roots import compute_captured_roots, submit_roots
 from pullback.lazy.settings import Settings, current
-from pullback.lazy.values import arrived_value
+from pullback.lazy.values import awaited_value
 from pullback.ops.sources import LEAF, SCALAR
 from pullback.ops.wrap.identity import Alias, StopGradient
 
@@ -41,7 +41,7 @@ def _record_any(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     handles = thread.handles
     handles.append(_ref(tensor))
     if len(handles) > thread.settle_above or not mode.plain:
-        settle(tensor)
+        settle_records(tensor)
     return tensor
 
 
@@ -57,23 +57,23 @@ def record_node(op: Op, *nodes: Node) -> Node:
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results; return a handle on each."""
-    return recorded_handles(_recorded_application(op, nodes, current()))
+    return record_result_handles(_recorded_application(op, nodes, current()))
 
 
-def recorded_handles(node: Node) -> tuple[Tensor, ...]:
+def record_result_handles(node: Node) -> tuple[Tensor, ...]:
     """Return a handle on each result of an op with several results."""
-    made = tuple([wrap(r) for r in results(node)])
+    made = tuple([wrap(r) for r in result_nodes(node)])
     handles = thread.handles
     handles += map(_ref, made)
     if len(handles) > thread.settle_above or not current().plain:
-        settle(*made)
+        settle_records(*made)
     return made
 
 
 def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     """Return the node of `op` applied to `nodes`, with the user's line."""
     if not mode.grad_enabled:
-        nodes = tuple(map(cut, nodes))
+        nodes = tuple(map(record_as_constant, nodes))
     where = thread.user_line or user_line("", 3)  # the first two are of this file
     if len(nodes) == 2:  # the most frequent cases come first, without loops
         a, b = nodes
@@ -90,7 +90,7 @@ def _recorded_application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> No
         op, nodes, type = _infer_recorded(op, nodes, where)
         tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
-        tokens = tokens_of_constant(tokens)
+        tokens = derivative_tokens_of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
 
@@ -122,7 +122,9 @@ def record_at_one_line(called: str = "") -> Iterator[None]:
 
 def apply(op: Op, *tensors: Tensor) -> Tensor:
     """Apply `op` to tensors."""
-    return record(op, tuple([t._node if t._token is None else record_root(t) for t in tensors]))
+    return record(
+        op, tuple([t._node if t._token is None else record_gradient_leaf(t) for t in tensors])
+    )
 
 
 def register(tensor: Tensor) -> None:
@@ -130,7 +132,7 @@ def register(tensor: Tensor) -> None:
     thread.handles.append(_ref(tensor))
 
 
-def settle(*tensors: Tensor) -> None:
+def settle_records(*tensors: Tensor) -> None:
     """Execute new tensors in eager mode, and compute what is pending if it is too much.
 
     Inside a derivative, compute what they use that was pending before it.
@@ -140,14 +142,14 @@ def settle(*tensors: Tensor) -> None:
     if current().one_by_one and not thread.tracing_from:
         nodes = [t._node for t in tensors]
         if len(nodes) > 1:
-            execute_together(nodes)
+            compute_pending_together(nodes)
         elif nodes and not isinstance(nodes[0].type, tuple):
-            execute_alone(nodes[0])
+            compute_pending_alone(nodes[0])
     if len(thread.handles) > thread.handles_limit:
         bound_pending()
 
 
-def record_root(tensor: Tensor) -> Node:
+def record_gradient_leaf(tensor: Tensor) -> Node:
     """Return the node of a leaf that requires a gradient; it is computed first."""
     node = tensor._node
     if tensor._token in node.tokens or not current().grad_enabled:
@@ -155,33 +157,33 @@ def record_root(tensor: Tensor) -> Node:
     if node.value is None:
         if not thread.tracing_from:
             submit_roots([node])
-        execute_alone(node)  # it may be pending on another thread, or outside of a trace
-    tensor._node = leaf_of(node, (tensor._token, *node.tokens))
+        compute_pending_alone(node)  # it may be pending on another thread, or outside of a trace
+    tensor._node = record_as_leaf(node, (tensor._token, *node.tokens))
     return tensor._node
 
 
-def leaf_of(node: Node, tokens: tuple) -> Node:
+def record_as_leaf(node: Node, tokens: tuple) -> Node:
     """Return a leaf with the value of a computed node."""
-    arrived_value(node)
+    awaited_value(node)
     with lock:
         made = Node(LEAF, (), node.type, node.where, tokens, "", node.value)
         runtime_checks.follow_runtime_checks(node, made)
     return made
 
 
-def alias_of(node: Node) -> Node:
+def record_alias(node: Node) -> Node:
     """Return another node with the value of a node."""
     return Node(_ALIAS, (node,), node.type, node.where, node.tokens)
 
 
-def cut(node: Node) -> Node:
+def record_as_constant(node: Node) -> Node:
     """Return the node as a constant of derivatives in progress, and of later ones of a trace."""
     if not node.tokens and not thread.tracing_from:
         return node
-    return Node(_STOP, (node,), node.type, node.where, tokens_of_constant(node.tokens))
+    return Node(_STOP, (node,), node.type, node.where, derivative_tokens_of_constant(node.tokens))
 
 
-def guard_placeholder_write(
+def guard_record_write(
     tensor: Tensor, what: str, instead: str = "Return the new value instead."
 ) -> None:
     """Raise if a function that runs on placeholders changes a tensor from outside."""
@@ -206,7 +208,7 @@ def wrap(node: Node) -> Tensor:
     return tensor
 
 
-def bind_tensor(cls: type[Tensor]) -> None:
+def bind_record_tensor(cls: type[Tensor]) -> None:
     """Set the class of handles, whose module imports this one."""
     global _Tensor
     _Tensor = cls

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
-from pullback.graph.where import user_line
+from pullback.graph.source_lines import user_line
 from pullback.lazy.collect import collect_pending_ancestors, collect_related, collected_base
 from pullback.lazy.launch import lock
 from pullback.lazy.pending import bound_handles, live_pending, submit_pending_for
@@ -48,7 +48,7 @@ def _roots_with_related(nodes: list[Node]) -> list[Node]:
         return [*nodes, *collect_related(pending, others)[0]]
 
 
-class Outside:
+class OutsideRoots:
     """Pending work that is set aside while a derivative runs, which began at a user's line."""
 
     def __init__(self, roots: Callable[[], Sequence[Node]]) -> None:

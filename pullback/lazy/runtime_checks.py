@@ -15,7 +15,7 @@ from pullback.graph.native import plain_values
 from pullback.graph.node import Node
 
 
-class Failed:
+class RuntimeFailure:
     """The value of a node that could not be computed: reading it raises the error.
 
     It keeps no traceback, since frames may refer to the node, and each read raises a new error.
@@ -37,7 +37,7 @@ class Failed:
         return made
 
 
-plain_values(Failed)
+plain_values(RuntimeFailure)
 
 
 class CheckedRun:
@@ -69,7 +69,7 @@ class CheckedRun:
             node = ref()
             if node is not None:
                 if i in errors:
-                    node.value = Failed(errors[i])
+                    node.value = RuntimeFailure(errors[i])
                 _unchecked.pop(node, None)
         # Last: another thread that finds it set relies on the values
         self.errors, self.word, self.sources, self.nodes = errors, None, [], []

@@ -14,11 +14,11 @@ from pullback.engines.byte_sizes import bytes_of
 from pullback.engines.choices import PRECISIONS, USUAL, CodeChoices
 from pullback.engines.environment import environment_variable
 from pullback.errors import ArgumentError, DTypeError
-from pullback.graph.arguments import flag
+from pullback.graph.argument_checks import checked_flag_argument
 from pullback.graph.boundary import boundary
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.native import bind_native
-from pullback.graph.where import user_line
+from pullback.graph.source_lines import user_line
 from pullback.sharding.spec import Sharding
 
 
@@ -69,7 +69,7 @@ class Settings:
             outer = self._replace(outer=before.outer, changes=joined)
         return outer._replace(**changes, outer=outer, scope=scope, changes=changes)
 
-    def without(self, scope: Scope) -> Settings:
+    def without(self, scope: SettingsScope) -> Settings:
         """Return these settings without the innermost changes of a scope, also if others follow."""
         later, settings = [], self
         while settings.scope() is not scope:
@@ -109,7 +109,7 @@ current = _settings.get
 bind_native(current=current)
 
 
-class Scope:
+class SettingsScope:
     """Settings that apply from now on, or, used with `with`, until the block ends.
 
     Leaving a scope reverts only its own changes, so that scopes may overlap, as those of
@@ -124,7 +124,7 @@ class Scope:
     def _apply(self) -> None:
         _settings.set(current().within(weakref.ref(self), self._changes))
 
-    def __enter__(self) -> Scope:
+    def __enter__(self) -> SettingsScope:
         if not self._applied:  # the same object, entered again
             self._apply()
         self._applied = False
@@ -142,7 +142,7 @@ class Scope:
         @boundary
         @functools.wraps(f)
         def inside(*args: Any, **kwargs: Any) -> Any:
-            with Scope(**changes):
+            with SettingsScope(**changes):
                 return f(*args, **kwargs)
 
         return inside
@@ -154,7 +154,7 @@ _PUBLIC = (
 )  # fmt: skip
 
 
-def config(**changes: Any) -> Scope:
+def config(**changes: Any) -> SettingsScope:
     """Set `eager`, `verify_shapes`, `check_nan`, `precision_warnings`, `cache_bytes`, `kernels`,
     `matmul_precision` or `engine` ("xla" or "reference").
 
@@ -195,7 +195,7 @@ def config(**changes: Any) -> Scope:
         known = '"highest", "tf32" or "bf16"'
         raise ArgumentError(f"config: matmul_precision must be {known}, got {precision!r}")
     for name in changes.keys() & {"eager", "kernels", "precision_warnings", "verify_shapes"}:
-        changes[name] = flag("config", changes[name], name)
+        changes[name] = checked_flag_argument("config", changes[name], name)
     if "cache_bytes" in changes:
         try:
             changes["cache_bytes"] = bytes_of(changes["cache_bytes"])
@@ -204,10 +204,10 @@ def config(**changes: Any) -> Scope:
                 'config: cache_bytes must be a number of bytes or a size such as "256M", '
                 f"got {changes['cache_bytes']!r}"
             ) from None
-    return Scope(**changes)
+    return SettingsScope(**changes)
 
 
-def no_grad() -> Scope:
+def no_grad() -> SettingsScope:
     """Exclude what is recorded inside the block from derivatives.
 
     >>> import pullback as pb
@@ -216,10 +216,10 @@ def no_grad() -> Scope:
     ...     (w * 2).requires_grad
     False
     """
-    return Scope(grad_enabled=False)
+    return SettingsScope(grad_enabled=False)
 
 
-def no_recompile() -> Scope:
+def no_recompile() -> SettingsScope:
     """Raise an error with the cause if a program must be compiled inside the block.
 
     >>> import pullback as pb
@@ -234,7 +234,7 @@ def no_recompile() -> Scope:
         ...
     pullback.errors.RecompileError: ... shape at ...: x was f32[2], is f32[1] ...
     """
-    return Scope(may_compile=False)
+    return SettingsScope(may_compile=False)
 
 
 def user_dtype(name: str, spec: Any) -> DType:
@@ -245,7 +245,7 @@ def user_dtype(name: str, spec: Any) -> DType:
         raise error.at(name, user_line()) from None
 
 
-def default_dtype(spec: Any) -> Scope:
+def default_dtype(spec: Any) -> SettingsScope:
     """Set the dtype of Python floats, f32 by default.
 
     >>> import pullback as pb
@@ -256,4 +256,4 @@ def default_dtype(spec: Any) -> Scope:
     made = user_dtype("default_dtype", spec)
     if not made.is_float:
         raise ArgumentError(f"default_dtype: must be a float dtype, got {made}")
-    return Scope(default_dtype=made)
+    return SettingsScope(default_dtype=made)

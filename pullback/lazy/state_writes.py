@@ -16,7 +16,7 @@ from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.lazy.operators import node_of
 from pullback.lazy.pending import compute_pending
-from pullback.lazy.record import cut, register
+from pullback.lazy.record import record_as_constant, register
 from pullback.lazy.tensor import Tensor
 
 _MOST_PENDING_WRITES = 256  # more than a step makes
@@ -57,11 +57,11 @@ def write_state(state: Tensor, value: Tensor) -> None:
     if (value.shape, value.dtype) != (state.shape, state.dtype):
         what = f"the new value must be {state._node.type}, got {value._node.type}"
         raise ArgumentError(f"state: {what}")
-    node = cut(node_of(value))
+    node = record_as_constant(node_of(value))
     writes = thread.state_writes
     if not thread.tracing_from or _state_made_inside(state, writes):
         if not thread.tracing_from:
-            _bound_state_history(state)
+            _bound_state_writes(state)
         state._node = node
         if node.value is None:
             register(state)
@@ -75,7 +75,7 @@ def write_state(state: Tensor, value: Tensor) -> None:
         )
 
 
-def _bound_state_history(state: Tensor) -> None:
+def _bound_state_writes(state: Tensor) -> None:
     """Compute a state that is written again and again and never read: it would not end to grow.
 
     Such is a counter of batches; most state is computed with the result that it belongs to.

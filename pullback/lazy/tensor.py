@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, InPlaceError, NonDifferentiableInput
-from pullback.graph.arguments import flag
-from pullback.graph.boundary import boundary, public_methods
-from pullback.graph.derivative_tokens import LeafToken, tokens_require_gradient
+from pullback.graph.argument_checks import checked_flag_argument
+from pullback.graph.boundary import boundary, boundary_methods
+from pullback.graph.derivative_tokens import LeafDerivativeToken, tokens_require_gradient
 from pullback.graph.dtypes import DType
 from pullback.graph.html import html_array
 from pullback.graph.node import Node
@@ -20,14 +20,27 @@ from pullback.lazy.cast_methods import CastMethods
 from pullback.lazy.foreign_names import ForeignNames
 from pullback.lazy.frozen import is_frozen, note_frozen
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_reads import has_value, read, refuse_cut, require_host_values, warn_of_cut
+from pullback.lazy.host_reads import (
+    has_value,
+    read_on_host,
+    refuse_host_read_cut,
+    require_host_values,
+    warn_of_cut,
+)
 from pullback.lazy.in_place_methods import InPlaceMethods
-from pullback.lazy.info import Shard, device_of, devices_of, shards
+from pullback.lazy.info import ShardInfo, device_of, devices_of, shards_info
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.protocol_methods import ProtocolMethods
-from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
+from pullback.lazy.record import (
+    bind_record_tensor,
+    guard_record_write,
+    record_as_constant,
+    record_as_leaf,
+    register,
+    wrap,
+)
 from pullback.lazy.tensor_fields import TensorFields
 from pullback.lazy.torch_methods import TorchMethods
 from pullback.lazy.torch_names import TorchNames
@@ -37,7 +50,7 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike
 
 
-@public_methods
+@boundary_methods
 class Tensor(
     TensorFields, Operators, Methods, TorchMethods, TorchNames, CastMethods, InPlaceMethods,
     ProtocolMethods, ForeignNames,
@@ -58,7 +71,7 @@ class Tensor(
     __hash__ = object.__hash__
 
     _node: Node
-    _token: LeafToken | None  # of a leaf that requires a gradient
+    _token: LeafDerivativeToken | None  # of a leaf that requires a gradient
     _grad: Tensor | None
 
     def __init__(self) -> None:
@@ -101,14 +114,14 @@ class Tensor(
         sharding = self._node.type.sharding
         return self.shape if sharding is None else sharding.local_shape(self.shape)
 
-    def shards(self) -> list[Shard]:
+    def shards(self) -> list[ShardInfo]:
         """Return the shards on the devices of this process as a list of
         `Shard(position, device, index, data)`, in the order of the mesh, without padding.
 
         >>> [s.data.tolist() for s in pb.ones(2).shard(pb.DeviceMesh(1, "dp"), pb.P("dp")).shards()]
         [[1.0, 1.0]]
         """
-        return shards(self)
+        return shards_info(self)
 
     @property
     @boundary
@@ -175,8 +188,8 @@ class Tensor(
         >>> pb.tensor([1, 2]).numpy()
         array([1, 2])
         """
-        refuse_cut(self, "numpy")
-        return read(self)
+        refuse_host_read_cut(self, "numpy")
+        return read_on_host(self)
 
     def wait(self) -> Tensor:
         """Return this tensor when its value has been computed, without copying it to the host.
@@ -193,8 +206,8 @@ class Tensor(
         >>> pb.tensor([1, 2], dtype="int8").tobytes()
         b'\\x01\\x02'
         """
-        refuse_cut(self, "tobytes")
-        return read(self).tobytes()
+        refuse_host_read_cut(self, "tobytes")
+        return read_on_host(self).tobytes()
 
     def item(self, *index: int) -> Any:
         """Return the value of a tensor with one element, or of the one at an index, as a Python
@@ -210,7 +223,7 @@ class Tensor(
             return hooks.functions.flatten(self)[place].item()
         if self.size != 1:
             raise ArgumentError(f"item: needs one element, got {self._node.type}")
-        return read(self).item()
+        return read_on_host(self).item()
 
     def tolist(self) -> Any:
         """Return the value as a nested list of Python numbers.
@@ -218,8 +231,8 @@ class Tensor(
         >>> pb.tensor([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """
-        refuse_cut(self, "tolist")
-        return read(self).tolist()
+        refuse_host_read_cut(self, "tolist")
+        return read_on_host(self).tolist()
 
     def _scalar(self, what: str) -> Any:
         if self.size != 1:
@@ -231,7 +244,7 @@ class Tensor(
             hint = f"Write {what}(x.real), or complex(x)."
             raise DTypeError(f"{what}: needs a real number, got {self._node.type}", hint=hint)
         require_host_values(what, [self._node])
-        return read(self).reshape(())[()]
+        return read_on_host(self).reshape(())[()]
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))
@@ -257,7 +270,7 @@ class Tensor(
         layout = "" if self.sharding is None else f", {self.sharding.spec}"
         if not has_value(self):
             return f"Tensor({self._node.type}{layout})"
-        body = np.array2string(read(self), separator=", ", prefix="Tensor(")
+        body = np.array2string(read_on_host(self), separator=", ", prefix="Tensor(")
         grad = ", requires_grad=True" if self.requires_grad else ""
         hidden = not self.size or self.size > np.get_printoptions()["threshold"]
         shape = f", shape={self.shape}" if hidden and self.shape != (0,) else ""
@@ -268,10 +281,10 @@ class Tensor(
         layout = "" if self.sharding is None else f", {self.sharding.spec} on {self.sharding.mesh}"
         grad = ", requires_grad=True" if self.requires_grad else ""
         title = f"Tensor {self._node.type.plain}{layout}{grad}"
-        return html_array(title, read(self) if has_value(self) else None)
+        return html_array(title, read_on_host(self) if has_value(self) else None)
 
     def __str__(self) -> str:
-        return str(read(self)) if has_value(self) else repr(self)
+        return str(read_on_host(self)) if has_value(self) else repr(self)
 
     def __format__(self, spec: str) -> str:
         if not has_value(self):
@@ -291,7 +304,7 @@ class Tensor(
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
-        on = flag("requires_grad", on, "the value")
+        on = checked_flag_argument("requires_grad", on, "the value")
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
@@ -310,8 +323,8 @@ class Tensor(
         _compute_tensor(self)
         if self._token is not None:
             self._token.released = not on
-        token = LeafToken(self) if on else None
-        self._node = leaf_of(self._node, (token,) if on else ())
+        token = LeafDerivativeToken(self) if on else None
+        self._node = record_as_leaf(self._node, (token,) if on else ())
         self._token = token
         note_frozen(self, on)
 
@@ -386,7 +399,7 @@ class Tensor(
         memo[id(self)] = copy = wrap(self._node)
         if self._token is not None:
             _compute_tensor(self)
-            copy._node = leaf_of(self._node, ())
+            copy._node = record_as_leaf(self._node, ())
             copy.requires_grad = True
             copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         elif is_frozen(self):
@@ -394,9 +407,9 @@ class Tensor(
         return copy
 
     def __reduce__(self) -> tuple:
-        refuse_cut(self, "pickling")
+        refuse_host_read_cut(self, "pickling")
         requires_grad = None if is_frozen(self) else self._token is not None
-        return _unpickled_tensor, (read(self), requires_grad, self.sharding)
+        return _unpickled_tensor, (read_on_host(self), requires_grad, self.sharding)
 
     def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding.
@@ -410,7 +423,7 @@ class Tensor(
         return self._rebind(node_of(x), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
-        guard_placeholder_write(self, what)
+        guard_record_write(self, what)
         if self._node.type.sharding is not None:  # a tensor keeps its sharding
             node = hooks.reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
@@ -421,7 +434,7 @@ class Tensor(
                     hint="A derivative may still need its old value. Write `x = x + ...` to make a "
                     "new tensor,\nor change it inside `with pb.no_grad():`.",
                 )
-            node = cut(node)
+            node = record_as_constant(node)
         self._node = node
         if node.value is None:
             register(self)
@@ -447,4 +460,4 @@ def _unpickled_tensor(
     return made
 
 
-bind_tensor(Tensor)
+bind_record_tensor(Tensor)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import flag, integer
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_flag_argument, checked_integer_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.hooks import hooks
-from pullback.lazy.methods import one_or_many_for_method
+from pullback.lazy.methods import method_one_or_many
 from pullback.lazy.settings import user_dtype
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike, DTypeLike, Number, Shape
 
 
-@public_methods
+@boundary_methods
 class TorchMethods:
     """What PyTorch's users write after a tensor and a point."""
 
@@ -117,7 +117,7 @@ class TorchMethods:
             isinstance(first, (tuple, list)) or hasattr(first, "__index__")
         ):
             return _torch_view_dtype(self, first)
-        return hooks.functions.reshape(self, one_or_many_for_method(shape))
+        return hooks.functions.reshape(self, method_one_or_many(shape))
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return the elements in the shape of another tensor.
@@ -141,7 +141,7 @@ class TorchMethods:
         >>> pb.tensor([1, 2]).unsqueeze(-1).tolist()
         [[1], [2]]
         """
-        return hooks.functions.expand_dims(self, integer("unsqueeze", dim, "dim"))
+        return hooks.functions.expand_dims(self, checked_integer_argument("unsqueeze", dim, "dim"))
 
     def unflatten(self, dim: int, sizes: Shape) -> Tensor:
         """Split a dimension into several; one size may be -1.
@@ -151,7 +151,7 @@ class TorchMethods:
         """
         shape = self._node.type.shape  # type: ignore[attr-defined]
         i = hooks.functions.arguments.axis_of("unflatten", dim, len(shape))
-        new = one_or_many_for_method((sizes,))
+        new = method_one_or_many((sizes,))
         return hooks.functions.reshape(self, (*shape[:i], *new, *shape[i + 1 :]))  # type: ignore[misc]
 
     def expand(self, *sizes: Any) -> Tensor:
@@ -161,8 +161,8 @@ class TorchMethods:
         [[1, 1], [2, 2]]
         """
         old = self._node.type.shape  # type: ignore[attr-defined]
-        given = one_or_many_for_method(sizes)
-        new = [integer("expand", n, "a size") for n in given]  # type: ignore[union-attr]
+        given = method_one_or_many(sizes)
+        new = [checked_integer_argument("expand", n, "a size") for n in given]  # type: ignore[union-attr]
         extra = len(new) - len(old)
         for i, n in enumerate(new):
             if n == -1 and i >= extra:
@@ -217,7 +217,7 @@ class TorchMethods:
         >>> pb.tensor([1, 2]).tile(2, 2).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
         """
-        return hooks.functions.tile(self, one_or_many_for_method(dims))
+        return hooks.functions.tile(self, method_one_or_many(dims))
 
     # parts
 
@@ -230,7 +230,7 @@ class TorchMethods:
         [[0, 1], [2, 3], [4]]
         """
         axis, size = _torch_axis_and_size("chunk", self, dim)
-        count = integer("chunk", chunks, "the number of parts")
+        count = checked_integer_argument("chunk", chunks, "the number of parts")
         if count < 1:
             raise ArgumentError(f"the number of parts must be at least 1, got {count}", op="chunk")
         step = max(-(-size // count), 1)
@@ -255,7 +255,10 @@ class TorchMethods:
         [1, 2, 3]
         """
         axis, size = _torch_axis_and_size("narrow", self, dim)
-        begin, count = integer("narrow", start, "start"), integer("narrow", length, "length")
+        begin, count = (
+            checked_integer_argument("narrow", start, "start"),
+            checked_integer_argument("narrow", length, "length"),
+        )
         begin = begin + size if begin < 0 else begin
         if not 0 <= begin <= begin + count <= size:
             message = f"{count} elements from {start} on are not in a dimension of size {size}"
@@ -269,7 +272,7 @@ class TorchMethods:
         [1, 3]
         """
         axis, _ = _torch_axis_and_size("select", self, dim)
-        return self[(*(slice(None),) * axis, integer("select", index, "index"))]  # type: ignore[index]
+        return self[(*(slice(None),) * axis, checked_integer_argument("select", index, "index"))]  # type: ignore[index]
 
     def index_select(self, dim: int, index: ArrayLike) -> Tensor:
         """Return the slices at the indices of a vector along a dimension.
@@ -315,8 +318,8 @@ class TorchMethods:
         >>> pb.tensor([3, 1, 2]).topk(2, largest=False).values.tolist()
         [1, 2]
         """
-        flag("topk", sorted, "sorted")  # they always are
-        mode = "largest" if flag("topk", largest, "largest") else "smallest"
+        checked_flag_argument("topk", sorted, "sorted")  # they always are
+        mode = "largest" if checked_flag_argument("topk", largest, "largest") else "smallest"
         return hooks.functions.top_k(self, k, dim, mode=mode)
 
     # new tensors
@@ -384,7 +387,7 @@ def _torch_times(value: ArrayLike, alpha: Any) -> ArrayLike:
 
 def _torch_new(name: str, x: Any, size: Sequence[Any], dtype: DTypeLike | None) -> Tensor:
     make = getattr(hooks.functions, name)
-    return make(one_or_many_for_method(tuple(size)), dtype=_torch_dtype_like(x, dtype))
+    return make(method_one_or_many(tuple(size)), dtype=_torch_dtype_like(x, dtype))
 
 
 def _torch_dtype_like(x: Any, dtype: DTypeLike | None) -> DTypeLike:

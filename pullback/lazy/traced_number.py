@@ -96,23 +96,23 @@ class TracedNumber:
         return repr(self)  # formats for numbers do not apply
 
 
-class UnknownInt(TracedNumber):
+class TracedInt(TracedNumber):
     __slots__ = ()
     kind, dtype = int, int64
 
 
-class UnknownFloat(TracedNumber):
+class TracedFloat(TracedNumber):
     __slots__ = ()
     kind, dtype = float, float64
 
 
-class UnknownComplex(TracedNumber):
+class TracedComplex(TracedNumber):
     __slots__ = ()
     kind, dtype = complex, complex128
 
 
 _ORDER = {bool: 0, int: 0, float: 1, complex: 2}
-_KINDS = (UnknownInt, UnknownFloat, UnknownComplex)
+_KINDS = (TracedInt, TracedFloat, TracedComplex)
 _INEXACT = (operator.truediv, operator.pow)  # give floats for integers
 
 

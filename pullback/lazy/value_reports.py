@@ -13,7 +13,7 @@ from pullback.graph.types import Type
 
 
 @dataclass(frozen=True)
-class Loop:
+class ReportedLoop:
     """An op that holds the graph in which something happened; `iteration` counts from 0."""
 
     op: str
@@ -27,7 +27,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class OperandRange:
+class ValueRangeReport:
     """The least and largest finite element of an operand, its elements that are not finite, and
     the element that the first bad element of the result was computed from."""
 
@@ -54,22 +54,24 @@ class OperandRange:
         return f"{self.type}: {', '.join(parts)}"
 
 
-def operand_range(array: np.ndarray, type: Type, at: Any = None) -> OperandRange:
+def value_range_report(array: np.ndarray, type: Type, at: Any = None) -> ValueRangeReport:
     """The range of the finite elements of an operand."""
-    if not is_inexact(array):
+    if not is_reported_inexact(array):
         low, high = (array.min().item(), array.max().item()) if array.size else (None, None)
-        return OperandRange(type.plain, low, high, 0, 0, at)
+        return ValueRangeReport(type.plain, low, high, 0, 0, at)
     nans, infinities = int(np.isnan(array).sum()), int(np.isinf(array).sum())
     finite = array[np.isfinite(array)]
     if array.dtype.kind == "c":
         finite = abs(finite)
     low, high = (
-        (short_report(finite.min()), short_report(finite.max())) if finite.size else (None, None)
+        (short_value_report(finite.min()), short_value_report(finite.max()))
+        if finite.size
+        else (None, None)
     )
-    return OperandRange(type.plain, low, high, nans, infinities, at)
+    return ValueRangeReport(type.plain, low, high, nans, infinities, at)
 
 
-def short_report(value: Any) -> Any:
+def short_value_report(value: Any) -> Any:
     """A number with few digits, for people."""
     if isinstance(value, (bool, np.bool_)) or np.asarray(value).dtype.kind in "biu":
         return value.item()
@@ -78,11 +80,11 @@ def short_report(value: Any) -> Any:
     return float(f"{float(value):.4g}")
 
 
-def is_inexact(array: np.ndarray) -> bool:
+def is_reported_inexact(array: np.ndarray) -> bool:
     """Whether an array holds floats or complex numbers, also those NumPy does not know."""
     return array.dtype.kind in "fcV"
 
 
-def title_of(node: Node) -> str:
+def value_report_title(node: Node) -> str:
     """The name that the user wrote for an op."""
     return getattr(node.where, "called", "") or node.op.title

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import fork
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.engines.mesh import OnMesh
 from pullback.errors import EngineError
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 
 
-class InFlight:
+class ValueInFlight:
     """The value of a node whose program was started or is being compiled."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class InFlight:
             pass
 
 
-class HostFormula:
+class DeferredValue:
     """The value of a leaf that NumPy computes when it is first needed."""
 
     __slots__ = ("_array", "_make")
@@ -55,41 +55,41 @@ class HostFormula:
         return self._array
 
 
-def argument_value(on: Any, leaf: Node) -> Any:
+def leaf_value_buffer(on: Any, leaf: Node) -> Any:
     """Return the value of a leaf as a buffer of an engine, copied there if necessary."""
     value = settled_value(leaf)
     if on.owns(value):
         return value
     if leaf.type.sharding is not None or not hasattr(on, "copies"):
-        value = leaf.value = on.put(value_to_host(checked_value(leaf)), leaf.type)
+        value = leaf.value = on.put(value_to_host(valid_value(leaf)), leaf.type)
         return value
     # A value on no mesh stays where it is; the mesh keeps copies of it
     copy = on.copies.get(leaf)
     if copy is None:
-        copy = on.copies[leaf] = on.put(value_to_host(checked_value(leaf)), leaf.type)
+        copy = on.copies[leaf] = on.put(value_to_host(valid_value(leaf)), leaf.type)
     return copy
 
 
-def arrived_value(node: Node) -> Any:
+def awaited_value(node: Node) -> Any:
     """Return the value of a node, after waiting while another thread computes it."""
-    while isinstance(value := node.value, InFlight):
+    while isinstance(value := node.value, ValueInFlight):
         value.wait()
-    if isinstance(value, HostFormula):
+    if isinstance(value, DeferredValue):
         value = node.value = value.array()
     return value
 
 
 def settled_value(node: Node) -> Any:
     """Return the buffer of a node. Wait while another thread computes it, raise if that failed."""
-    value = arrived_value(node)
-    if isinstance(value, runtime_checks.Failed):
+    value = awaited_value(node)
+    if isinstance(value, runtime_checks.RuntimeFailure):
         raise value.error()
     if value is None:
         raise EngineError("a value that it depends on could not be computed", where=node.where)
     return value
 
 
-def checked_value(node: Node) -> Any:
+def valid_value(node: Node) -> Any:
     """Return the buffer of a node for the host; raise if a check that it depends on failed."""
     value = settled_value(node)
     if not runtime_checks.any_unchecked():
@@ -100,17 +100,17 @@ def checked_value(node: Node) -> Any:
 
 def wait_for_value(node: Node) -> None:
     """Return when the devices have computed a node; raise if a check that it depends on failed."""
-    value = checked_value(node)
+    value = valid_value(node)
     if isinstance(value, np.ndarray):
         return
     if isinstance(value, OnMesh):
         value.wait()
     else:
-        engine("xla").client.wait(value)
+        registered_engine("xla").client.wait(value)
 
 
 def value_to_host(value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value
     gathered = getattr(value, "gathered", None)
-    return engine("xla").get(value) if gathered is None else gathered()
+    return registered_engine("xla").get(value) if gathered is None else gathered()

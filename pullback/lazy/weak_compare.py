@@ -6,9 +6,9 @@ from typing import Any
 
 from pullback.graph.dtypes import DType, int64
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.lazy.record import record
-from pullback.lazy.traced_number import UnknownInt
+from pullback.lazy.traced_number import TracedInt
 from pullback.ops.elementwise.logic import Equal, NotEqual
 from pullback.ops.elementwise.select import Where
 
@@ -28,7 +28,7 @@ def weak_limits(dtype: DType) -> tuple[int, int]:
 def beyond_weak_limits(name: str, x: Node, k: Any) -> Any:
     """Compare `x` with an integer out of range of its dtype, as 0 would; None for one in range."""
     dtype = x.type.dtype
-    if not dtype.is_integer or type(k) not in (int, UnknownInt):
+    if not dtype.is_integer or type(k) not in (int, TracedInt):
         return None
     low, high = weak_limits(dtype)
     if type(k) is int:

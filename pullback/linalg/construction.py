@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import float_node, integer, literal
+from pullback.functions.arguments import checked_integer_argument, float_node, literal_argument
 from pullback.functions.complex_parts import conj
 from pullback.functions.creation import eye, ones, zeros, zeros_like
 from pullback.functions.joining import concat
@@ -11,7 +11,7 @@ from pullback.functions.padding import pad
 from pullback.functions.shape import broadcast_shapes, broadcast_to, flip
 from pullback.functions.where_take import take
 from pullback.graph.dtypes import float64, int64
-from pullback.lazy.operators import as_tensor, operands
+from pullback.lazy.operators import as_tensor, operator_operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.shape.iota import Iota
@@ -28,7 +28,7 @@ def block_diag(*arrays: ArrayLike) -> Tensor:
     [[1, 2, 0], [0, 0, 3]]
     """
     blocks = [as_tensor(a) for a in arrays] or [zeros((1, 0))]
-    blocks = [wrap(a) for a in operands(*blocks)]
+    blocks = [wrap(a) for a in operator_operands(*blocks)]
     blocks = [a.reshape((1,) * (2 - a.ndim) + a.shape) if a.ndim < 2 else a for a in blocks]
     lead = broadcast_shapes(*[a.shape[:-2] for a in blocks])
     width = sum([a.shape[-1] for a in blocks])
@@ -52,11 +52,11 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     """
     column = _construction_vector("linalg.toeplitz", "c", c)
     row = conj(column) if r is None else _construction_vector("linalg.toeplitz", "r", r)
-    column, row = _construct_alike(column, row)
+    column, row = _vectors_for_construction(column, row)
     m, n = column.shape[-1], row.shape[-1]
     diagonals = concat([flip(column, axis=-1), row[..., 1:]], axis=-1)
     i, j = _construction_places(m, n)
-    return take(diagonals, j - i + literal(max(m - 1, 0), int64), axis=-1)
+    return take(diagonals, j - i + literal_argument(max(m - 1, 0), int64), axis=-1)
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
@@ -69,7 +69,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     """
     column = _construction_vector("linalg.hankel", "c", c)
     row = zeros_like(column) if r is None else _construction_vector("linalg.hankel", "r", r)
-    column, row = _construct_alike(column, row)
+    column, row = _vectors_for_construction(column, row)
     i, j = _construction_places(column.shape[-1], row.shape[-1])
     return take(concat([column, row[..., 1:]], axis=-1), i + j, axis=-1)
 
@@ -83,7 +83,7 @@ def circulant(c: ArrayLike) -> Tensor:
     column = _construction_vector("linalg.circulant", "c", c)
     n = column.shape[-1]
     i, j = _construction_places(n, n)
-    return take(column, (i - j) % literal(max(n, 1), int64), axis=-1)
+    return take(column, (i - j) % literal_argument(max(n, 1), int64), axis=-1)
 
 
 def companion(a: ArrayLike) -> Tensor:
@@ -110,7 +110,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
     >>> pb.linalg.hadamard(2).tolist()
     [[1, 1], [1, -1]]
     """
-    size = integer("linalg.hadamard", n, "n")
+    size = checked_integer_argument("linalg.hadamard", n, "n")
     if size < 1 or size & (size - 1):
         raise ArgumentError(f"n must be a power of 2, got {n}", op="linalg.hadamard")
     made = ones((1, 1), dtype=dtype)
@@ -125,7 +125,7 @@ def hilbert(n: int) -> Tensor:
     >>> pb.linalg.hilbert(2).numpy().round(3).tolist()
     [[1.0, 0.5], [0.5, 0.333]]
     """
-    size = integer("linalg.hilbert", n, "n")
+    size = checked_integer_argument("linalg.hilbert", n, "n")
     if size < 0:
         raise ArgumentError(f"n must not be negative, got {n}", op="linalg.hilbert")
     i, j = _construction_places(size, size)
@@ -139,9 +139,9 @@ def _construction_vector(op: str, name: str, x: ArrayLike) -> Tensor:
     return a
 
 
-def _construct_alike(*xs: Tensor) -> list[Tensor]:
+def _vectors_for_construction(*xs: Tensor) -> list[Tensor]:
     """Vectors of one dtype, in stacks of one shape."""
-    made = [wrap(a) for a in operands(*xs)]
+    made = [wrap(a) for a in operator_operands(*xs)]
     lead = broadcast_shapes(*[a.shape[:-1] for a in made])
     return [broadcast_to(a, (*lead, a.shape[-1])) for a in made]
 

@@ -8,7 +8,7 @@ from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, record_as
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
-from pullback.linalg.arguments import lower_of_hermitian, recorded_results
+from pullback.linalg.arguments import hermitian_argument, recorded_results
 from pullback.ops.linalg.eig import Eig, Eigvals
 from pullback.ops.linalg.eigh import Eigh, EigvalsH
 from pullback.typing import ArrayLike
@@ -80,4 +80,4 @@ def eigvalsh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> Tensor:
 def _hermitian_for_eigenvalues(name: str, x: ArrayLike, uplo: object) -> Node:
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise ArgumentError(f'UPLO must be "L" or "U", got {uplo!r}', op=name)
-    return lower_of_hermitian(name, float_node(x), uplo.upper() == "U")
+    return hermitian_argument(name, float_node(x), uplo.upper() == "U")

@@ -9,13 +9,13 @@ from pullback.functions.arguments import float_node, record_as
 from pullback.functions.creation import arange, eye
 from pullback.functions.products import tril, triu
 from pullback.functions.shape import broadcast_to
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int32
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
-from pullback.linalg.arguments import lower_of_hermitian, matrix_adjoint, recorded_results
+from pullback.linalg.arguments import hermitian_argument, matrix_adjoint, recorded_results
 from pullback.ops.linalg.cholesky import Cholesky
-from pullback.ops.linalg.lu import LU
+from pullback.ops.linalg.lu_solve_inverse import LU
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.qr import QR
 from pullback.ops.linalg.svd import SVD, SingularValues
@@ -54,7 +54,7 @@ class SVDResult(NamedTuple):
 def qr(x: ArrayLike, mode: Literal["reduced", "complete"] = "reduced") -> QRResult: ...
 @overload
 def qr(x: ArrayLike, mode: Literal["r"]) -> Tensor: ...
-@validated
+@with_argument_checks
 def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRResult | Tensor:
     """Return Q, whose columns are orthonormal, and R, upper triangular, with x = Q @ R.
 
@@ -80,7 +80,7 @@ def svd(
 ) -> SVDResult: ...
 @overload
 def svd(x: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False]) -> Tensor: ...
-@validated
+@with_argument_checks
 def svd(x: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Tensor:
     """Return the singular value decomposition, x = U @ diag(S) @ Vh.
 
@@ -107,7 +107,7 @@ def svdvals(x: ArrayLike) -> Tensor:
     return record_as("linalg.svdvals", SingularValues(), float_node(x))
 
 
-@validated
+@with_argument_checks
 def cholesky(x: ArrayLike, upper: bool = False) -> Tensor:
     """Return the lower triangular factor L of positive definite matrices, x = L @ adjoint(L).
 
@@ -118,11 +118,11 @@ def cholesky(x: ArrayLike, upper: bool = False) -> Tensor:
     >>> pb.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
-    return _cholesky_factorization("linalg.cholesky", float_node(x), upper)
+    return _factorization_by_cholesky("linalg.cholesky", float_node(x), upper)
 
 
-def _cholesky_factorization(name: str, x: Node, upper: bool) -> Tensor:
-    found = record_as(name, Cholesky(), lower_of_hermitian(name, x, upper))
+def _factorization_by_cholesky(name: str, x: Node, upper: bool) -> Tensor:
+    found = record_as(name, Cholesky(), hermitian_argument(name, x, upper))
     return matrix_adjoint(found) if upper else found
 
 
@@ -133,7 +133,7 @@ class CholeskyFactor(NamedTuple):
     lower: bool
 
 
-@validated
+@with_argument_checks
 def cho_factor(a: ArrayLike, lower: bool = False) -> CholeskyFactor:
     """Return a triangular factor of positive definite matrices for `cho_solve`, and `lower`.
 
@@ -142,7 +142,7 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> CholeskyFactor:
     [1.0, 1.0]
     """
     name = "linalg.cho_factor"
-    return CholeskyFactor(_cholesky_factorization(name, float_node(a), not lower), lower)
+    return CholeskyFactor(_factorization_by_cholesky(name, float_node(a), not lower), lower)
 
 
 @overload
@@ -151,7 +151,7 @@ def lu(a: ArrayLike, permute_l: Literal[False] = False, p_indices: bool = False)
 def lu(
     a: ArrayLike, permute_l: Literal[True], p_indices: bool = False
 ) -> tuple[Tensor, Tensor]: ...
-@validated
+@with_argument_checks
 def lu(
     a: ArrayLike, permute_l: bool = False, p_indices: bool = False
 ) -> LUResult | tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import float_node, literal, record_as
+from pullback.functions.arguments import float_node, literal_argument, record_as
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.comparisons import isnan
 from pullback.functions.complex_parts import conj, real
@@ -18,17 +18,17 @@ from pullback.functions.reductions import min as smallest
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, expand_dims, matrix_transpose, squeeze
 from pullback.functions.where_take import where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_operands, recorded_results
-from pullback.linalg.norms import MatrixOrder, matrix_norm, rounding_tolerance
+from pullback.linalg.arguments import float_linalg_arguments, recorded_results
+from pullback.linalg.norms import MatrixOrder, matrix_norm, norm_rounding_tolerance
 from pullback.linalg.solvers import inv
 from pullback.ops.linalg.eigh import EigvalsH
 from pullback.ops.linalg.pseudoinverse import PseudoInverse
 from pullback.ops.linalg.svd import SVD, SingularValues
-from pullback.ops.linalg.triangles import Hermitian
+from pullback.ops.linalg.triangles_hermitian import Hermitian
 from pullback.typing import ArrayLike
 
 
@@ -41,7 +41,7 @@ class LstsqResult(NamedTuple):
     s: Tensor
 
 
-@validated
+@with_argument_checks
 def matrix_rank(
     x: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *,
     rtol: ArrayLike | None = None,
@@ -72,7 +72,7 @@ def matrix_rank(
     return sum((sizes > expand_dims(limit, -1)).astype(int64), -1)
 
 
-@validated
+@with_argument_checks
 def pinv(
     x: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
     rcond: ArrayLike | None = None,
@@ -111,7 +111,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
     (2.0, 2.0, 1)
     """
     op = "linalg.lstsq"
-    left, right = (wrap(n) for n in float_operands(a, b))
+    left, right = (wrap(n) for n in float_linalg_arguments(a, b))
     if (
         left.ndim < 2
         or right.ndim < 1
@@ -159,7 +159,9 @@ def cond(x: ArrayLike, p: MatrixOrder = None) -> Tensor:
     else:
         made = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
     # NaN, unless it was in x, comes from a matrix that has no inverse
-    return where(isnan(made) & ~any_of(isnan(a), (-2, -1)), literal(math.inf, made.dtype), made)
+    return where(
+        isnan(made) & ~any_of(isnan(a), (-2, -1)), literal_argument(math.inf, made.dtype), made
+    )
 
 
 def _least_squares_inverse(op: str, a: Tensor, rtol: ArrayLike | None, hermitian: bool) -> Tensor:
@@ -179,7 +181,7 @@ def _least_squares_hermitian(x: Tensor) -> Tensor:
 
 def _least_squares_tolerance(op: str, a: Tensor, rtol: ArrayLike | None) -> Tensor:
     """The relative tolerance of singular values, for each matrix."""
-    given = literal(rounding_tolerance(a), a.dtype.real) if rtol is None else rtol
+    given = literal_argument(norm_rounding_tolerance(a), a.dtype.real) if rtol is None else rtol
     return _least_squares_per_matrix(op, "rtol", a, given)
 
 

@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, record_as
 from pullback.functions.composed import composed
-from pullback.functions.shape import broadcast_shapes, spread
+from pullback.functions.shape import broadcast_shapes, spread_to_shape
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_operands, matrix_adjoint
-from pullback.ops.linalg.exponential import MatrixExp
+from pullback.linalg.arguments import float_linalg_arguments, matrix_adjoint
+from pullback.ops.linalg.matrix_exponential import MatrixExp
 from pullback.ops.linalg.matrix_roots_logs import MatrixLog, MatrixSqrt
 from pullback.ops.linalg.polar import UnitaryFactor
 from pullback.ops.linalg.sylvester import Sylvester
@@ -69,10 +69,10 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Tensor:
     >>> pb.linalg.solve_sylvester([[2.0]], [[3.0]], [[10.0]]).tolist()
     [[2.0]]
     """
-    nodes = float_operands(a, b, q)
+    nodes = float_linalg_arguments(a, b, q)
     if all(x.type.rank >= 2 for x in nodes):
         lead = broadcast_shapes(*[x.type.shape[:-2] for x in nodes])
-        nodes = [spread(wrap(x), (*lead, *x.type.shape[-2:]))._node for x in nodes]
+        nodes = [spread_to_shape(wrap(x), (*lead, *x.type.shape[-2:]))._node for x in nodes]
     return record_as("linalg.solve_sylvester", Sylvester(), *nodes)
 
 

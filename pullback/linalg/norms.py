@@ -8,7 +8,13 @@ from typing import Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import axes_argument, float_node, literal, ordered_axes, record_as
+from pullback.functions.arguments import (
+    axes_argument,
+    float_node,
+    literal_argument,
+    ordered_axes_argument,
+    record_as,
+)
 from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.barriers import stop_gradient
 from pullback.functions.reductions import max as largest
@@ -17,7 +23,7 @@ from pullback.functions.reductions import sum
 from pullback.functions.shape import expand_dims, moveaxis
 from pullback.functions.statistics import norm as norm_over
 from pullback.functions.where_take import where
-from pullback.graph.arguments import flag, real, shown
+from pullback.graph.argument_checks import checked_flag_argument, real, shown_argument
 from pullback.graph.dtypes import float32
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.linalg.svd import SingularValues
@@ -36,7 +42,7 @@ def vector_norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: fl
     (5.0, 7.0)
     """
     op = "linalg.vector_norm"
-    order, kept = _norm_order(op, ord), flag(op, keepdims, "keepdims")
+    order, kept = _norm_order(op, ord), checked_flag_argument(op, keepdims, "keepdims")
     a = wrap(float_node(x))
     axes = axes_argument(op, axis, a.ndim)
     if order > 0 or order == -math.inf:
@@ -77,13 +83,13 @@ def norm(
     [3.0, 4.0]
     """
     op = "linalg.norm"
-    a, kept = wrap(float_node(x)), flag(op, keepdims, "keepdims")
+    a, kept = wrap(float_node(x)), checked_flag_argument(op, keepdims, "keepdims")
     if axis is None and ord is None:
         return vector_norm(a, None, kept)
     if axis is None and a.ndim not in (1, 2):
         what = f"with ord {ord!r} and no axis, x must be a vector or a matrix"
         raise ShapeError(f"{what}, got {a._node.type}", op=op, code="E3002")
-    axes = ordered_axes(op, tuple(range(a.ndim)) if axis is None else axis, a.ndim)
+    axes = ordered_axes_argument(op, tuple(range(a.ndim)) if axis is None else axis, a.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ArgumentError(f"ord must be a number for vectors, got {ord!r}", op=op)
@@ -98,12 +104,12 @@ def _norm_order(op: str, ord: object) -> float:
     """Return the order of a norm as a number that is not NaN."""
     order = float(real(op, ord, "ord"))
     if order != order:
-        raise ArgumentError(f"ord must be a number, got {shown(ord)}", op=op)
+        raise ArgumentError(f"ord must be a number, got {shown_argument(ord)}", op=op)
     return order
 
 
 def _matrix_norm(op: str, x: ArrayLike, keepdims: bool, ord: MatrixOrder) -> Tensor:
-    a, kept = wrap(float_node(x)), flag(op, keepdims, "keepdims")
+    a, kept = wrap(float_node(x)), checked_flag_argument(op, keepdims, "keepdims")
     if a.ndim < 2:
         what = f"needs matrices, so a rank of 2 or more, got {a._node.type}"
         raise ShapeError(what, op=op, code="E3002")
@@ -117,7 +123,7 @@ def _matrix_norm(op: str, x: ArrayLike, keepdims: bool, ord: MatrixOrder) -> Ten
         return (largest if order > 0 else smallest)(sums, (-2, -1), kept)
     if order not in (2, -2, "nuc"):
         what = 'ord must be "fro", "nuc", 1, -1, 2, -2 or plus or minus infinity'
-        raise ArgumentError(f"{what}, got {shown(ord)}", op=op)
+        raise ArgumentError(f"{what}, got {shown_argument(ord)}", op=op)
     values = record_as(op, SingularValues(), a._node)
     if order == "nuc":
         made = sum(_nuclear_norm_terms(a, values), -1)
@@ -131,11 +137,11 @@ def _nuclear_norm_terms(a: Tensor, values: Tensor) -> Tensor:
     among all directions in which the norm grows, this one is the shortest."""
     if not values.shape[-1]:
         return values
-    limit = largest(values, -1, True) * literal(rounding_tolerance(a), values.dtype)
+    limit = largest(values, -1, True) * literal_argument(norm_rounding_tolerance(a), values.dtype)
     return where(values > limit, values, stop_gradient(values))
 
 
-def rounding_tolerance(a: Tensor) -> float:
+def norm_rounding_tolerance(a: Tensor) -> float:
     """Return the size, relative to the largest, of singular values that rounding errors explain."""
     return max(a.shape[-2:]) * float(np.finfo(a.dtype.real.numpy).eps)
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import axis_of, fresh, integer, placed
+from pullback.functions.arguments import (
+    axis_argument,
+    checked_integer_argument,
+    converted_argument,
+    fresh_argument,
+)
 from pullback.functions.creation import eye
 from pullback.functions.products import diagonal as diagonal_of
 from pullback.functions.products import matmul, outer, tensordot, vecdot
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, matrix_transpose
 from pullback.functions.vector_products import cross as cross_of_any
-from pullback.graph.arguments import sequence, validated
+from pullback.graph.argument_checks import checked_sequence_argument, with_argument_checks
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.linalg.solvers import inv
 from pullback.typing import ArrayLike, DTypeLike
 
 
-@validated
+@with_argument_checks
 def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the diagonal of the last two dimensions, `offset` places above the main one.
 
@@ -33,7 +38,7 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     return diagonal_of(a, offset, -2, -1)
 
 
-@validated
+@with_argument_checks
 def trace(x: ArrayLike, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sum of the diagonal of the last two dimensions.
 
@@ -43,7 +48,7 @@ def trace(x: ArrayLike, offset: int = 0, dtype: DTypeLike | None = None) -> Tens
     return sum(diagonal(x, offset), axis=-1, dtype=dtype)
 
 
-@validated
+@with_argument_checks
 def cross(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
     """Return the cross product of vectors of three elements along an axis; others broadcast.
 
@@ -52,7 +57,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
     """
     a, b = as_tensor(x1), as_tensor(x2)
     for x in (a, b):
-        if x.shape[axis_of("linalg.cross", axis, x.ndim)] != 3:
+        if x.shape[axis_argument("linalg.cross", axis, x.ndim)] != 3:
             what = f"needs 3 elements along axis {axis}, got {x._node.type}"
             raise ShapeError(what, op="linalg.cross", code="E3003")
     return cross_of_any(a, b, axis=axis)
@@ -64,7 +69,7 @@ def matrix_power(x: ArrayLike, n: int) -> Tensor:
     >>> pb.linalg.matrix_power([[1, 1], [0, 1]], 5).tolist()
     [[1, 5], [0, 1]]
     """
-    count = integer("linalg.matrix_power", n, "n")
+    count = checked_integer_argument("linalg.matrix_power", n, "n")
     a = as_tensor(x)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         what = f"x must be a square matrix, or a stack of them, got {a._node.type}"
@@ -80,7 +85,7 @@ def matrix_power(x: ArrayLike, n: int) -> Tensor:
         count >>= 1
         a = matmul(a, a) if count else a
     assert result is not None  # the exponent has a digit that is 1
-    return fresh(result)
+    return fresh_argument(result)
 
 
 def multi_dot(arrays: Sequence[ArrayLike]) -> Tensor:
@@ -92,7 +97,10 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Tensor:
     5
     """
     op = "linalg.multi_dot"
-    factors = [placed(op, as_tensor, a) for a in sequence(op, arrays, "arrays")]
+    factors = [
+        converted_argument(op, as_tensor, a)
+        for a in checked_sequence_argument(op, arrays, "arrays")
+    ]
     if len(factors) < 2:
         raise ShapeError(f"arrays must be two matrices or more, got {len(factors)}", op=op)
     for i, a in enumerate(factors):

@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import float_node, node, record_as
+from pullback.functions.arguments import argument_node, float_node, record_as
 from pullback.functions.shape import broadcast_shapes, broadcast_to, squeeze
-from pullback.graph.arguments import flag, validated
+from pullback.graph.argument_checks import checked_flag_argument, with_argument_checks
 from pullback.graph.dtypes import int32
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_operands, recorded_results, solved, trans_argument
-from pullback.ops.linalg.cofactor import Det
+from pullback.linalg.arguments import (
+    _apply_solver,
+    float_linalg_arguments,
+    recorded_results,
+    trans_argument,
+)
+from pullback.ops.linalg.det_cofactors import Det
 from pullback.ops.linalg.determinant import SlogDet
-from pullback.ops.linalg.lu import Inverse, Solve
+from pullback.ops.linalg.lu_solve_inverse import Inverse, Solve
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.triangular_solve import TriangularSolve
-from pullback.ops.shape.axes import ExpandDims
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims
 from pullback.typing import ArrayLike
 
 __all__ = [
@@ -42,10 +47,10 @@ def solve(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
     [1.0, 0.5]
     """
-    return solved("linalg.solve", Solve(), *float_operands(x1, x2))
+    return _apply_solver("linalg.solve", Solve(), *float_linalg_arguments(x1, x2))
 
 
-@validated
+@with_argument_checks
 def solve_triangular(
     a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False,
     unit_diagonal: bool = False,
@@ -61,7 +66,7 @@ def solve_triangular(
     """
     name = "linalg.solve_triangular"
     op = TriangularSolve(lower, trans_argument(name, trans), unit_diagonal)
-    return solved(name, op, *float_operands(a, b))
+    return _apply_solver(name, op, *float_linalg_arguments(a, b))
 
 
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Tensor:
@@ -73,11 +78,11 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Tensor:
     """
     name = "linalg.cho_solve"
     factor, lower = _solver_pair(name, c_and_lower, "the factor and whether it is lower triangular")
-    lower = flag(name, lower, "lower")
-    c, rhs = float_operands(factor, b)
+    lower = checked_flag_argument(name, lower, "lower")
+    c, rhs = float_linalg_arguments(factor, b)
     first, second = ("N", "C") if lower else ("C", "N")
-    found = solved(name, TriangularSolve(lower, first), c, rhs)
-    return solved(name, TriangularSolve(lower, second), c, found._node)
+    found = _apply_solver(name, TriangularSolve(lower, first), c, rhs)
+    return _apply_solver(name, TriangularSolve(lower, second), c, found._node)
 
 
 def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int | str = 0) -> Tensor:
@@ -94,8 +99,8 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int |
         name, lu_and_piv, "the factors and pivots that lu_factor returns"
     )
     letter = trans_argument(name, trans)
-    x, rhs = float_operands(factors, b)
-    exchanged = node(pivots)
+    x, rhs = float_linalg_arguments(factors, b)
+    exchanged = argument_node(pivots)
     if not exchanged.type.dtype.is_integer or exchanged.type.shape != x.type.shape[:-1]:
         what = f"pivots must be an integer for each row of {x.type}, got {exchanged.type}"
         raise ArgumentError(what, op=name)
@@ -104,20 +109,20 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int |
     rows = record_as(name, PivotPermutation(x.type.shape[-1]), cast_node(exchanged, int32))
     if rhs.type.rank == 1:
         column = record_as(name, ExpandDims((1,)), rhs)
-        return squeeze(_solve_by_lu(name, x, rows, column._node, letter), -1)
-    return _solve_by_lu(name, x, rows, rhs, letter)
+        return squeeze(_apply_lu_solver(name, x, rows, column._node, letter), -1)
+    return _apply_lu_solver(name, x, rows, rhs, letter)
 
 
-def _solve_by_lu(name: str, x: Node, rows: Tensor, rhs: Node, letter: str) -> Tensor:
+def _apply_lu_solver(name: str, x: Node, rows: Tensor, rhs: Node, letter: str) -> Tensor:
     first, second = TriangularSolve(True, letter, True), TriangularSolve(False, letter)
     if letter == "N":
-        found = solved(name, first, x, _rows_for_solver(name, rhs, rows, False))
-        return solved(name, second, x, found._node)
-    found = solved(name, first, x, solved(name, second, x, rhs)._node)
-    return wrap(_rows_for_solver(name, found._node, rows, True))
+        found = _apply_solver(name, first, x, _reorder_solver_rows(name, rhs, rows, False))
+        return _apply_solver(name, second, x, found._node)
+    found = _apply_solver(name, first, x, _apply_solver(name, second, x, rhs)._node)
+    return wrap(_reorder_solver_rows(name, found._node, rows, True))
 
 
-def _rows_for_solver(name: str, b: Node, rows: Tensor, inverse: bool) -> Node:
+def _reorder_solver_rows(name: str, b: Node, rows: Tensor, inverse: bool) -> Node:
     """Reorder the rows of matrices, which broadcast with `rows`."""
     batch = broadcast_shapes(rows.shape[:-1], b.type.shape[:-2])
     n, k = b.type.shape[-2:]

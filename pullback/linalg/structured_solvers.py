@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, literal
+from pullback.functions.arguments import checked_integer_argument, literal_argument
 from pullback.functions.complex_parts import real
 from pullback.functions.composed import composed
 from pullback.functions.where_take import where
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_operands, matrix_adjoint
+from pullback.linalg.arguments import float_linalg_arguments, matrix_adjoint
 from pullback.linalg.construction import toeplitz
 from pullback.linalg.factorizations import cholesky
 from pullback.linalg.solvers import cho_solve, solve
@@ -40,11 +40,11 @@ def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike) -> Tenso
     name = "linalg.solve_banded"
     if not isinstance(l_and_u, (tuple, list)) or len(l_and_u) != 2:
         raise ArgumentError(f"l_and_u must be two integers, got {l_and_u!r}", op=name)
-    below, above = (integer(name, k, "l_and_u") for k in l_and_u)
+    below, above = (checked_integer_argument(name, k, "l_and_u") for k in l_and_u)
     if below < 0 or above < 0:
         raise ArgumentError(f"l_and_u must not be negative, got {l_and_u!r}", op=name)
-    diagonals, right = (wrap(x) for x in float_operands(ab, b))
-    _check_solver_rows(name, diagonals, below + above + 1)
+    diagonals, right = (wrap(x) for x in float_linalg_arguments(ab, b))
+    _check_structured_solver_rows(name, diagonals, below + above + 1)
     return solve(_solver_from_diagonals(diagonals, below, above), right)
 
 
@@ -60,15 +60,15 @@ def solveh_banded(ab: ArrayLike, b: ArrayLike, lower: bool = False) -> Tensor:
     [1.0, 1.0]
     """
     name = "linalg.solveh_banded"
-    diagonals, right = (wrap(x) for x in float_operands(ab, b))
-    _check_solver_rows(name, diagonals, None)
+    diagonals, right = (wrap(x) for x in float_linalg_arguments(ab, b))
+    _check_structured_solver_rows(name, diagonals, None)
     width = diagonals.shape[-2] - 1
     part = _solver_from_diagonals(diagonals, *((width, 0) if lower else (0, width)))
-    off_diagonal = where(~np.eye(part.shape[-1], dtype=bool), part, literal(0, part.dtype))
+    off_diagonal = where(~np.eye(part.shape[-1], dtype=bool), part, literal_argument(0, part.dtype))
     return cho_solve((cholesky(part + matrix_adjoint(off_diagonal)), True), right)
 
 
-def _check_solver_rows(name: str, ab: Tensor, rows: int | None) -> None:
+def _check_structured_solver_rows(name: str, ab: Tensor, rows: int | None) -> None:
     if ab.ndim < 2 or not ab.shape[-2] or (rows is not None and ab.shape[-2] != rows):
         wanted = "at least one row" if rows is None else f"{rows} rows, one for each diagonal"
         raise ShapeError(f"ab must be a matrix with {wanted}, got {ab._node.type}", op=name)
@@ -81,7 +81,7 @@ def _solver_from_diagonals(ab: Tensor, below: int, above: int) -> Tensor:
     row = above + i - j
     inside = (row >= 0) & (row <= below + above)
     found = ab[..., np.clip(row, 0, below + above), j]
-    return where(inside, found, literal(0, ab.dtype))
+    return where(inside, found, literal_argument(0, ab.dtype))
 
 
 @composed
@@ -107,7 +107,7 @@ def solve_circulant(c: ArrayLike, b: ArrayLike) -> Tensor:
     """
     from pullback.fft import fft, ifft  # loaded when used
 
-    column, right = (wrap(x) for x in float_operands(as_tensor(c), as_tensor(b)))
+    column, right = (wrap(x) for x in float_linalg_arguments(as_tensor(c), as_tensor(b)))
     n = column.shape[0] if column.ndim == 1 else -1
     if right.ndim not in (1, 2) or right.shape[0] != n:
         what = "needs a vector c and as many rows of b as it has elements"

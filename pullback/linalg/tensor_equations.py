@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import SupportsIndex
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import integer, ordered_axes
+from pullback.functions.arguments import checked_integer_argument, ordered_axes_argument
 from pullback.functions.shape import flatten, permute_dims, reshape
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
@@ -28,7 +28,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[SupportsIndex] | None
     op = "linalg.tensorsolve"
     left, right = as_tensor(a), as_tensor(b)
     if axes is not None:
-        moved = ordered_axes(op, axes, left.ndim)
+        moved = ordered_axes_argument(op, axes, left.ndim)
         left = permute_dims(left, [*[i for i in range(left.ndim) if i not in moved], *moved])
     shape = left.shape[right.ndim :]
     if math.prod(shape) != right.size or left.size != right.size**2:
@@ -49,7 +49,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Tensor:
     (6, 2, 3)
     """
     op = "linalg.tensorinv"
-    x, first = as_tensor(a), integer(op, ind, "ind")
+    x, first = as_tensor(a), checked_integer_argument(op, ind, "ind")
     if first < 1:
         raise ShapeError(f"ind must be at least 1, got {first}", op=op)
     rows, columns = x.shape[:first], x.shape[first:]

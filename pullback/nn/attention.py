@@ -6,8 +6,8 @@ from typing import Any, overload
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arange, expand_dims, moveaxis, reshape, split, zeros
-from pullback.graph.arguments import integer
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_integer_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.dtypes import bool_
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
@@ -21,7 +21,7 @@ from pullback.nn.module import Module
 from pullback.typing import ArrayLike
 
 
-@public_methods
+@boundary_methods
 class MultiHeadAttention(Module):
     """Attention with several heads over tensors [..., length, embed_dim].
 
@@ -57,8 +57,8 @@ class MultiHeadAttention(Module):
         dropout: float = 0.0, rotary: bool = False, rotary_base: float = 10000.0,
         window: int | None = None, key: ArrayLike | None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        self.embed_dim = integer("MultiHeadAttention", embed_dim, "embed_dim")
-        self.num_heads = integer("MultiHeadAttention", num_heads, "num_heads")
+        self.embed_dim = checked_integer_argument("MultiHeadAttention", embed_dim, "embed_dim")
+        self.num_heads = checked_integer_argument("MultiHeadAttention", num_heads, "num_heads")
         self.kv_heads = self.num_heads if kv_heads is None else kv_heads
         if self.num_heads < 1 or embed_dim % num_heads:
             what = f"embed_dim, {embed_dim}, must be a multiple of num_heads, {num_heads}"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, overload
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.nn.module import Module
-from pullback.nn.module_walk import is_module
+from pullback.nn.module_walk import is_module_to_walk
 
 
 class Lambda(Module):
@@ -25,7 +25,7 @@ class Lambda(Module):
         return self.function(*args, **kwargs)
 
 
-@public_methods
+@boundary_methods
 class ModuleList(Module):
     """A list of modules.
 
@@ -40,7 +40,7 @@ class ModuleList(Module):
         self.layers = [self._layer(x) for x in layers]
 
     def _layer(self, x: Any) -> Any:
-        if is_module(x):
+        if is_module_to_walk(x):
             return x
         if callable(x) and not isinstance(x, type):
             return Lambda(x)
@@ -98,7 +98,7 @@ class ModuleList(Module):
         del self.layers[i]
 
 
-@public_methods
+@boundary_methods
 class Sequential(ModuleList):
     """Modules and functions that are applied one after another.
 
@@ -118,7 +118,7 @@ class Sequential(ModuleList):
         return x
 
 
-@public_methods
+@boundary_methods
 class ModuleDict(Module):
     """Modules by name.
 

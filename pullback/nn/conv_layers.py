@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import placed
-from pullback.graph.arguments import flag, shown
+from pullback.functions.arguments import converted_argument
+from pullback.graph.argument_checks import checked_flag_argument, shown_argument
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
@@ -75,7 +75,7 @@ class FilterLayer(Module):
         keys = layer_keys(key, 2)
         self.weight = initial_parameter(uniform, keys[0], shape, dtype, -bound, bound)
         self.bias = None
-        if flag(type(self).__name__, bias, "bias"):
+        if checked_flag_argument(type(self).__name__, bias, "bias"):
             size = (self.out_channels,)
             self.bias = initial_parameter(uniform, keys[1], size, dtype, -bound, bound)
 
@@ -112,7 +112,7 @@ class ConvolutionLayer(FilterLayer):
         self.padding = self._checked_padding(padding)
         if padding_mode != "zeros" and padding_mode not in _PAD_MODES:
             names = ", ".join([f'"{m}"' for m in ("zeros", *_PAD_MODES)])
-            message = f"padding_mode must be one of {names}, got {shown(padding_mode)}"
+            message = f"padding_mode must be one of {names}, got {shown_argument(padding_mode)}"
             raise ArgumentError(message, op=name)
         self.padding_mode = padding_mode
         self._set_filters(self.in_channels // self.groups, self.out_channels, bias, key, dtype)
@@ -129,7 +129,7 @@ class ConvolutionLayer(FilterLayer):
         if isinstance(given, (list, tuple)) and any(isinstance(p, (list, tuple)) for p in given):
             if len(given) != self.rank:
                 must = f"a pair for each of {self.rank} spatial dimensions"
-                raise ArgumentError(f"padding must be {must}, got {shown(given)}", op=name)
+                raise ArgumentError(f"padding must be {must}, got {shown_argument(given)}", op=name)
             pairs = [layer_number_arguments(name, pair, 2, "padding") for pair in given]
             return tuple([(low, high) for low, high in pairs])
         return tuple([(p, p) for p in layer_number_arguments(name, given, self.rank, "padding")])
@@ -151,7 +151,7 @@ class ConvolutionLayer(FilterLayer):
         first = x.ndim - self.rank - (not is_layout_channels_first(self.layout))
         axes = range(first, first + self.rank)
         sizes = [x.shape[i] for i in axes]
-        pairs = placed(
+        pairs = converted_argument(
             type(self).__name__, resolve_window_padding, self.padding, sizes, self.kernel_size,
             self.stride, self.dilation,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.functions.creation import created_from_array
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.state_writes import write_state
 from pullback.lazy.tensor import Tensor
 from pullback.ops.random.split_fold_keys import SplitKey
@@ -21,7 +21,7 @@ _lock = threading.RLock()
 _state: list[Tensor] = []  # the key that the next one is split from
 
 
-@validated
+@with_argument_checks
 def seed(value: int) -> None:
     """Start the stream of keys of layers that get none: for their parameters, and for dropout.
 

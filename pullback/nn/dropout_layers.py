@@ -12,7 +12,7 @@ from pullback import functions as pf
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import FunctionLayer, function_layer
-from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.arguments import Layout, functional_float_argument
 from pullback.typing import ArrayLike
 
 _KEYS = (
@@ -35,14 +35,14 @@ FeatureAlphaDropout = function_layer(
 )  # fmt: skip
 
 
-def _channel_dropout(rank: int) -> type[FunctionLayer]:
+def _channel_dropout_layer(rank: int) -> type[FunctionLayer]:
     """Return the class of layers that drop channels of images with `rank` spatial dimensions."""
 
     def dropped(
         x: ArrayLike, p: float = 0.5, training: bool = True, *, key: ArrayLike | None = None,
         layout: Layout = "NHWC",
     ) -> Tensor:  # fmt: skip
-        a = float_tensor_argument(x)
+        a = functional_float_argument(x)
         if a.ndim != rank + 1:
             return F.feature_dropout(a, p, training, key=key, layout=layout)
         whole: Any = F.feature_dropout(pf.expand_dims(a, 0), p, training, key=key, layout=layout)
@@ -56,7 +56,7 @@ def _channel_dropout(rank: int) -> type[FunctionLayer]:
     )  # fmt: skip
 
 
-Dropout1d, Dropout2d, Dropout3d = map(_channel_dropout, (1, 2, 3))
+Dropout1d, Dropout2d, Dropout3d = map(_channel_dropout_layer, (1, 2, 3))
 
 __all__ = [
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",

@@ -8,8 +8,8 @@ data nothing.
 from __future__ import annotations
 
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import SumOfProducts
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import SumOfProductsKind
 from pullback.ops.composite import Composite
 from pullback.ops.control.cond import CondChoice
 from pullback.ops.control.scan import Scan
@@ -28,7 +28,7 @@ def node_flops(node: Node) -> int:
     op, types = node.op, [x.type for x in node.inputs]
     if not types or isinstance(op, (Movement, Cast)) or isinstance(types[0], tuple):
         return 0  # a source, a movement, or one of several results
-    products = op.products(types) if isinstance(op, SumOfProducts) else None
+    products = op.products(types) if isinstance(op, SumOfProductsKind) else None
     if products is not None:
         return 2 * products
     if op.graphs:

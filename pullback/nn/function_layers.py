@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.nn.module import Module, State
 from pullback.nn.module_tree import module_tree_holds_tensors
 
@@ -100,7 +100,7 @@ def _function_layer_init(
     made: Any = init
     made.__signature__ = signature
     made.__name__, made.__qualname__ = "__init__", f"{name}.__init__"
-    return validated(made)
+    return with_argument_checks(made)
 
 
 def _function_layer_doc(function: Callable[..., Any], about: str, example: str, result: str) -> str:

@@ -20,9 +20,9 @@ from typing import Literal
 from pullback import functions as pf
 from pullback import random
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import axis_of, integer, shape_argument
+from pullback.functions.arguments import axis_argument, checked_integer_argument, shape_argument
 from pullback.functions.composed import composed
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.boundary import publish
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, DTypeLike, Shape
@@ -56,7 +56,9 @@ def calculate_gain(nonlinearity: Nonlinearity, param: float | None = None) -> fl
         return math.sqrt(2 / (1 + slope**2))
     if not isinstance(nonlinearity, str) or nonlinearity not in _GAINS:
         names = ", ".join([*_GAINS, "leaky_relu"])
-        raise ArgumentError(f"nonlinearity must be one of {names}, got {shown(nonlinearity)}")
+        raise ArgumentError(
+            f"nonlinearity must be one of {names}, got {shown_argument(nonlinearity)}"
+        )
     return _GAINS[nonlinearity]
 
 
@@ -75,8 +77,8 @@ def fans(shape: Shape, in_axis: int | None = None, out_axis: int | None = None) 
         hint = "Biases and scales usually begin as zeros and ones."
         raise ShapeError(f"needs a shape of rank 2 or more, got {list(sizes)}", hint=hint)
     default = (1, 0) if rank == 2 else (rank - 2, rank - 1)
-    inner = default[0] if in_axis is None else axis_of("nn.init", in_axis, rank)
-    outer = default[1] if out_axis is None else axis_of("nn.init", out_axis, rank)
+    inner = default[0] if in_axis is None else axis_argument("nn.init", in_axis, rank)
+    outer = default[1] if out_axis is None else axis_argument("nn.init", out_axis, rank)
     if inner == outer:
         raise ArgumentError(f"in_axis and out_axis must differ, got {inner} for both")
     window = math.prod(n for i, n in enumerate(sizes) if i not in (inner, outer))
@@ -87,7 +89,9 @@ def _fan(shape: Shape, mode: str, in_axis: int | None, out_axis: int | None) -> 
     inner, outer = fans(shape, in_axis, out_axis)
     found = {"fan_in": inner, "fan_out": outer, "fan_avg": (inner + outer) / 2}
     if not isinstance(mode, str) or mode not in found:
-        raise ArgumentError(f'mode must be "fan_in", "fan_out" or "fan_avg", got {shown(mode)}')
+        raise ArgumentError(
+            f'mode must be "fan_in", "fan_out" or "fan_avg", got {shown_argument(mode)}'
+        )
     return max(found[mode], 1)
 
 
@@ -148,7 +152,7 @@ def xavier_uniform(
     True
     """
     std = gain / math.sqrt(_fan(shape, "fan_avg", in_axis, out_axis))
-    return _uniform_of_deviation(key, shape, std, dtype)
+    return _init_uniform(key, shape, std, dtype)
 
 
 @composed
@@ -181,7 +185,7 @@ def kaiming_uniform(
     True
     """
     std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(shape, mode, in_axis, out_axis))
-    return _uniform_of_deviation(key, shape, std, dtype)
+    return _init_uniform(key, shape, std, dtype)
 
 
 @composed
@@ -211,7 +215,7 @@ def lecun_uniform(
     True
     """
     std = 1 / math.sqrt(_fan(shape, "fan_in", in_axis, out_axis))
-    return _uniform_of_deviation(key, shape, std, dtype)
+    return _init_uniform(key, shape, std, dtype)
 
 
 @composed
@@ -228,9 +232,7 @@ def lecun_normal(
     return random.truncated_normal(key, -2.0, 2.0, shape, dtype) * (std / _TRUNCATED)
 
 
-def _uniform_of_deviation(
-    key: ArrayLike, shape: Shape, std: float, dtype: DTypeLike | None
-) -> Tensor:
+def _init_uniform(key: ArrayLike, shape: Shape, std: float, dtype: DTypeLike | None) -> Tensor:
     limit = math.sqrt(3) * std
     return random.uniform(key, shape, dtype, minval=-limit, maxval=limit)
 
@@ -337,9 +339,9 @@ def dirac(
     rank = len(sizes)
     if rank < 3:
         raise ShapeError(f"needs the shape of filters, of rank 3 or more, got {list(sizes)}")
-    inner = rank - 2 if in_axis is None else axis_of("dirac", in_axis, rank)
-    outer = rank - 1 if out_axis is None else axis_of("dirac", out_axis, rank)
-    count = integer("dirac", groups, "groups")
+    inner = rank - 2 if in_axis is None else axis_argument("dirac", in_axis, rank)
+    outer = rank - 1 if out_axis is None else axis_argument("dirac", out_axis, rank)
+    count = checked_integer_argument("dirac", groups, "groups")
     if count < 1 or sizes[outer] % count:
         raise ArgumentError(f"groups must divide the {sizes[outer]} filters, got {count}")
     each = sizes[outer] // count

@@ -6,7 +6,7 @@ from contextvars import ContextVar, Token
 
 from pullback.errors import ArgumentError, InPlaceError
 from pullback.graph.ambient import thread
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.default_keys import default_key
 from pullback.random.arguments import random_key_argument
@@ -14,7 +14,7 @@ from pullback.random.keys import fold_in, split
 from pullback.typing import ArrayLike
 
 
-@public_methods
+@boundary_methods
 class rng:  # a class that users call like a function, as contextlib's are
     """Gives keys to the random functions that are called in a `with` block, in their order.
 
@@ -33,24 +33,24 @@ class rng:  # a class that users call like a function, as contextlib's are
 
     def __init__(self, key: ArrayLike) -> None:
         self._key = wrap(random_key_argument("nn.rng", key))
-        self._entered: list[Token[_Stream | None]] = []
+        self._entered: list[Token[_LayerKeyStream | None]] = []
 
     def __enter__(self) -> rng:
-        self._entered.append(_stream.set(_Stream(self._key)))
+        self._entered.append(_stream.set(_LayerKeyStream(self._key)))
         return self
 
     def __exit__(self, *exception: object) -> None:
         _stream.reset(self._entered.pop())
 
 
-class _Stream:
+class _LayerKeyStream:
     """The key of a block, how many keys were given, and the program being traced at its start."""
 
     def __init__(self, key: Tensor) -> None:
         self.key, self.given, self.program = key, 0, thread.frozen
 
 
-_stream: ContextVar[_Stream | None] = ContextVar("stream", default=None)
+_stream: ContextVar[_LayerKeyStream | None] = ContextVar("stream", default=None)
 
 
 def next_key(op: str = "nn.next_key") -> Tensor:
@@ -65,7 +65,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     """
     stream = _stream.get()
     if stream is None:
-        return _next_key_by_default(op)
+        return _next_key_or_error(op)
     if stream.program != thread.frozen:
         message = "the block `with pb.nn.rng(key)` is outside of a function that is traced once"
         hint = (
@@ -77,7 +77,7 @@ def next_key(op: str = "nn.next_key") -> Tensor:
     return fold_in(stream.key, stream.given - 1)
 
 
-def _next_key_by_default(op: str) -> Tensor:
+def _next_key_or_error(op: str) -> Tensor:
     try:
         return default_key()
     except InPlaceError:

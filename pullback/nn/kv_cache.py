@@ -8,12 +8,12 @@ from typing import Any
 from pullback import tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arange, dynamic_update_slice, take, zeros
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class KVCache:
     """Keys and values [..., heads, size, depth], of which the first `length` are there.

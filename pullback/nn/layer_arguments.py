@@ -6,11 +6,11 @@ import inspect
 from typing import Any, TypeVar
 
 from pullback.errors import ArgumentError, PullbackError, ShapeError
-from pullback.graph.arguments import integer, shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_integer_argument, shown_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import Layout
-from pullback.nn.functional.image_layouts import is_layout_channels_first, spatial_layout_numbers
+from pullback.nn.functional.image_layouts import image_layout_numbers, is_layout_channels_first
 from pullback.typing import Shape
 
 C = TypeVar("C", bound=type)
@@ -27,7 +27,7 @@ def named_layer_arguments(cls: C) -> C:
     made.__signature__ = inspect.signature(inherited)
     made.__name__, made.__qualname__ = "__init__", f"{cls.__name__}.__init__"
     cls.__init__ = made  # type: ignore[misc]
-    return public_methods(cls)
+    return boundary_methods(cls)
 
 
 def layer_layout_argument(layer: str, layout: Layout) -> Layout:
@@ -45,7 +45,7 @@ def layer_number_arguments(
 ) -> tuple[int, ...]:
     """Return one int for each spatial dimension, from an int for all of them or a sequence."""
     try:
-        return spatial_layout_numbers(value, rank, what, least)
+        return image_layout_numbers(value, rank, what, least)
     except PullbackError as error:
         error.op = layer
         raise
@@ -53,9 +53,9 @@ def layer_number_arguments(
 
 def positive_layer_argument(layer: str, value: int, what: str) -> int:
     """Return an int, which must be at least 1."""
-    found = integer(layer, value, what)
+    found = checked_integer_argument(layer, value, what)
     if found < 1:
-        raise ArgumentError(f"{what} must be at least 1, got {shown(value)}", op=layer)
+        raise ArgumentError(f"{what} must be at least 1, got {shown_argument(value)}", op=layer)
     return found
 
 

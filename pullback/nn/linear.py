@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import integer, validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_integer_argument, with_argument_checks
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.initial import initial_parameter
@@ -45,8 +45,8 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, *,
         key: ArrayLike | None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        self.in_features = integer("Linear", in_features, "in_features")
-        self.out_features = integer("Linear", out_features, "out_features")
+        self.in_features = checked_integer_argument("Linear", in_features, "in_features")
+        self.out_features = checked_integer_argument("Linear", out_features, "out_features")
         bound = in_features**-0.5 if in_features else 0.0
         keys = layer_keys(key, 2)
         shape = (out_features, in_features)
@@ -64,7 +64,7 @@ class Linear(Module):
         return y if self.bias is None else y + self.bias
 
 
-@public_methods
+@boundary_methods
 class Bilinear(Module):
     """`x1 @ weight[k] @ x2 + bias[k]` for each k, along the last axis.
 
@@ -78,7 +78,7 @@ class Bilinear(Module):
     weight: Tensor
     bias: Tensor | None
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,
@@ -97,7 +97,7 @@ class Bilinear(Module):
         return F.bilinear(x1, x2, self.weight, self.bias)
 
 
-@public_methods
+@boundary_methods
 class Embedding(Module):
     """A table of `num_embeddings` vectors, read at integer indices.
 
@@ -111,7 +111,7 @@ class Embedding(Module):
 
     weight: Tensor
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pullback.errors import ArgumentError
 from pullback.functions import zeros
-from pullback.graph.arguments import integer
+from pullback.graph.argument_checks import checked_integer_argument
 from pullback.graph.boundary import boundary
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
@@ -43,7 +43,7 @@ class LoRALinear(Module):
         self, base: Linear | NF4Linear, rank: int = 8, alpha: float | None = None,
         dropout: float = 0.0, *, key: ArrayLike | None = None,
     ) -> None:  # fmt: skip
-        self.rank = integer("LoRALinear", rank, "rank")
+        self.rank = checked_integer_argument("LoRALinear", rank, "rank")
         if self.rank < 1:
             raise ArgumentError(f"LoRALinear: rank must be at least 1, got {rank}")
         self.scaling = float(rank if alpha is None else alpha) / rank

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.foreign_names import add_foreign_members
 from pullback.lazy.host_data import asarray
 from pullback.lazy.state_writes import write_state
@@ -23,12 +23,12 @@ from pullback.nn.module_tree import (
     register_module_tree,
 )
 from pullback.nn.module_walk import (
-    is_module,
+    is_module_to_walk,
     walk_named_submodules,
     walk_named_tensors,
     walk_named_values,
 )
-from pullback.nn.state_dict import load_state_dict_into, state_dict_of
+from pullback.nn.state_dict import load_state_dict_into, module_state_dict
 from pullback.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class State:
         self.value = asarray(value)
 
 
-@public_methods
+@boundary_methods
 class Module:
     """The base class of layers and models.
 
@@ -220,7 +220,11 @@ class Module:
         >>> [name for name, _ in pb.nn.Sequential(pb.nn.Linear(2, 3)).named_children()]
         ['0']
         """
-        found = {id(m): (name, m) for name, m in reversed(walk_named_values(self)) if is_module(m)}
+        found = {
+            id(m): (name, m)
+            for name, m in reversed(walk_named_values(self))
+            if is_module_to_walk(m)
+        }
         return reversed(found.values())
 
     def children(self) -> Iterator[Module]:
@@ -245,7 +249,7 @@ class Module:
         >>> sorted(pb.nn.Linear(2, 3).state_dict())
         ['bias', 'weight']
         """
-        return state_dict_of(self)
+        return module_state_dict(self)
 
     def load_state_dict(self, values: Mapping[str, ArrayLike], strict: bool = True) -> Self:
         """Set parameters and state to values by name, and return the module.

@@ -23,7 +23,7 @@ from pullback.nn.module_tree import (
     module_tree_without_constants,
     split_module_tree,
 )
-from pullback.tree_nodes import ChildReader, Static
+from pullback.tree_nodes import ChildReader, TreeNodeData
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -71,7 +71,7 @@ def _read_module_children(
         if not fits:
             return None
         values = get_static(own)
-        if any(map(is_not, values, wanted)) and not _reader_same_static(values, wanted, x):
+        if any(map(is_not, values, wanted)) and not _module_reader_has_static(values, wanted, x):
             return None
         for i in changeable:
             if module_tree_holds_tensors(values[i]):
@@ -108,11 +108,13 @@ def _reader_has_names(
     return own == {*names, *rest} and tuple([n for n in layout if n in names]) == names
 
 
-def _reader_same_static(values: tuple[Any, ...], wanted: tuple[Any, ...], x: Module) -> bool:
+def _module_reader_has_static(values: tuple[Any, ...], wanted: tuple[Any, ...], x: Module) -> bool:
     for v, w in zip(values, wanted):
         if v is w or (type(v) is type(w) and type(v) in _PLAIN and v == w):
             continue
-        if module_tree_holds_tensors(v) or Static(hashable_in_module_tree(v, x)) != Static(w):
+        if module_tree_holds_tensors(v) or TreeNodeData(
+            hashable_in_module_tree(v, x)
+        ) != TreeNodeData(w):
             return False
     return True
 

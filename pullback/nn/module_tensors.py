@@ -17,7 +17,7 @@ from pullback.nn.module_tree import (
     map_module_tree_items,
     module_tree_child_names,
 )
-from pullback.nn.module_walk import is_module, walk_named_submodules, walk_named_values
+from pullback.nn.module_walk import is_module_to_walk, walk_named_submodules, walk_named_values
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -45,7 +45,7 @@ def map_module_tensors(x: Module, f: Callable[[Tensor], Tensor]) -> None:
 
 def _mapped_module_tensors(f: Callable[[Any], Any], value: Any) -> Any:
     """Map the leaves of a value, but not those of modules in it."""
-    if is_module(value):
+    if is_module_to_walk(value):
         return value
     made = map_module_tree_items(lambda v, _: _mapped_module_tensors(f, v), value)
     return made if made is not value else tree.map(f, value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.lazy.tensor import Tensor
 from pullback.nn.module_tree import module_tree_attributes, module_tree_child_names
-from pullback.nn.module_walk import is_module, walk_named_values
+from pullback.nn.module_walk import is_module_to_walk, walk_named_values
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
@@ -17,20 +17,20 @@ _INDENT = "  "
 def show_module(x: Module) -> str:
     """Return the tree of a module: settings, the types of its tensors, and parameter counts."""
     count = x.num_parameters()
-    return f"{_module_text(x, '')}  # {count:,} parameter{'' if count == 1 else 's'}"
+    return f"{_submodule_text(x, '')}  # {count:,} parameter{'' if count == 1 else 's'}"
 
 
-def _module_text(x: Module, indent: str) -> str:
+def _submodule_text(x: Module, indent: str) -> str:
     found = walk_named_values(x)
     own = [f"{n} {v._node.type}" for n, v in found if isinstance(v, Tensor)]
-    inner = [(n, v) for n, v in found if is_module(v)]
+    inner = [(n, v) for n, v in found if is_module_to_walk(v)]
     head = f"{type(x).__name__}({x.extra_repr()})"
     if own:
         head += f": {', '.join(own)}"
     if not inner:
         return head
     deeper = indent + _INDENT
-    lines = [f"{deeper}{n}: {_module_text(v, deeper)}" for n, v in inner]
+    lines = [f"{deeper}{n}: {_submodule_text(v, deeper)}" for n, v in inner]
     return "\n".join([head, *lines])
 
 

@@ -21,7 +21,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
-from pullback.tree_constants import Constant
+from pullback.tree_constants import TreeConstant
 from pullback.tree_nodes import fields_of, is_node, register_dataclasses, register_node
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def split_module_tree(x: Module) -> tuple[list[Any], Any, tuple[str, ...]]:
 def _module_tree_child(value: Any, path: str, is_state: bool, frozen: frozenset[str]) -> Any:
     """Return a child of a module, with state and frozen parameters as constants."""
     if is_state or path in frozen:
-        return Constant(value, is_state)
+        return TreeConstant(value, is_state)
     if not frozen:
         return value
     return map_module_tree_items(lambda v, p: _module_tree_child(v, p, False, frozen), value, path)
@@ -71,7 +71,7 @@ def _module_tree_child(value: Any, path: str, is_state: bool, frozen: frozenset[
 
 def module_tree_without_constants(child: Any) -> Any:
     """Return a child of a module as the module holds it."""
-    if type(child) is Constant:
+    if type(child) is TreeConstant:
         return child.value
     return map_module_tree_items(lambda v, _: module_tree_without_constants(v), child)
 
@@ -112,7 +112,7 @@ def _join_module_tree(cls: type[Module]) -> Callable[[Any, Any], Module]:
         own = made.__dict__
         nested = any(n == FROZEN for n, _ in static)  # constants may be in containers
         for name, child in zip(names, children, strict=True):
-            if type(child) is Constant:
+            if type(child) is TreeConstant:
                 child = child.value
             own[name] = module_tree_without_constants(child) if nested else child
         own.update([(n, _thawed_module_tree(v, made)) for n, v in static])
@@ -168,14 +168,14 @@ def module_tree_holds_tensors(value: Any) -> bool:
     return is_node(kind) and any(map(module_tree_holds_tensors, tree.leaves(value)))
 
 
-class _FrozenContainer(tuple):
+class _ModuleTreeContainer(tuple):
     """A list, dict or set among the static data, as its type and contents."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
-class _OwnMethod:
+class _ModuleTreeMethod:
     """A bound method of a module among its static data; a copy of the module has its own."""
 
     function: Any
@@ -185,19 +185,21 @@ def hashable_in_module_tree(value: Any, owner: Module) -> Any:
     """Return static data of a module in a form that can be hashed."""
     kind = type(value)
     if kind in (list, set):
-        return _FrozenContainer((kind, tuple([hashable_in_module_tree(v, owner) for v in value])))
+        return _ModuleTreeContainer(
+            (kind, tuple([hashable_in_module_tree(v, owner) for v in value]))
+        )
     if kind is dict:
-        return _FrozenContainer(
+        return _ModuleTreeContainer(
             (dict, tuple([(k, hashable_in_module_tree(v, owner)) for k, v in value.items()]))
         )
     if kind is MethodType and value.__self__ is owner:
-        return _OwnMethod(value.__func__)
+        return _ModuleTreeMethod(value.__func__)
     if (kind is FunctionType and value.__closure__) or kind is partial:
-        _refuse_module_tree_closure(value, owner)
+        _refuse_function_in_module_tree(value, owner)
     return value
 
 
-def _refuse_module_tree_closure(function: Any, owner: Module) -> None:
+def _refuse_function_in_module_tree(function: Any, owner: Module) -> None:
     """Refuse a function that refers to the module that holds it."""
     if isinstance(function, partial):
         inside = [getattr(function.func, "__self__", None), *function.args]
@@ -212,9 +214,9 @@ def _refuse_module_tree_closure(function: Any, owner: Module) -> None:
 
 
 def _thawed_module_tree(value: Any, made: Module) -> Any:
-    if type(value) is _OwnMethod:
+    if type(value) is _ModuleTreeMethod:
         return MethodType(value.function, made)
-    if type(value) is not _FrozenContainer:
+    if type(value) is not _ModuleTreeContainer:
         return value
     kind, items = value
     if kind is dict:

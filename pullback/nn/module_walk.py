@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pullback.lazy.frozen import note_frozen
 from pullback.lazy.tensor import Tensor
 from pullback.nn.module_tree import FROZEN, STATE, UNSAVED, module_tree_child_names
-from pullback.tree_nodes import child_entries, is_node, one_level, register_dataclasses
+from pullback.tree_nodes import is_node, register_dataclasses, tree_node_children, tree_node_entries
 
 if TYPE_CHECKING:
     from pullback.nn.module import Module
 
 
-class NamedTensor(NamedTuple):
+class WalkedTensor(NamedTuple):
     """A tensor of a module: its dotted name, and whether it is state instead of a parameter."""
 
     name: str
@@ -33,13 +33,13 @@ def walk_named_submodules(x: Module, prefix: str = "") -> Iterator[tuple[str, Mo
             continue
         seen.add(id(module))
         yield name, module
-        found = [pair for pair in walk_named_values(module) if is_module(pair[1])]
+        found = [pair for pair in walk_named_values(module) if is_module_to_walk(pair[1])]
         queue += [(f"{name}.{n}" if name else n, child) for n, child in reversed(found)]
 
 
-def walk_named_tensors(x: Module) -> list[NamedTensor]:
+def walk_named_tensors(x: Module) -> list[WalkedTensor]:
     """Return the tensors of a module and of those in it, each once."""
-    found: dict[int, NamedTensor] = {}
+    found: dict[int, WalkedTensor] = {}
     for prefix, module in walk_named_submodules(x):
         own = vars(module)
         state, unsaved, frozen = own.get(STATE, ()), own.get(UNSAVED, ()), own.get(FROZEN, ())
@@ -49,7 +49,7 @@ def walk_named_tensors(x: Module) -> list[NamedTensor]:
                 is_state = name in state or not value.dtype.is_inexact
                 if name in frozen and not value.requires_grad:  # optimizers look at the tensor
                     note_frozen(value, False)
-                found[id(value)] = NamedTensor(whole, value, is_state, name not in unsaved)
+                found[id(value)] = WalkedTensor(whole, value, is_state, name not in unsaved)
     return list(found.values())
 
 
@@ -62,7 +62,7 @@ def walk_second_names(x: Module) -> dict[str, str]:
         prefix, module, above = queue.pop()
         for name, value in walk_named_values(module):
             whole = f"{prefix}.{name}" if prefix else name
-            if is_module(value):
+            if is_module_to_walk(value):
                 queue += [] if id(value) in above else [(whole, value, (*above, id(value)))]
             elif first[id(value)] != whole:
                 found[whole] = first[id(value)]
@@ -79,7 +79,7 @@ def walk_named_values(x: Module) -> list[tuple[str, Any]]:
 
 
 def _walk_named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
-    if isinstance(value, Tensor) or is_module(value):
+    if isinstance(value, Tensor) or is_module_to_walk(value):
         return [(name, value)]
     if isinstance(value, dict):
         items = list(value.items())
@@ -87,11 +87,11 @@ def _walk_named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
         items = list(enumerate(value))
     elif is_node(type(value)):
         register_dataclasses([value])
-        items = list(zip(child_entries(value), one_level(value)[0]))
+        items = list(zip(tree_node_entries(value), tree_node_children(value)[0]))
     else:
         items = []
     return [pair for key, item in items for pair in _walk_named_values_in(item, f"{name}.{key}")]
 
 
-def is_module(value: Any) -> bool:
+def is_module_to_walk(value: Any) -> bool:
     return hasattr(type(value), "named_parameters")

@@ -19,8 +19,8 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import abs as magnitude
 from pullback.functions import expand_dims, pad, reshape, searchsorted, stack, take, where, zeros
 from pullback.functions import max as largest
-from pullback.graph.arguments import integer
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import checked_integer_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional
@@ -46,7 +46,7 @@ def nf4_values() -> np.ndarray[Any, Any]:
     return values / values.max()
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class NF4Tensor:
     """A tensor in 4 bits for each element, with a scale for each block.
@@ -71,7 +71,7 @@ class NF4Tensor:
         >>> pb.nn.NF4Tensor.quantize([1.0, 0.0, -2.0], block=4).dequantize().tolist()
         [0.8814..., 0.0, -2.0]
         """
-        given, size = asarray(x), integer("NF4Tensor", block, "block")
+        given, size = asarray(x), checked_integer_argument("NF4Tensor", block, "block")
         if not given.dtype.is_float:
             raise DTypeError(f"NF4Tensor: needs floats, got {given._node.type}")
         if size < 2 or size % 2:

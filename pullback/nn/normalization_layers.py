@@ -5,8 +5,8 @@ from __future__ import annotations
 from pullback import functions as pf
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import shape_argument
-from pullback.graph.arguments import validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import with_argument_checks
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.function_layers import function_layer
@@ -17,7 +17,7 @@ from pullback.nn.module import Module
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
-@public_methods
+@boundary_methods
 class LayerNorm(Module):
     """Normalises over the last dimensions, whose sizes are `normalized_shape`; scales and shifts.
 
@@ -28,7 +28,7 @@ class LayerNorm(Module):
     weight: Tensor | None
     bias: Tensor | None
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, normalized_shape: Shape, eps: float = 1e-5, elementwise_affine: bool = True,
         bias: bool = True, *, dtype: DTypeLike | None = None,
@@ -44,7 +44,7 @@ class LayerNorm(Module):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-@public_methods
+@boundary_methods
 class RMSNorm(Module):
     """Divides by the root of the mean square over the last dimensions, and scales.
 
@@ -56,7 +56,7 @@ class RMSNorm(Module):
 
     weight: Tensor | None
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, normalized_shape: Shape, eps: float | None = None, elementwise_affine: bool = True,
         *, dtype: DTypeLike | None = None,
@@ -70,7 +70,7 @@ class RMSNorm(Module):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
-@public_methods
+@boundary_methods
 class GroupNorm(Module):
     """Normalises groups of neighbouring channels of each example; scales and shifts each channel.
 
@@ -83,7 +83,7 @@ class GroupNorm(Module):
     weight: Tensor | None
     bias: Tensor | None
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, *,
         layout: Layout = "NHWC", dtype: DTypeLike | None = None,

@@ -11,9 +11,9 @@ from typing import Any
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import integer, one_or_many_arguments
+from pullback.functions.arguments import checked_integer_argument, one_or_many_arguments
 from pullback.functions.composed import composed
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.function_layers import FunctionLayer, function_layer
@@ -28,7 +28,7 @@ _ABOUT = (
 )
 
 
-def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
+def _padding_layer_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
     """Return the function that pads images with `rank` spatial dimensions."""
 
     def pad(x: ArrayLike, padding: Shape, value: float = 0.0, *, layout: Layout = "NHWC") -> Tensor:
@@ -37,10 +37,14 @@ def _padding_function(name: str, rank: int, mode: Any) -> Callable[..., Tensor]:
         check_layer_rank(
             name, a, (rank + 1, rank + 2), f'images of {rank} dimensions, layout="{layout}"'
         )
-        numbers = [integer(name, n, "padding") for n in one_or_many_arguments(padding)]
+        numbers = [
+            checked_integer_argument(name, n, "padding") for n in one_or_many_arguments(padding)
+        ]
         numbers = numbers * 2 * rank if len(numbers) == 1 else numbers
         if len(numbers) != 2 * rank:
-            message = f"padding must be a number, or {2 * rank} of them, got {shown(padding)}"
+            message = (
+                f"padding must be a number, or {2 * rank} of them, got {shown_argument(padding)}"
+            )
             raise ArgumentError(message, op=name)
         last = a.ndim - 1 if first else a.ndim - 2
         pairs = {last - i: (numbers[2 * i], numbers[2 * i + 1]) for i in range(rank)}
@@ -69,7 +73,7 @@ def _padding_layers(
         value = "" if without else ", 0.5"
         call = f"pb.nn.{name}(1{value})(pb.ones({(1, *(3,) * rank, 2)})).shape"
         result = str((1, *(5,) * rank, 2))
-        function = _padding_function(name, rank, mode)
+        function = _padding_layer_function(name, rank, mode)
         made.append(function_layer(name, function, call, result, about=_ABOUT, without=without))
     return made
 

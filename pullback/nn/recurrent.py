@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal
 from pullback import functions as pf
 from pullback.api.loops import scan
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import with_argument_checks
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import float_tensor_argument, one_of_arguments
+from pullback.nn.functional.arguments import functional_choice_argument, functional_float_argument
 from pullback.nn.initial import initial_parameter
 from pullback.nn.keys import layer_keys
 from pullback.nn.layer_arguments import check_layer_rank, positive_layer_argument
@@ -82,7 +82,7 @@ class RecurrentLayer(Module):
     ) -> tuple[Tensor, RecurrentState]:
         """Return the outputs and the last states of all layers and directions."""
         name = type(self).__name__
-        a = float_tensor_argument(x)
+        a = functional_float_argument(x)
         check_layer_rank(
             name, a, (2, 3), "[N, T, C] or [T, C]" if self.batch_first else "[T, N, C] or [T, C]"
         )
@@ -157,7 +157,7 @@ class RecurrentLayer(Module):
         return outputs, end
 
 
-@public_methods
+@boundary_methods
 class RNN(RecurrentLayer):
     """`h = tanh(W_ih @ x + b_ih + W_hh @ h + b_hh)` along sequences, in one or more layers.
 
@@ -175,14 +175,16 @@ class RNN(RecurrentLayer):
 
     kind: ClassVar[str] = ""
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1,
         nonlinearity: Literal["tanh", "relu"] = "tanh", bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.nonlinearity = one_of_arguments(nonlinearity, ("tanh", "relu"), "nonlinearity")
+        self.nonlinearity = functional_choice_argument(
+            nonlinearity, ("tanh", "relu"), "nonlinearity"
+        )
         flags = bias, batch_first, bidirectional
         self._set_sizes(input_size, hidden_size, num_layers, dropout, flags)
         self._set_parameters(key, dtype)
@@ -197,7 +199,7 @@ class RNN(RecurrentLayer):
         return y, end
 
 
-@public_methods
+@boundary_methods
 class GRU(RecurrentLayer):
     """A gated recurrent unit along sequences, in one or more layers; calls as those of `RNN`.
 
@@ -208,7 +210,7 @@ class GRU(RecurrentLayer):
 
     kind: ClassVar[str] = "gru"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, *,
@@ -225,7 +227,7 @@ class GRU(RecurrentLayer):
         return y, end
 
 
-@public_methods
+@boundary_methods
 class LSTM(RecurrentLayer):
     """A long short-term memory along sequences, in one or more layers; calls as those of `RNN`.
 
@@ -238,7 +240,7 @@ class LSTM(RecurrentLayer):
 
     kind: ClassVar[str] = "lstm"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,

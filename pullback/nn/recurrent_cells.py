@@ -6,12 +6,12 @@ from typing import Literal
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import with_argument_checks
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.functional.arguments import float_tensor_argument, one_of_arguments
+from pullback.nn.functional.arguments import functional_choice_argument, functional_float_argument
 from pullback.nn.initial import initial_parameter
 from pullback.nn.keys import layer_keys
 from pullback.nn.layer_arguments import positive_layer_argument
@@ -47,7 +47,7 @@ class RecurrentCell(Module):
         self, kind: str, x: ArrayLike, state: tuple[ArrayLike, ...] | None
     ) -> tuple[Tensor, ...]:
         """Return the state after an input [N, input_size] or [input_size]."""
-        a, name = float_tensor_argument(x), type(self).__name__
+        a, name = functional_float_argument(x), type(self).__name__
         if a.ndim not in (1, 2) or a.shape[-1] != self.input_size:
             wanted = f"[N, {self.input_size}] or [{self.input_size}]"
             raise ShapeError(f"needs {wanted}, got {a._node.type}", op=name)
@@ -64,7 +64,7 @@ class RecurrentCell(Module):
         return KINDS[kind].step(inputs, made, StepWeights(self.weight_hh, self.bias_hh, None))
 
 
-@public_methods
+@boundary_methods
 class RNNCell(RecurrentCell):
     """One step of an `RNN`: `cell(x, h)` returns the new h; h is zeros by default.
 
@@ -72,20 +72,22 @@ class RNNCell(RecurrentCell):
     (2, 4)
     """
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True,
         nonlinearity: Literal["tanh", "relu"] = "tanh", *, key: ArrayLike | None = None,
         dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
-        self.nonlinearity = one_of_arguments(nonlinearity, ("tanh", "relu"), "nonlinearity")
+        self.nonlinearity = functional_choice_argument(
+            nonlinearity, ("tanh", "relu"), "nonlinearity"
+        )
         self._set_parameters(self.nonlinearity, (input_size, hidden_size), bias, key, dtype)
 
     def forward(self, x: ArrayLike, h: ArrayLike | None = None) -> Tensor:
         return self._step(self.nonlinearity, x, None if h is None else (h,))[0]
 
 
-@public_methods
+@boundary_methods
 class GRUCell(RecurrentCell):
     """One step of a `GRU`: `cell(x, h)` returns the new h; h is zeros by default.
 
@@ -93,7 +95,7 @@ class GRUCell(RecurrentCell):
     (2, 4)
     """
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,
@@ -104,7 +106,7 @@ class GRUCell(RecurrentCell):
         return self._step("gru", x, None if h is None else (h,))[0]
 
 
-@public_methods
+@boundary_methods
 class LSTMCell(RecurrentCell):
     """One step of an `LSTM`: `cell(x, (h, c))` returns the new pair; both are zeros by default.
 
@@ -113,7 +115,7 @@ class LSTMCell(RecurrentCell):
     ((2, 4), (2, 4))
     """
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, *,
         key: ArrayLike | None = None, dtype: DTypeLike | None = None,

@@ -25,7 +25,7 @@ class StepWeights(NamedTuple):
     projection: Tensor | None  # weight_hr
 
 
-class StepKind(NamedTuple):
+class RecurrentStepKind(NamedTuple):
     """A kind of recurrent layer."""
 
     step: Step
@@ -33,7 +33,7 @@ class StepKind(NamedTuple):
     states: int  # how many tensors the state consists of; the first is the output
 
 
-def _plain_step(activation: Callable[[Tensor], Tensor]) -> Step:
+def _plain_recurrent_step(activation: Callable[[Tensor], Tensor]) -> Step:
     def step(inputs: Tensor, state: tuple[Tensor, ...], w: StepWeights) -> tuple[Tensor, ...]:
         return (activation(inputs + F.linear(state[0], w.hidden, w.bias)),)
 
@@ -57,9 +57,9 @@ def _lstm_step(inputs: Tensor, state: tuple[Tensor, ...], w: StepWeights) -> tup
     return h if w.projection is None else F.linear(h, w.projection), c
 
 
-KINDS: Mapping[str, StepKind] = {
-    "tanh": StepKind(_plain_step(pf.tanh), 1, 1),
-    "relu": StepKind(_plain_step(pf.relu), 1, 1),
-    "gru": StepKind(_gru_step, 3, 1),
-    "lstm": StepKind(_lstm_step, 4, 2),
+KINDS: Mapping[str, RecurrentStepKind] = {
+    "tanh": RecurrentStepKind(_plain_recurrent_step(pf.tanh), 1, 1),
+    "relu": RecurrentStepKind(_plain_recurrent_step(pf.relu), 1, 1),
+    "gru": RecurrentStepKind(_gru_step, 3, 1),
+    "lstm": RecurrentStepKind(_lstm_step, 4, 2),
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pullback import functions as pf
-from pullback.functions.arguments import axis_of, one_or_many_arguments
-from pullback.graph.arguments import integer, validated
-from pullback.graph.boundary import public_methods
+from pullback.functions.arguments import axis_argument, one_or_many_arguments
+from pullback.graph.argument_checks import checked_integer_argument, with_argument_checks
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn import functional as F
@@ -14,7 +14,7 @@ from pullback.nn.module import Module
 from pullback.typing import ArrayLike, Shape
 
 
-@public_methods
+@boundary_methods
 class Flatten(Module):
     """Joins the dimensions from `start_dim` to `end_dim` into one.
 
@@ -22,7 +22,7 @@ class Flatten(Module):
     (2, 12)
     """
 
-    @validated
+    @with_argument_checks
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
 
@@ -30,7 +30,7 @@ class Flatten(Module):
         return pf.flatten(x, self.start_dim, self.end_dim)
 
 
-@public_methods
+@boundary_methods
 class Unflatten(Module):
     """Splits the dimension `dim` into several; one of their sizes may be -1.
 
@@ -38,19 +38,19 @@ class Unflatten(Module):
     (2, 3, 4)
     """
 
-    @validated
+    @with_argument_checks
     def __init__(self, dim: int, unflattened_size: Shape) -> None:
         self.dim = dim
         self.unflattened_size = tuple(
             [
-                integer("Unflatten", n, "unflattened_size")
+                checked_integer_argument("Unflatten", n, "unflattened_size")
                 for n in one_or_many_arguments(unflattened_size)
             ]
         )
 
     def forward(self, x: ArrayLike) -> Tensor:
         a = as_tensor(x)
-        axis, shape = axis_of("Unflatten", self.dim, a.ndim), a.shape
+        axis, shape = axis_argument("Unflatten", self.dim, a.ndim), a.shape
         return pf.reshape(a, (*shape[:axis], *self.unflattened_size, *shape[axis + 1 :]))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pullback.nn.module import Module
 
 
-def state_dict_of(x: Module) -> dict[str, Tensor]:
+def module_state_dict(x: Module) -> dict[str, Tensor]:
     """Return handles of their own on the tensors of a module: later steps do not change them."""
     return {t.name: wrap(t.tensor.detach()._node) for t in walk_named_tensors(x) if t.is_saved}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pullback import tree
 from pullback.api.eval_shape import eval_shape
 from pullback.graph.ambient import thread
-from pullback.graph.graph import ancestors
+from pullback.graph.graph import graph_ancestors
 from pullback.graph.node import next_number
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
@@ -133,7 +133,7 @@ class _SummaryCalls:
         if thread.state_writes is not None:
             nodes += [state._node for state in thread.state_writes.before]
         found: dict[int, int] = {}
-        for node in ancestors(nodes, lambda n: n.number < first):
+        for node in graph_ancestors(nodes, lambda n: n.number < first):
             place = bisect_right(self.starts, node.number) - 1
             if place >= 0:
                 owner = self.owners[place]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.functions import relu
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.tensor import Tensor
 from pullback.nn.attention import MultiHeadAttention
 from pullback.nn.containers import ModuleList
@@ -15,7 +15,7 @@ from pullback.nn.dropout_layers import Dropout
 from pullback.nn.keys import layer_keys
 from pullback.nn.linear import Linear
 from pullback.nn.module import Module
-from pullback.nn.module_walk import is_module
+from pullback.nn.module_walk import is_module_to_walk
 from pullback.nn.normalization_layers import LayerNorm
 from pullback.typing import ArrayLike
 
@@ -48,7 +48,7 @@ class _TransformerLayer(Module):
         return norm(x + self.dropout(part(x)))
 
 
-@public_methods
+@boundary_methods
 class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention and a feed-forward network, over tensors [..., length, d_model].
 
@@ -83,7 +83,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         return self._residual(x, self.norm2, self._feed_forward)
 
 
-@public_methods
+@boundary_methods
 class TransformerDecoderLayer(_TransformerLayer):
     """Causal self-attention, attention to a memory, and a feed-forward network.
 
@@ -124,14 +124,14 @@ class TransformerDecoderLayer(_TransformerLayer):
         return self._residual(x, self.norm3, self._feed_forward)
 
 
-@public_methods
+@boundary_methods
 class _TransformerStack(Module):
     """Layers with parameters of their own that are applied one after another."""
 
     def __init__(
         self, make_layer: Callable[[], Module], num_layers: int, norm: Module | None = None
     ) -> None:
-        if is_module(make_layer):
+        if is_module_to_walk(make_layer):
             name = type(make_layer).__name__
             raise ArgumentError(
                 "make_layer must be a function that returns a new layer, got a layer",

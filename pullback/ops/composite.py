@@ -11,13 +11,13 @@ from pullback.errors import UnsupportedOp
 from pullback.graph.dtypes import dtype
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.interpret import interpret
 from pullback.ops.op import Op
 
 
-class Expandable(Op, abstract=True):
+class CompositeOnMesh(Op, abstract=True):
     """An op that can be written as other ops: on a mesh, where it would need whole operands."""
 
     def expand(self, *xs: Node) -> Any:
@@ -31,7 +31,7 @@ class Expandable(Op, abstract=True):
         return Graph(inputs, made if isinstance(made, tuple) else (made,))
 
 
-class Composite(Expandable, abstract=True):
+class Composite(CompositeOnMesh, abstract=True):
     """An op that is written as other ops; it inherits every rule that it does not state."""
 
     def infer(self, *xs: Type) -> Any:

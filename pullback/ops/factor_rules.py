@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 
-def named_factors(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
+def factor_rule_names(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
     """Name a factor for each of `rank` dimensions, except those that must be whole."""
     kept = set(whole)
     return ["_" if i in kept else f"{letter}{i}" for i in range(rank)]
@@ -28,7 +28,7 @@ def alike_factor_rule(
     rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1
 ) -> str:
     """Return the rule of an op that keeps all dimensions, some of which must be whole."""
-    words = named_factors(rank, whole)
+    words = factor_rule_names(rank, whole)
     return factor_rule([words] * operands, [words] * results)
 
 
@@ -37,7 +37,7 @@ def indexed_factors(
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the factors of a value, of arrays that index its dimensions `dims`, and of the
     elements there (in the order of `pullback.ops.index.bounds`)."""
-    value = named_factors(rank, dims)
+    value = factor_rule_names(rank, dims)
     index = [*value[:batched], *[f"i{k}" for k in range(batched, index_rank)]]
     rest = [w for i, w in enumerate(value) if i >= batched and i not in dims]
     there = [*value[:batched], *rest[:before], *index[batched:], *rest[before:]]
@@ -51,28 +51,28 @@ def reshape_factor_rule(old: Sequence[int], new: Sequence[int]) -> str:
     groups: list[tuple[int, ...]] = []
     i = j = 0
     while i < len(old) or j < len(new):
-        i_end, j_end = _factor_group(old, new, i, j)
+        i_end, j_end = _factor_rule_group(old, new, i, j)
         several = i_end > i + 1 and j_end > j + 1
         first = (old[i], new[j]) if several else ()
         groups.append((i_end - i, j_end - j, *first))
         i, j = i_end, j_end
-    return _regrouped_factors(tuple(groups))
+    return _regrouping_factor_rule(tuple(groups))
 
 
 @lru_cache(maxsize=1024)  # many shapes are grouped alike
-def _regrouped_factors(groups: tuple[tuple[int, ...], ...]) -> str:
+def _regrouping_factor_rule(groups: tuple[tuple[int, ...], ...]) -> str:
     """Return the rule from the number of dimensions of each side in each group, followed by the
     sizes of the first ones if there are several on both sides."""
     left: list[str] = []
     right: list[str] = []
     for old, new, *first in groups:
-        ours, theirs = _factor_group_words(old, new, first, f"g{len(left)}_{len(right)}_")
+        ours, theirs = _factor_rule_words(old, new, first, f"g{len(left)}_{len(right)}_")
         left += ours
         right += theirs
     return factor_rule([left], [right])
 
 
-def _factor_group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int]:
+def _factor_rule_group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int]:
     """Return the ends of the shortest runs from i and j with equally many elements."""
     if i < len(old) and old[i] == 1:
         return i + 1, j
@@ -90,7 +90,7 @@ def _factor_group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tup
     return i_end, j_end
 
 
-def _factor_group_words(
+def _factor_rule_words(
     old: int, new: int, first: Sequence[int], name: str
 ) -> tuple[list[str], list[str]]:
     if old == new == 1:

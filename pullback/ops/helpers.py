@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType
-from pullback.graph.node import Node, constant, node_varying_over, operand_node
-from pullback.graph.table import TABLE
-from pullback.graph.types import Type, show
+from pullback.graph.node import Node, constant_node, node_of_operand, node_varying_over
+from pullback.graph.op_table import TABLE
+from pullback.graph.types import Type, show_types
 
 if TYPE_CHECKING:
     from pullback.ops.op import Op
@@ -42,7 +42,7 @@ def ones(type: Type) -> Node:
 
 def full(type: Type, value: Any) -> Node:
     """Return a constant, broadcast to the type's shape."""
-    scalar = constant(value, type.dtype)
+    scalar = constant_node(value, type.dtype)
     return scalar if not type.shape else TABLE["Broadcast"](type.shape)(scalar)
 
 
@@ -102,7 +102,7 @@ def broadcast_types(*types: Type) -> tuple[int, ...]:
     try:
         return broadcast_shapes(*[t.shape for t in types])
     except ShapeError as error:
-        error.message += f", got {show(types)}"
+        error.message += f", got {show_types(types)}"
         raise
 
 
@@ -132,7 +132,7 @@ def same_dtype(op: str, *xs: Type) -> DType:
     first = xs[0].dtype
     for x in xs:
         if x.dtype is not first:
-            what = f"operands must have the same dtype, got {show(xs)}"
+            what = f"operands must have the same dtype, got {show_types(xs)}"
             raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
 
@@ -143,7 +143,7 @@ def op_functions(*names: str) -> list[Callable[..., Node]]:
     def function(name: str) -> Callable[..., Node]:
         def apply(*xs: Any) -> Node:
             nodes = [x for x in xs if isinstance(x, Node)]
-            return TABLE[name]()(*[operand_node(x, nodes[-1]) for x in xs])
+            return TABLE[name]()(*[node_of_operand(x, nodes[-1]) for x in xs])
 
         return apply
 

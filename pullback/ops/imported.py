@@ -25,7 +25,7 @@ class Imported:
     last: bool = False  # ops that say more about the instruction are tried first
 
 
-def from_hlo(cls: type[Op], instruction: Any) -> Op | None:
+def imported_op(cls: type[Op], instruction: Any) -> Op | None:
     """Return the op of a class that may be lowered to the instruction."""
     if hasattr(cls, "from_hlo"):
         return cls.from_hlo(instruction)

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.errors import EngineError, OutOfMemory, PullbackError, TimeLimit
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 
 
 def interpret(
@@ -28,7 +28,9 @@ def interpret(
 
 
 def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.ndarray]:
-    values: dict[Node, Any] = dict(zip(graph.inputs, map(_in_c_order, arrays), strict=True))
+    values: dict[Node, Any] = dict(
+        zip(graph.inputs, map(_interpreted_in_c_order, arrays), strict=True)
+    )
     for node in graph.nodes[len(graph.inputs) :]:
         if thread.deadline is not None and time.monotonic() > thread.deadline:
             raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
@@ -42,12 +44,12 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
             continue
         try:
             made = node.op.numpy(*xs) if run is None else run.compute(node, xs)
-            values[node] = _in_c_order(made)
+            values[node] = _interpreted_in_c_order(made)
         except PullbackError as error:
             error.values["node"] = node  # the caller looks up its line
             raise error.at(node.op.title, None) from None
         except MemoryError:
-            message = f"there is not enough memory for {show(node.type)}"
+            message = f"there is not enough memory for {show_types(node.type)}"
             raise OutOfMemory(message, op=node.op.title, where=node.where) from None
         except Exception as error:
             what = f"NumPy cannot compute it for these operands and parameters ({error})"
@@ -60,7 +62,7 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
     return [np.asarray(values[y]) for y in graph.outputs]
 
 
-def _in_c_order(made: Any) -> Any:
+def _interpreted_in_c_order(made: Any) -> Any:
     """The arrays in C order: NumPy adds in the order of memory and runs other code on strided
     operands, so the bits would depend on whether an operand is a view or was read before."""
     if isinstance(made, (tuple, list)):

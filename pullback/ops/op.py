@@ -16,9 +16,9 @@ import numpy as np
 
 from pullback.errors import PullbackError, UnsupportedOp, VerificationError
 from pullback.graph.dtypes import DType
-from pullback.graph.graph import graphs_within
+from pullback.graph.graph import graphs_in_parameters
 from pullback.graph.memo import remember
-from pullback.graph.node import Node, emit_node, nodes_varying_alike, results
+from pullback.graph.node import Node, apply_op_to_nodes, nodes_varying_alike, result_nodes
 from pullback.graph.types import Type
 from pullback.ops.helpers import Axis, zeros
 from pullback.ops.imported import Imported
@@ -64,7 +64,7 @@ class Op(metaclass=OpMeta, abstract=True):
         if self.linear:
             pairs = zip(xs, ts, strict=True)
             made = self(*[zeros(x.type) if t is None else t for x, t in pairs])
-            return results(made) if isinstance(made.type, tuple) else made
+            return result_nodes(made) if isinstance(made.type, tuple) else made
         raise UnsupportedOp("has no forward-mode rule", op=self.title)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
@@ -74,7 +74,7 @@ class Op(metaclass=OpMeta, abstract=True):
         so must the result; a result without it is the same for all examples. By default, the op
         is applied to one example after the other.
         """
-        from pullback.ops.control.masked import masked_one_by_one  # which is made of ops
+        from pullback.ops.control.masked_examples import masked_one_by_one  # which is made of ops
 
         return masked_one_by_one(self, axis, xs, mapped)
 
@@ -113,7 +113,7 @@ class Op(metaclass=OpMeta, abstract=True):
 
     def __call__(self, *xs: Node) -> Node:
         """Apply the op to nodes, inside a rule or a pass."""
-        return emit_node(self, xs)
+        return apply_op_to_nodes(self, xs)
 
     def type_of(self, *types: Type) -> Any:
         """Return `infer`'s result, cached: the same types come again at every step of a loop."""
@@ -144,7 +144,7 @@ class Op(metaclass=OpMeta, abstract=True):
     @cached_property
     def graphs(self) -> list:
         """The graphs among its parameters: bodies of loops, branches, calls."""
-        return graphs_within(self.parameters())
+        return graphs_in_parameters(self.parameters())
 
     def parameters(self) -> tuple:
         """Return the values of the fields."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, float32, float64
-from pullback.ops.elementwise.base import align_elementwise, check_elementwise_kind
+from pullback.ops.elementwise.elementwise import align_elementwise_operand, check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
-from pullback.ops.samples import complexes, positive, real
+from pullback.ops.samples import complex_samples, positive, real
 from pullback.ops.traits import HasKernel
 
 _KERNEL_SIZE = 4096  # elements from which one pass over memory is better than what XLA fuses
@@ -36,7 +36,9 @@ class AdamStep(Composite, HasKernel):
             return None
         if any(x.type != p for x in xs[:4]) or any(x != Type((), dtype) for x in numbers):
             return None
-        in_place = {k: i for k, i in enumerate((0, 2, 3)) if _has_donated_memory(b, xs[i])}
+        in_place = {
+            k: i for k, i in enumerate((0, 2, 3)) if _is_donated_to_optimizer_step(b, xs[i])
+        }
         rank = len(p.shape)
         return b.kernel("adam_step", *xs, out=out, in_place=in_place, dims=rank, flags=0)
 
@@ -53,7 +55,9 @@ class AdamStep(Composite, HasKernel):
         tensors = spread_all(axis, xs[:4], mapped[:4])
         rank = tensors[0].type.rank - 1
         numbers = zip(xs[4:], mapped[4:], strict=True)
-        return self(*tensors, *[align_elementwise(x, rank) if has else x for x, has in numbers])
+        return self(
+            *tensors, *[align_elementwise_operand(x, rank) if has else x for x, has in numbers]
+        )
 
     @classmethod
     def samples(cls) -> Any:
@@ -61,11 +65,11 @@ class AdamStep(Composite, HasKernel):
         for shape in ((), (3,), (2, 2), (5,)):
             yield cls(), (real(*shape), real(*shape, salt=1), real(*shape, salt=2),
                           positive(*shape), *numbers)  # fmt: skip
-        yield cls(), (complexes(3), complexes(3, salt=1), complexes(3, salt=2),
+        yield cls(), (complex_samples(3), complex_samples(3, salt=1), complex_samples(3, salt=2),
                       positive(3), *numbers)  # fmt: skip
 
 
-def _has_donated_memory(b: Any, x: Any) -> bool:
+def _is_donated_to_optimizer_step(b: Any, x: Any) -> bool:
     """Whether a value is donated, or computed from a donated one: a decayed parameter."""
     operands = () if x.made_by is None else x.made_by.operands
     return x in b.donated or any(y in b.donated and y.type == x.type for y in operands)

@@ -38,13 +38,13 @@ class Parts:
     positions: int | None = None  # operands from this one on are positions, where 0 is valid
 
 
-def local_op(op: Op, xs: Sequence[Type], out: Any) -> Op:
+def op_for_parts(op: Op, xs: Sequence[Type], out: Any) -> Op:
     """Return the op for one device's part, by its `local` if it defines one."""
     return op.local(xs, out) if hasattr(op, "local") else op
 
 
-def local_part(op: Op, xs: Sequence[Node], out: Any, whole: Any, begin: Begin) -> Node:
+def apply_op_to_parts(op: Op, xs: Sequence[Node], out: Any, whole: Any, begin: Begin) -> Node:
     """Apply the op to one device's parts, by its `part` if it defines one."""
     if hasattr(op, "part"):
         return op.part(xs, out, whole, begin)
-    return local_op(op, [x.type.plain for x in xs], out)(*xs)
+    return op_for_parts(op, [x.type.plain for x in xs], out)(*xs)

@@ -2,10 +2,10 @@
 
 # ruff: noqa: F401
 
-from pullback.graph.node import Node, constant, results
-from pullback.graph.table import TABLE
+from pullback.graph.node import Node, constant_node, result_nodes
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.composite import Composite, Expandable
+from pullback.ops.composite import Composite, CompositeOnMesh
 from pullback.ops.helpers import *  # noqa: F403
 from pullback.ops.imported import Imported
 from pullback.ops.interpret import interpret

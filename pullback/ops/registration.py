@@ -7,9 +7,9 @@ import re
 from typing import Any, dataclass_transform
 
 from pullback.errors import ArgumentError
-from pullback.graph import table
+from pullback.graph import op_table
 from pullback.graph.interned import Interned
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 
 
 def _op_class_has_fields(namespace: dict) -> bool:
@@ -18,7 +18,7 @@ def _op_class_has_fields(namespace: dict) -> bool:
     return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
 
 
-def _make_int_fields(op: Any) -> None:
+def _convert_registered_fields(op: Any) -> None:
     """The `__post_init__` of a class that lists, in `int_fields`, parameters to make int tuples."""
     for field in op.int_fields:
         op.set(field, tuple(map(int, getattr(op, field))))
@@ -38,7 +38,7 @@ class OpMeta(Interned):
 
     def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
         if "int_fields" in namespace:
-            namespace = {"__post_init__": _make_int_fields, **namespace}
+            namespace = {"__post_init__": _convert_registered_fields, **namespace}
         cls = super().__new__(meta, name, bases, namespace)
         if bases and not _op_class_has_fields(namespace):
             # It has the fields of its base; applying `dataclass` again takes a millisecond.
@@ -54,8 +54,8 @@ class OpMeta(Interned):
         cls.title = namespace.get("title", snake)
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
         if _op_class_has_fields(namespace):
-            _check_op_parameters(cls)
-        _into_op_records(cls, namespace)
+            _check_registered_parameters(cls)
+        _register_op_records(cls, namespace)
         cls._left_open = _missing_op_methods(cls, bases, namespace)
         if not abstract:
             _enter_into_op_table(cls)
@@ -73,17 +73,17 @@ class OpMeta(Interned):
 
     def _forget(cls) -> None:
         if "_made" not in cls.__dict__:
-            table.op_table_changed()
+            op_table.op_table_changed()
             return
         kinds: list[Any] = [cls]
         for kind in kinds:  # which grows
             kinds += kind.__subclasses__()
             for op in filter(None, [ref() for ref in list(kind._canonical.values())]):
                 vars(op).pop("inferred", None)
-        table.op_table_rule_replaced()
+        op_table.op_table_rule_replaced()
 
 
-def _check_op_parameters(cls: Any) -> None:
+def _check_registered_parameters(cls: Any) -> None:
     """Refuse a parameter that would hide a rule or flag of `Op`, the last op class of all."""
     op = [base for base in cls.__mro__ if isinstance(base, OpMeta)][-1]
     hidden = [f.name for f in dataclasses.fields(cls) if hasattr(op, f.name)]
@@ -92,7 +92,7 @@ def _check_op_parameters(cls: Any) -> None:
         raise ArgumentError(what)
 
 
-def _into_op_records(cls: Any, namespace: dict) -> None:
+def _register_op_records(cls: Any, namespace: dict) -> None:
     """Let a class state a field of a record directly: `combine = "max"` is one of `parts`."""
     for attribute in ("text", "parts"):
         record = getattr(cls, attribute)

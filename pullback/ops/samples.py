@@ -21,18 +21,18 @@ def positive(*shape: int, salt: int = 0) -> np.ndarray:
     return real(*shape, salt=salt, low=0.2, high=3.0)
 
 
-def unit(*shape: int, salt: int = 0) -> np.ndarray:
+def unit_samples(*shape: int, salt: int = 0) -> np.ndarray:
     """Return reals in (-1, 1), away from the ends."""
     return real(*shape, salt=salt, low=-0.9, high=0.9)
 
 
-def complexes(*shape: int, salt: int = 0) -> np.ndarray:
+def complex_samples(*shape: int, salt: int = 0) -> np.ndarray:
     return real(*shape, salt=salt) + 1j * real(*shape, salt=salt + 100)
 
 
-def integers(*shape: int, low: int = 0, high: int = 10, salt: int = 0) -> np.ndarray:
+def integer_samples(*shape: int, low: int = 0, high: int = 10, salt: int = 0) -> np.ndarray:
     return _sample_generator(shape, salt).integers(low, high, shape)
 
 
-def booleans(*shape: int, salt: int = 0) -> np.ndarray:
-    return integers(*shape, low=0, high=2, salt=salt).astype(bool)
+def boolean_samples(*shape: int, salt: int = 0) -> np.ndarray:
+    return integer_samples(*shape, low=0, high=2, salt=salt).astype(bool)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, VerificationError
-from pullback.graph import dtypes, kinds
+from pullback.graph import dtypes, op_kinds
 from pullback.graph.dtypes import DType
 from pullback.graph.native import bind_native, plain_values
-from pullback.ops.instructions import sliced
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
+from pullback.ops.hlo_instructions import hlo_slice_instruction
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant_node
 from pullback.ops.text import UNWRITTEN
 
 
@@ -24,7 +24,7 @@ class SourceOp(Op, abstract=True):
     text = UNWRITTEN
 
 
-class Input(SourceOp, kinds.InputSource):
+class Input(SourceOp, op_kinds.InputSourceKind):
     """An input of a program."""
 
     label: str
@@ -45,7 +45,7 @@ class Input(SourceOp, kinds.InputSource):
 placeholder = Input.of_type
 
 
-class Leaf(SourceOp, kinds.LeafSource):
+class Leaf(SourceOp, op_kinds.LeafSourceKind):
     """A tensor whose value is known; `Node.value` holds it. Programs see it as an input.
 
     `of` is the name of the op that computed it, if any; the inputs of that op are gone.
@@ -63,11 +63,11 @@ class Leaf(SourceOp, kinds.LeafSource):
         return getattr(TABLE.get(self.of), "singular", False)
 
 
-class Scalar(SourceOp, kinds.ScalarSource):
+class Scalar(SourceOp, op_kinds.ScalarSourceKind):
     """A Python number that the user wrote; a program gets all of them packed in one input."""
 
 
-class Const(SourceOp, kinds.ConstSource):
+class Const(SourceOp, op_kinds.ConstSourceKind):
     """A constant; its data are bytes, so that constants compare bit by bit."""
 
     dtype: DType
@@ -100,7 +100,7 @@ class Const(SourceOp, kinds.ConstSource):
             yield cls(dtype, data.shape, data.tobytes()), ()
 
 
-class Unpack(Op, kinds.UnpackedScalar):
+class Unpack(Op, op_kinds.UnpackedScalarKind):
     """One of the packed scalars of a program (64-bit words; a complex128 takes two)."""
 
     word: int
@@ -145,8 +145,10 @@ class Unpack(Op, kinds.UnpackedScalar):
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
         """Return the low bits of word `index`, read as `dtype`. All words are converted at once,
         the first time that a dtype is needed."""
-        vector = b.once(("words", dtype, shift), lambda: _converted_source(b, words, dtype, shift))
-        return b.reshape(sliced(b, vector, (index,), (index + 1,)), ())
+        vector = b.once(
+            ("words", dtype, shift), lambda: _converted_source_words(b, words, dtype, shift)
+        )
+        return b.reshape(hlo_slice_instruction(b, vector, (index,), (index + 1,)), ())
 
     @classmethod
     def samples(cls) -> Any:
@@ -161,11 +163,11 @@ def _source_words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node
     made = TABLE["Slice"]((0, index), (n, index + 1), (1, 1))(words)
     made = TABLE["Reshape"]((n,))(made)
     if shift:
-        made = TABLE["ShiftRight"]()(made, constant(shift, words.type.dtype))
+        made = TABLE["ShiftRight"]()(made, constant_node(shift, words.type.dtype))
     return TABLE["Bitcast"](dtype)(TABLE["Cast"](dtypes.dtype(f"u{dtype.bits}"))(made))
 
 
-def _converted_source(b: Any, words: Any, dtype: DType, shift: int) -> Any:
+def _converted_source_words(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     """Return the words, after a shift, as a vector of `dtype`."""
     u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
     if shift:
@@ -179,7 +181,7 @@ def _converted_source(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
 
 
-class Result(SourceOp, kinds.ResultSource):
+class Result(SourceOp, op_kinds.ResultSourceKind):
     """Result `index` of an op with several results; derivatives treat all of them as one."""
 
     index: int

@@ -46,14 +46,14 @@ UNWRITTEN = Text(profile="")
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class OpTextWord:
     """A bare word: `Same`, `f32`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class OpTextApplied:
     """A word applied to values: `Custom([[1, 1], [0, 0]])`, `Sum([0], false)`."""
 
     name: str
@@ -62,7 +62,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OpTextRange:
     """`start:stop:step`."""
 
     start: int
@@ -71,14 +71,14 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Nan:
+class OpTextNan:
     """A NaN with other bits than the default one: `nan(0x7fc00001)`."""
 
     bits: int
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OpTextPair:
     """A complex number, `(1.0, -2.5)`."""
 
     real: Any

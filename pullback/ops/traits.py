@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pullback.ops.op import Op
 
 
-class Positioned:
+class HasPosition:
     """An op that does the same at every position, so that one program can serve all of them."""
 
     @property
@@ -52,16 +52,16 @@ class HasKernel:
         return None
 
 
-def op_position(op: Op) -> tuple[int, ...]:
+def trait_position(op: Op) -> tuple[int, ...]:
     """Return where an op reads or writes, if it can do so anywhere; else nothing."""
-    return op.position if isinstance(op, Positioned) else ()
+    return op.position if isinstance(op, HasPosition) else ()
 
 
-def op_named_axes(op: Op) -> tuple[str, ...]:
+def trait_named_axes(op: Op) -> tuple[str, ...]:
     """Return the named axes that an op means something along."""
     return op.named_axes() if isinstance(op, HasNamedAxes) else ()
 
 
-def op_communicates(op: Op) -> tuple[str, ...]:
+def trait_communicates(op: Op) -> tuple[str, ...]:
     """Return the named axes along which an op waits for others."""
     return op.communicates() if isinstance(op, HasNamedAxes) else ()

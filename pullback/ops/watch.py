@@ -15,7 +15,7 @@ Note = Callable[[Node, Sequence[Any], Any], Any]
 Compute = Callable[[Node, Sequence[Any]], Any]
 
 
-class GraphRun:
+class WatchedRun:
     """One run of a graph: notes on its nodes, and the runs of the graphs that its ops hold.
 
     `iteration` is set for the body of a loop: the row of a scan, or a count from 0.
@@ -24,7 +24,7 @@ class GraphRun:
     def __init__(self, graph: Graph, iteration: int | None, note: Note, compute: Compute) -> None:
         self.graph, self.iteration, self.compute = graph, iteration, compute
         self.notes: dict[Node, Any] = {}
-        self.inner: dict[Node, list[GraphRun]] = {}
+        self.inner: dict[Node, list[WatchedRun]] = {}
         self.current: Node | None = None  # being computed
         self._note = note
 
@@ -41,11 +41,11 @@ class Watch:
     it is written as other ops.
     """
 
-    root: GraphRun
+    root: WatchedRun
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._innermost: GraphRun | None = None
+        self._innermost: WatchedRun | None = None
 
     def __enter__(self) -> Watch:
         self._outer, thread.watch = thread.watch, self
@@ -54,7 +54,7 @@ class Watch:
     def __exit__(self, *exception: object) -> None:
         thread.watch = self._outer
 
-    def skips(self, outer: GraphRun) -> bool:
+    def skips(self, outer: WatchedRun) -> bool:
         """Whether a run within `outer.current` is not of interest; for subclasses."""
         return False
 
@@ -65,7 +65,7 @@ class Watch:
     @contextmanager
     def entered(
         self, graph: Graph, arrays: Sequence[Any], iteration: int | None
-    ) -> Iterator[GraphRun | None]:
+    ) -> Iterator[WatchedRun | None]:
         """Yield the run of a graph that begins, or None if it is not watched."""
         outer = self._innermost
         if outer is not None:
@@ -73,7 +73,7 @@ class Watch:
             if not outer.current.op.graphs or self.skips(outer):
                 yield None
                 return
-        run = self._innermost = GraphRun(graph, iteration, self._note, self.compute)
+        run = self._innermost = WatchedRun(graph, iteration, self._note, self.compute)
         for x, array in zip(graph.inputs, arrays, strict=True):
             run.note(x, (), array)
         try:

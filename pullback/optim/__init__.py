@@ -10,13 +10,13 @@ from pullback.optim.adadelta import Adadelta, AdadeltaRule, adadelta
 from pullback.optim.adafactor import Adafactor, AdafactorRule, adafactor
 from pullback.optim.adagrad import Adagrad, AdagradRule, adagrad
 from pullback.optim.adam import Adam, AdamRule, AdamW, adam, adamw
-from pullback.optim.base import OptimizerState
 from pullback.optim.chaining import ChainRule, chain
 from pullback.optim.clipping import clip_by_global_norm, clip_by_value, global_norm
 from pullback.optim.lbfgs import LBFGS, LBFGSResult, LBFGSRule, lbfgs
 from pullback.optim.lion_lamb import LAMB, LAMBRule, Lion, LionRule, lamb, lion
 from pullback.optim.muon import Muon, MuonRule, muon
 from pullback.optim.optimizer import Optimizer
+from pullback.optim.optimizer_states import OptimizerState
 from pullback.optim.parameter_groups import ParameterGroup
 from pullback.optim.partition import PartitionRule, partition
 from pullback.optim.rmsprop import RMSProp, RMSPropRule, rmsprop

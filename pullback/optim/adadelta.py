@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
+from pullback.optim.optimizer_states import Slots
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
@@ -39,7 +39,7 @@ class AdadeltaRule(UpdateRule):
         return p - d * at.rate, {"square": square, "moved": moved}
 
 
-@validated
+@with_argument_checks
 def adadelta(
     learning_rate: LearningRate = 1.0, rho: float = 0.9, eps: float = 1e-6,
     weight_decay: float = 0.0, mask: Mask = None, *, lr: LearningRate | None = None,
@@ -67,7 +67,7 @@ class Adadelta(Optimizer):
 
     _name = "Adadelta"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1.0, rho: float = 0.9,
         eps: float = 1e-6, weight_decay: float = 0.0, mask: Mask = None, *,

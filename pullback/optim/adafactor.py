@@ -8,12 +8,12 @@ from typing import Any
 from pullback.errors import DTypeError
 from pullback.functions.arithmetic import maximum, minimum
 from pullback.functions.data_types import finfo
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
-from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.optimizer_states import Slots
+from pullback.optim.parameter_trees import Mask, parameter_tree_slot
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
@@ -42,10 +42,10 @@ class AdafactorRule(UpdateRule):
         if p.dtype.is_complex:
             raise DTypeError(f"adafactor: a parameter must be real, got {p._node.type}")
         if p.ndim < 2:
-            return {"row": None, "column": None, "square": parameter_slot_like(p)}
+            return {"row": None, "column": None, "square": parameter_tree_slot(p)}
         return {
-            "row": parameter_slot_like(p, whole=-1),
-            "column": parameter_slot_like(p, whole=-2),
+            "row": parameter_tree_slot(p, whole=-1),
+            "column": parameter_tree_slot(p, whole=-2),
             "square": None,
         }
 
@@ -93,7 +93,7 @@ def _adafactor_estimate(
     return estimate, {"row": row, "column": column, "square": None}
 
 
-@validated
+@with_argument_checks
 def adafactor(
     learning_rate: LearningRate = 1e-2, beta2_decay: float = -0.8, eps: float | None = None,
     eps_scale: float = 1e-3, clip: float = 1.0, weight_decay: float = 0.0, mask: Mask = None, *,
@@ -128,7 +128,7 @@ class Adafactor(Optimizer):
 
     _name = "Adafactor"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-2, beta2_decay: float = -0.8,
         eps: float | None = None, eps_scale: float = 1e-3, clip: float = 1.0,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
-from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.optimizer_states import Slots
+from pullback.optim.parameter_trees import Mask, parameter_tree_slot
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
@@ -39,7 +39,7 @@ class AdagradRule(UpdateRule):
         return {"total": True}
 
     def initial_slots(self, p: Tensor) -> Slots:
-        return {"total": parameter_slot_like(p, True, self.initial)}
+        return {"total": parameter_tree_slot(p, True, self.initial)}
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return the learning rate, which falls with the number of steps."""
@@ -53,7 +53,7 @@ class AdagradRule(UpdateRule):
         return p - g * at.factors / (total.sqrt() + self.eps), {"total": total}
 
 
-@validated
+@with_argument_checks
 def adagrad(
     learning_rate: LearningRate = 1e-2, eps: float = 1e-10, weight_decay: float = 0.0,
     initial: float = 0.0, decay: float = 0.0, mask: Mask = None, *,
@@ -81,7 +81,7 @@ class Adagrad(Optimizer):
 
     _name = "Adagrad"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-2, eps: float = 1e-10,
         weight_decay: float = 0.0, initial: float = 0.0, decay: float = 0.0, mask: Mask = None, *,

@@ -8,15 +8,15 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.functions.arithmetic import maximum
-from pullback.graph.arguments import real, shown, validated
+from pullback.graph.argument_checks import real, shown_argument, with_argument_checks
 from pullback.graph.dtypes import DType
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import node_of, scalar_operand
+from pullback.lazy.operators import node_of, scalar_operator_operand
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
+from pullback.optim.optimizer_states import Slots
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
@@ -48,7 +48,7 @@ class AdamRule(UpdateRule):
         filled, correction = adam_bias_corrections(count, self.betas, dtype)
         step_size = asarray(rate / filled, dtype)
         numbers = [v for beta in self.betas for v in (beta, 1.0 - beta)] + [self.eps]
-        scalars = [scalar_operand(float(v), dtype) for v in numbers]
+        scalars = [scalar_operator_operand(float(v), dtype) for v in numbers]
         return step_size, correction, scalars
 
     def decayed(self, p: Tensor, g: Tensor, at: StepValues) -> tuple[Tensor, Tensor]:
@@ -73,7 +73,7 @@ def check_adam_betas(op: str, betas: Any) -> None:
     """Refuse decay rates that are not two numbers from 0 to 1."""
     pair = isinstance(betas, (tuple, list)) and len(betas) == 2
     if not pair or not all(0.0 <= real(op, b, "each of betas") < 1.0 for b in betas):
-        message = f"betas must be two numbers, at least 0 and below 1, got {shown(betas)}"
+        message = f"betas must be two numbers, at least 0 and below 1, got {shown_argument(betas)}"
         raise ArgumentError(message, op=op)
 
 
@@ -81,7 +81,7 @@ def adam_bias_corrections(count: Tensor | None, betas: Any, dtype: DType) -> tup
     """Return 1 - b1 ** count and 1 / sqrt(1 - b2 ** count)."""
     assert count is not None
     logarithms = [math.log(beta) if beta else -math.inf for beta in betas]
-    operands = node_of(count), *[scalar_operand(v, dtype) for v in logarithms]
+    operands = node_of(count), *[scalar_operator_operand(v, dtype) for v in logarithms]
     return record_several(AdamCorrections(), operands)
 
 
@@ -97,7 +97,7 @@ def adam_squared(g: Tensor) -> Tensor:
     return (g * g.conj()).real if g.dtype.is_complex else g * g
 
 
-@validated
+@with_argument_checks
 def adam(
     learning_rate: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8, weight_decay: float = 0.0, decoupled: bool = False, amsgrad: bool = False,
@@ -126,7 +126,7 @@ def adam(
     return AdamRule(rate, betas, eps, decoupled, amsgrad, **options)  # type: ignore[arg-type]
 
 
-@validated
+@with_argument_checks
 def adamw(
     learning_rate: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, mask: Mask = None, *,
@@ -160,7 +160,7 @@ class Adam(Optimizer):
 
     _name = "Adam"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
@@ -184,7 +184,7 @@ class AdamW(Optimizer):
 
     _name = "AdamW"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pullback.graph.arguments import function_argument
+from pullback.graph.argument_checks import checked_function_argument
 from pullback.optim.rules import OptimizerRule, require_optimizer_rule
 from pullback.optim.schedules import LearningRate
 
@@ -47,6 +47,6 @@ def chain(*steps: Any) -> ChainRule:
     """
     require_optimizer_rule("chain", steps[-1] if steps else None)
     functions = tuple(
-        [function_argument("chain", f, "each argument but the last") for f in steps[:-1]]
+        [checked_function_argument("chain", f, "each argument but the last") for f in steps[:-1]]
     )
     return ChainRule(functions, steps[-1])

@@ -8,13 +8,13 @@ from typing import Any, TypeVar, overload
 from pullback import tree
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import shown, validated
+from pullback.graph.argument_checks import shown_argument, with_argument_checks
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
 from pullback.optim.chaining import ChainRule
-from pullback.optim.parameter_trees import cast_parameter_leaf, parameter_step_dtype
+from pullback.optim.parameter_trees import cast_tree_parameter, parameter_tree_dtype
 from pullback.optim.rules import OptimizerRule
 
 Grads = TypeVar("Grads")
@@ -40,7 +40,7 @@ class ValueLimit:
         return clip_by_value(grads, self.limit)
 
 
-@validated
+@with_argument_checks
 def global_norm(grads: object) -> Tensor:
     """Return the norm of all elements of a tree, as if they were one vector.
 
@@ -55,7 +55,7 @@ def global_norm(grads: object) -> Tensor:
         return asarray(0.0)
     total: Any = 0.0
     for g in parts:
-        total = adam_squared(cast_parameter_leaf(g, parameter_step_dtype(g.dtype))).sum() + total
+        total = adam_squared(cast_tree_parameter(g, parameter_tree_dtype(g.dtype))).sum() + total
     return total.sqrt()
 
 
@@ -63,7 +63,7 @@ def global_norm(grads: object) -> Tensor:
 def clip_by_global_norm(grads: OptimizerRule, max_norm: float | Tensor) -> ChainRule: ...
 @overload
 def clip_by_global_norm(grads: Grads, max_norm: float | Tensor) -> Grads: ...
-@validated
+@with_argument_checks
 def clip_by_global_norm(grads: Any, max_norm: float | Tensor) -> Any:
     """Scale a tree of gradients so that its global norm is at most `max_norm`.
 
@@ -84,7 +84,9 @@ def clip_by_global_norm(grads: Any, max_norm: float | Tensor) -> Any:
         norm = global_norm(grads)
         scale = where(norm > max_norm, max_norm / norm, 1.0)
         return tree.map(
-            lambda g: g * cast_parameter_leaf(scale, g.dtype.real) if _is_clipped_float(g) else g,
+            lambda g: (
+                g * cast_tree_parameter(scale, g.dtype.real) if _is_clipped_gradient(g) else g
+            ),
             grads,
         )
 
@@ -93,7 +95,7 @@ def clip_by_global_norm(grads: Any, max_norm: float | Tensor) -> Any:
 def clip_by_value(grads: OptimizerRule, limit: float | Tensor) -> ChainRule: ...
 @overload
 def clip_by_value(grads: Grads, limit: float | Tensor) -> Grads: ...
-@validated
+@with_argument_checks
 def clip_by_value(grads: Any, limit: float | Tensor) -> Any:
     """Limit each element of a tree of gradients to the range from `-limit` to `limit`.
 
@@ -106,7 +108,7 @@ def clip_by_value(grads: Any, limit: float | Tensor) -> Any:
     if isinstance(grads, OptimizerRule):
         return ChainRule((ValueLimit(limit),), grads)
     with record_at_one_line():
-        return tree.map(lambda g: _clipped(g, limit) if _is_clipped_float(g) else g, grads)
+        return tree.map(lambda g: _clipped(g, limit) if _is_clipped_gradient(g) else g, grads)
 
 
 def _clipped(g: Tensor, limit: Any) -> Tensor:
@@ -114,13 +116,13 @@ def _clipped(g: Tensor, limit: Any) -> Tensor:
         hint = "Write pb.optim.clip_by_global_norm(grads, max_norm)."
         message = f"clip_by_value: gradients must be real, got {g._node.type}"
         raise DTypeError(message, hint=hint)
-    return cast_parameter_leaf(g.clip(-limit, limit), g.dtype)
+    return cast_tree_parameter(g.clip(-limit, limit), g.dtype)
 
 
-def _is_clipped_float(g: Any) -> bool:
+def _is_clipped_gradient(g: Any) -> bool:
     return isinstance(g, Tensor) and g.dtype.is_inexact
 
 
 def _check_clip_limit(op: str, value: Any, what: str) -> None:
     if isinstance(value, (int, float)) and not value > 0:
-        raise ArgumentError(f"{what} must be above 0, got {shown(value)}", op=op)
+        raise ArgumentError(f"{what} must be above 0, got {shown_argument(value)}", op=op)

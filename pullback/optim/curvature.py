@@ -44,7 +44,7 @@ def _plus_curvature(a: Vectors, b: Vectors, t: Tensor) -> Vectors:
     return [x + y * t.astype(y.dtype.real) for x, y in zip(a, b, strict=True)]
 
 
-def _curvature_direction_of(
+def _two_loop_curvature(
     gradient: Vectors, steps: Vectors, turns: Vectors, weights: Tensor, scale: Tensor
 ) -> tuple[Vectors, Tensor, Tensor, Tensor]:
     def backward(q: Vectors, row: Any) -> tuple[Vectors, Tensor]:
@@ -86,7 +86,7 @@ def _pushed_curvature(
 
 @cache
 def _compiled_curvature() -> tuple[Any, Any]:
-    return compile(_curvature_direction_of), compile(_pushed_curvature)
+    return compile(_two_loop_curvature), compile(_pushed_curvature)
 
 
 def curvature_direction(*state: Any) -> tuple[Vectors, Tensor, Tensor, Tensor]:

@@ -12,8 +12,13 @@ from pullback import tree
 from pullback.api.grad import value_and_grad
 from pullback.errors import ArgumentError
 from pullback.functions.sharding import reshard
-from pullback.graph.arguments import function_argument, integer, shown, validated
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import (
+    checked_function_argument,
+    checked_integer_argument,
+    shown_argument,
+    with_argument_checks,
+)
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import no_grad
@@ -22,8 +27,8 @@ from pullback.optim.curvature import curvature_direction, curvature_slope, pushe
 from pullback.optim.line_search import LineSearchTrial, strong_wolfe_line_search
 from pullback.optim.optimizer import Optimizer
 from pullback.optim.parameter_trees import (
-    cast_parameter_leaf,
-    parameter_step_dtype,
+    cast_tree_parameter,
+    parameter_tree_dtype,
     which_tree_parameters,
 )
 from pullback.optim.rules import OptimizerRule, UpdateRule, rule_learning_rate
@@ -55,7 +60,7 @@ class LBFGSResult(NamedTuple):
     converged: bool  # whether the gradient is as small as was asked for
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class LBFGSRule(OptimizerRule):
     """L-BFGS in functional form: `minimize`, or `init` and `update` with a function."""
@@ -68,11 +73,11 @@ class LBFGSRule(OptimizerRule):
 
     def __post_init__(self) -> None:
         UpdateRule(self.learning_rate)  # checks it
-        if integer("lbfgs", self.history_size, "history_size") < 1:
-            message = f"history_size must be at least 1, got {shown(self.history_size)}"
+        if checked_integer_argument("lbfgs", self.history_size, "history_size") < 1:
+            message = f"history_size must be at least 1, got {shown_argument(self.history_size)}"
             raise ArgumentError(message, op="lbfgs")
         if self.line_search_fn not in (None, "strong_wolfe"):
-            message = f"must be 'strong_wolfe' or None, got {shown(self.line_search_fn)}"
+            message = f"must be 'strong_wolfe' or None, got {shown_argument(self.line_search_fn)}"
             raise ArgumentError(f"line_search_fn {message}", op="lbfgs")
 
     def rebuilt(self, change: Any) -> OptimizerRule:
@@ -88,7 +93,9 @@ class LBFGSRule(OptimizerRule):
 
     def update(self, f: object, state: CurvatureState, params: Any) -> tuple[Any, Any]:
         """Take one step for a function of the parameters; return them and the new state."""
-        found, state = self._minimized(function_argument("update", f, "f"), state, params, 1, None)
+        found, state = self._minimized(
+            checked_function_argument("update", f, "f"), state, params, 1, None
+        )
         return found.params, state
 
     def minimize(
@@ -101,7 +108,7 @@ class LBFGSRule(OptimizerRule):
         >>> found.converged, found.params.numpy().round(6).tolist()
         (True, [1.0, 1.0])
         """
-        function_argument("minimize", f, "f")
+        checked_function_argument("minimize", f, "f")
         return self._minimized(f, self.init(params), params, max_iter, max_eval)[0]
 
     def _minimized(
@@ -113,7 +120,7 @@ class LBFGSRule(OptimizerRule):
 
         def tree_at(point: list[Tensor]) -> Any:
             values = iter(
-                [cast_parameter_leaf(x, dtype) for x, dtype in zip(point, dtypes, strict=True)]
+                [cast_tree_parameter(x, dtype) for x, dtype in zip(point, dtypes, strict=True)]
             )
             return tree.unflatten(
                 structure, [next(values) if m else p for p, m in zip(leaves, mine)]
@@ -169,7 +176,7 @@ class LBFGSDescent:
         self.evaluations += 1
         loss, gradient = self.evaluated(point)
         gradient = [
-            _lbfgs_zeros(p) if g is None else cast_parameter_leaf(g, p.dtype)
+            _lbfgs_zeros(p) if g is None else cast_tree_parameter(g, p.dtype)
             for p, g in zip(point, gradient)
         ]
         slope, largest = curvature_slope(gradient, gradient if direction is None else direction)
@@ -213,7 +220,7 @@ def _lbfgs_rate(rate: Any, steps: int) -> float:
 def _lbfgs_point(params: Any) -> list[Tensor]:
     """Return the parameters of a tree in the dtypes that they are computed in."""
     pairs = zip(tree.leaves(params), which_tree_parameters(params), strict=True)
-    return [cast_parameter_leaf(p, parameter_step_dtype(p.dtype)) for p, own in pairs if own]
+    return [cast_tree_parameter(p, parameter_tree_dtype(p.dtype)) for p, own in pairs if own]
 
 
 def _lbfgs_scalar_dtype(point: list[Tensor]) -> Any:
@@ -232,7 +239,7 @@ def _lbfgs_rows(p: Tensor, rows: int) -> Tensor:
     return reshard(made, Sharding(p.sharding.mesh, P(None, *p.sharding.spec)))
 
 
-@validated
+@with_argument_checks
 def lbfgs(
     learning_rate: LearningRate = 1.0, history_size: int = 10, tolerance_grad: float = 1e-7,
     tolerance_change: float = 1e-9, line_search_fn: str | None = "strong_wolfe", *,
@@ -284,7 +291,7 @@ class LBFGS(Optimizer):
 
     _name = "LBFGS"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1.0, max_iter: int = 20,
         max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
@@ -315,7 +322,7 @@ class LBFGS(Optimizer):
         rule = self.rule
         assert isinstance(rule, LBFGSRule)
         search = LBFGSDescent(rule, evaluated, self.state)
-        point = [cast_parameter_leaf(p.detach(), parameter_step_dtype(p.dtype)) for p in trained]
+        point = [cast_tree_parameter(p.detach(), parameter_tree_dtype(p.dtype)) for p in trained]
         search.run(point, self.max_iter, self.max_eval)
         _assign_lbfgs(trained, search.now.point)
         self.state = search.state
@@ -328,4 +335,4 @@ class LBFGS(Optimizer):
 def _assign_lbfgs(params: list[Tensor], point: list[Tensor]) -> None:
     with no_grad():
         for p, x in zip(params, point, strict=True):
-            p.assign(cast_parameter_leaf(x, p.dtype))
+            p.assign(cast_tree_parameter(x, p.dtype))

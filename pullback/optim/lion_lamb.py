@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pullback.functions.where_take import where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_bias_corrections, adam_means, adam_squared, check_adam_betas
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
+from pullback.optim.optimizer_states import Slots
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
@@ -79,7 +79,7 @@ class LAMBRule(UpdateRule):
         return p - step * (trust * at.rate), {"mean": mean, "square": square}
 
 
-@validated
+@with_argument_checks
 def lion(
     learning_rate: LearningRate = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
     weight_decay: float = 0.0, mask: Mask = None, *, lr: LearningRate | None = None,
@@ -102,7 +102,7 @@ def lion(
     return LionRule(rate, betas, weight_decay=weight_decay, mask=mask)
 
 
-@validated
+@with_argument_checks
 def lamb(
     learning_rate: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-6, weight_decay: float = 0.0, mask: Mask = None, *,
@@ -130,7 +130,7 @@ class Lion(Optimizer):
 
     _name = "Lion"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-4,
         betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0, mask: Mask = None, *,
@@ -144,7 +144,7 @@ class LAMB(Optimizer):
 
     _name = "LAMB"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6, weight_decay: float = 0.0,

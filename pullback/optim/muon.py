@@ -8,13 +8,17 @@ from typing import Any
 
 from pullback.errors import ArgumentError, DTypeError
 from pullback.functions.arithmetic import maximum
-from pullback.graph.arguments import integer, shown, validated
+from pullback.graph.argument_checks import (
+    checked_integer_argument,
+    shown_argument,
+    with_argument_checks,
+)
 from pullback.graph.dtypes import DType
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_bias_corrections, adam_means, check_adam_betas
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
-from pullback.optim.parameter_trees import Mask, parameter_slot_like
+from pullback.optim.optimizer_states import Slots
+from pullback.optim.parameter_trees import Mask, parameter_tree_slot
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
@@ -45,11 +49,14 @@ class MuonRule(UpdateRule):
         self.require("eps")
         self.require("momentum", below=1.0)
         check_adam_betas(self.name, self.betas)
-        if not 1 <= integer(self.name, self.iterations, "iterations") < 100:
-            message = f"iterations must be at least 1 and below 100, got {shown(self.iterations)}"
+        if not 1 <= checked_integer_argument(self.name, self.iterations, "iterations") < 100:
+            message = (
+                "iterations must be at least 1 and below 100, "
+                f"got {shown_argument(self.iterations)}"
+            )
             raise ArgumentError(message, op=self.name)
         if self.scale not in _SCALES:
-            message = f"scale must be 'shape' or 'rms', got {shown(self.scale)}"
+            message = f"scale must be 'shape' or 'rms', got {shown_argument(self.scale)}"
             raise ArgumentError(message, op=self.name)
 
     @property
@@ -60,8 +67,8 @@ class MuonRule(UpdateRule):
         if p.ndim == 2 and p.dtype.is_complex:
             raise DTypeError(f"muon: a matrix must be real, got {p._node.type}")
         return {
-            "mean": parameter_slot_like(p),
-            "square": None if p.ndim == 2 else parameter_slot_like(p, True),
+            "mean": parameter_tree_slot(p),
+            "square": None if p.ndim == 2 else parameter_tree_slot(p, True),
         }
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
@@ -97,7 +104,7 @@ def orthogonalize(x: Tensor, iterations: int, eps: float) -> Tensor:
     return x if wide else x.T
 
 
-@validated
+@with_argument_checks
 def muon(
     learning_rate: LearningRate = 1e-3, momentum: float = 0.95, nesterov: bool = True,
     weight_decay: float = 0.1, iterations: int = 5, eps: float = 1e-7, scale: str = "shape",
@@ -135,7 +142,7 @@ class Muon(Optimizer):
 
     _name = "Muon"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-3, momentum: float = 0.95,
         nesterov: bool = True, weight_decay: float = 0.1, iterations: int = 5, eps: float = 1e-7,

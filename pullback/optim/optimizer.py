@@ -8,21 +8,25 @@ from typing import Any, ClassVar
 
 from pullback import tree
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.html import html_table
 from pullback.lazy.foreign_names import add_foreign_members
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.record import record_at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.optim.parameter_groups import ParameterGroup, collect_groups, grouped_rule
+from pullback.optim.optimizer_state_dicts import (
+    optimizer_state_from_dict,
+    plain_state,
+    track_optimizer_state,
+)
+from pullback.optim.parameter_groups import ParameterGroup, collect_parameter_groups, grouped_rule
 from pullback.optim.parameter_trees import parameter_leaf_types
 from pullback.optim.rules import OptimizerRule, require_optimizer_rule, rule_with_learning_rate
 from pullback.optim.schedules import LearningRate
-from pullback.optim.state_dicts import loaded_state, plain_state, track_missed_state
 
 
-@public_methods
+@boundary_methods
 class Optimizer:
     """An optimizer that updates parameters in place, by their `.grad`.
 
@@ -47,7 +51,7 @@ class Optimizer:
     def __init__(self, params: object, rule: OptimizerRule) -> None:
         require_optimizer_rule(self._name, rule)
         self.params: list[Tensor]
-        self.params, self._tree, options = collect_groups(params, self._name)
+        self.params, self._tree, options = collect_parameter_groups(params, self._name)
         self._asleep = {id(p) for p in self.params if is_frozen(p)}  # they have no slots
         self._structure = tree.structure(self._tree)
         self._rules = (
@@ -105,7 +109,7 @@ class Optimizer:
 
     def _first_state(self) -> Any:
         kept = [None if id(p) in self._asleep else p for p in self.params]
-        return track_missed_state(self.rule.init(tree.unflatten(self._structure, kept)))
+        return track_optimizer_state(self.rule.init(tree.unflatten(self._structure, kept)))
 
     def _wake(self) -> None:
         """Begin with parameters that were frozen until now."""
@@ -117,7 +121,7 @@ class Optimizer:
             self.state = self._extended_state(self._first_state())
 
     def _extended_state(self, first: Any) -> Any:
-        return loaded_state(first, plain_state(first) | plain_state(self.state))
+        return optimizer_state_from_dict(first, plain_state(first) | plain_state(self.state))
 
     def zero_grad(self) -> None:
         """Clear the gradients, which `backward()` would otherwise add to."""
@@ -153,7 +157,7 @@ class Optimizer:
                 "load_state_dict: the argument must be what state_dict() of an optimizer with as "
                 "many groups returned"
             )
-        self.state = loaded_state(self.state, state_dict["state"])
+        self.state = optimizer_state_from_dict(self.state, state_dict["state"])
         for i, rate in state_dict["learning_rates"].items():
             self._rules[int(i)] = rule_with_learning_rate(self._rules[int(i)], rate)
 

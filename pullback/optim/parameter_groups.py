@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.frozen import is_frozen
 from pullback.lazy.tensor import Tensor
-from pullback.optim.parameter_trees import is_parameter
+from pullback.optim.parameter_trees import is_tree_parameter
 from pullback.optim.partition import PartitionRule
 from pullback.optim.rules import OptimizerRule, rule_with_learning_rate
 from pullback.optim.schedules import LearningRate
@@ -43,7 +43,7 @@ class ParameterGroup:
         return f"<group of {len(self.params)} parameters: {self.rule}>"
 
 
-def collect_groups(
+def collect_parameter_groups(
     params: object, name: str
 ) -> tuple[list[Tensor], Any, list[dict[str, Any]] | None]:
     """Return the distinct parameters, the tree that holds them, and the options of groups."""
@@ -51,7 +51,7 @@ def collect_groups(
         params = list(params)
     if isinstance(params, (int, float)):
         raise ArgumentError(
-            f"{name}: params must be tensors, got {shown(params)}",
+            f"{name}: params must be tensors, got {shown_argument(params)}",
             hint=f"Write {name}(model.parameters(), lr={params}), or use the functional form,\n"
             f"pb.optim.{name.lower()}.",
         )
@@ -108,7 +108,7 @@ def _kept_group_tree(params: Any, name: str, found: dict[int, str]) -> Any:
     here: set[int] = set()
     kept: list[Tensor | None] = []
     for leaf, path in zip(leaves, tree.paths(params), strict=True):
-        wanted = is_parameter(leaf, path) and (own is None or id(leaf) in own)
+        wanted = is_tree_parameter(leaf, path) and (own is None or id(leaf) in own)
         if wanted and id(leaf) in found:
             message = f"{name}: the tensor at {path} is in two groups of parameters"
             raise ArgumentError(message)

@@ -11,11 +11,11 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.functions.sharding import reshard
 from pullback.functions.where_take import where
-from pullback.graph.arguments import shown
-from pullback.graph.derivative_tokens import LeafToken
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.derivative_tokens import LeafDerivativeToken
 from pullback.graph.dtypes import DType, float32
 from pullback.lazy.host_data import asarray
-from pullback.lazy.record import cut, register, wrap
+from pullback.lazy.record import record_as_constant, register, wrap
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P, Sharding
 from pullback.tree_constants import constant_leaves
@@ -32,7 +32,7 @@ def parameter_leaf_types(values: object) -> str:
     return ", ".join(types) if len(types) <= 4 else f"{len(types)} tensors, {types[0]} ..."
 
 
-def is_parameter(leaf: Any, path: str = "") -> bool:
+def is_tree_parameter(leaf: Any, path: str = "") -> bool:
     """Whether a leaf is changed by optimizers; the others come back as they are.
 
     Refuse numbers and arrays that were probably meant to be tensors.
@@ -54,7 +54,9 @@ def which_tree_parameters(params: object) -> list[bool]:
     if all(isinstance(x, Tensor) for x in leaves):
         found = [x.dtype.is_inexact for x in leaves]
     else:
-        found = [is_parameter(x, path) for x, path in zip(leaves, tree.paths(params), strict=True)]
+        found = [
+            is_tree_parameter(x, path) for x, path in zip(leaves, tree.paths(params), strict=True)
+        ]
     return [f and not c for f, c in zip(found, constant_leaves(params), strict=True)]
 
 
@@ -80,7 +82,7 @@ def parameter_tree_parts(structure: Any, other: object, name: str) -> list[Any]:
         if not _add_parameter_tree_parts(structure, found, iter(leaves), parts):
             parts = None
     if parts is None or not all(p is None or tree.structure(p).is_leaf() for p in parts):
-        wanted, got = tree.show(structure), tree.show(found)
+        wanted, got = tree.show_tree_structure(structure), tree.show_tree_structure(found)
         message = f"update: {name} must have the tree structure of params, {wanted}, got {got}"
         frozen = "If parameters were frozen or released since `init`, call it again."
         raise ArgumentError(message, hint=frozen if "Constant(" in wanted + got else None)
@@ -110,7 +112,7 @@ def parameter_tree_gradients(
     """Return the gradient of each leaf, None where there is none."""
     found: list[Tensor | None] = []
     for leaf, grad in zip(leaves, parameter_tree_parts(structure, grads, "grads"), strict=True):
-        if grad is None or not is_parameter(leaf):
+        if grad is None or not is_tree_parameter(leaf):
             found.append(None)
             continue
         grad = grad if isinstance(grad, Tensor) else asarray(grad)
@@ -134,7 +136,10 @@ def parameter_tree_values(given: Any, params: object, name: str) -> list[Any]:
         return [given(path) for path in tree.paths(params)]
     found = tree.broadcast_prefix(given, params)
     if found is None:
-        wanted, got = tree.show(tree.structure(params)), tree.show(tree.structure(given))
+        wanted, got = (
+            tree.show_tree_structure(tree.structure(params)),
+            tree.show_tree_structure(tree.structure(given)),
+        )
         raise ArgumentError(
             f"{name} must be a function of the path, or a tree like params, {wanted}, got {got}",
             hint="A value may also stand for a whole subtree of the parameters.",
@@ -149,20 +154,22 @@ def decayed_tree_parameters(mask: Mask, params: object, count: int) -> list[bool
     found = parameter_tree_values(mask, params, "optim: mask")
     for value in found:
         if not isinstance(value, (bool, np.bool_)):
-            raise ArgumentError(f"optim: a value of mask must be True or False, got {shown(value)}")
+            raise ArgumentError(
+                f"optim: a value of mask must be True or False, got {shown_argument(value)}"
+            )
     return [bool(value) for value in found]
 
 
-def parameter_step_dtype(dtype: DType) -> DType:
+def parameter_tree_dtype(dtype: DType) -> DType:
     """Return the dtype of a step's computation and slots: f32 for half precision."""
     return float32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
-def cast_parameter_leaf(x: Tensor, dtype: DType) -> Tensor:
+def cast_tree_parameter(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
-def parameter_slot_like(
+def parameter_tree_slot(
     p: Tensor, is_real: bool = False, fill: float = 0.0, whole: int | None = None
 ) -> Any:
     """Return a slot that is filled with a number, sharded like the parameter.
@@ -170,7 +177,7 @@ def parameter_slot_like(
     Its size along the axis `whole` is 1. It is a computed value, not a pending one, so that steps
     1 and 2 run the same program.
     """
-    dtype, shape = parameter_step_dtype(p.dtype), list(p.shape)
+    dtype, shape = parameter_tree_dtype(p.dtype), list(p.shape)
     if whole is not None:
         shape[whole] = 1
     with np.errstate(over="ignore"):
@@ -204,8 +211,8 @@ def renewed_parameter_leaf(old: Any, new: Any) -> Any:
     """
     if new is old or not isinstance(old, Tensor) or old._token is None:
         return new
-    made = wrap(cut(new._node))
-    made._token = LeafToken(made)
+    made = wrap(record_as_constant(new._node))
+    made._token = LeafDerivativeToken(made)
     if made._node.value is None:
         register(made)
     return made

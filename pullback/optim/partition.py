@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pullback import tree
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import shown, validated
+from pullback.graph.argument_checks import shown_argument, with_argument_checks
 from pullback.optim.parameter_trees import (
     parameter_tree_gradients,
     parameter_tree_parts,
@@ -69,7 +69,7 @@ class PartitionRule(OptimizerRule):
         for label in found:
             if label not in self.rules:
                 known = ", ".join(map(repr, self.rules))
-                message = f"partition: a label must be one of {known}, got {shown(label)}"
+                message = f"partition: a label must be one of {known}, got {shown_argument(label)}"
                 raise ArgumentError(message)
         return found
 
@@ -80,7 +80,7 @@ def _only_partition(structure: Any, values: list[Any], labels: list[Any], label:
     return tree.unflatten(structure, kept)
 
 
-@validated
+@with_argument_checks
 def partition(
     rules: Mapping[Any, OptimizerRule], labels: Callable[[str], Label] | object
 ) -> PartitionRule:
@@ -98,6 +98,6 @@ def partition(
     """
     fits = isinstance(rules, Mapping) and len(rules) > 0
     if not fits or not all(isinstance(rule, OptimizerRule) for rule in rules.values()):
-        message = f"rules must be a dict of update rules by label, got {shown(rules)}"
+        message = f"rules must be a dict of update rules by label, got {shown_argument(rules)}"
         raise ArgumentError(message, op="partition")
     return PartitionRule(dict(rules), labels)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.functions.arithmetic import maximum
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.tensor import Tensor
 from pullback.optim.adam import adam_squared
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
+from pullback.optim.optimizer_states import Slots
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
@@ -50,7 +50,7 @@ class RMSPropRule(UpdateRule):
         return p - direction * at.rate, new
 
 
-@validated
+@with_argument_checks
 def rmsprop(
     learning_rate: LearningRate = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
     weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, mask: Mask = None, *,
@@ -81,7 +81,7 @@ class RMSProp(Optimizer):
 
     _name = "RMSProp"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-2, alpha: float = 0.99,
         eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,

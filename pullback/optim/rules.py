@@ -7,25 +7,25 @@ from typing import Any, ClassVar, NamedTuple
 
 from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
-from pullback.graph.arguments import real, shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import real, shown_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.dtypes import DType
 from pullback.lazy.foreign_names import add_foreign_members
-from pullback.lazy.operators import number
+from pullback.lazy.operators import operator_number
 from pullback.lazy.record import record_at_one_line
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import OptimizerState, Params, Slots, TrackedState
+from pullback.optim.optimizer_states import OptimizerState, Params, Slots, TrackedState
 from pullback.optim.parameter_trees import (
     Mask,
-    cast_parameter_leaf,
+    cast_tree_parameter,
     decayed_tree_parameters,
-    parameter_slot_like,
-    parameter_step_dtype,
     parameter_tree_count,
+    parameter_tree_dtype,
     parameter_tree_gradients,
     parameter_tree_parts,
     parameter_tree_requires_leaves,
+    parameter_tree_slot,
     renewed_parameter_leaf,
     require_parameters,
     which_tree_parameters,
@@ -42,7 +42,7 @@ class StepValues(NamedTuple):
     factors: Any  # what `factors` returned
 
 
-@public_methods
+@boundary_methods
 class OptimizerRule:
     """An optimizer in functional form: pure functions over trees of tensors."""
 
@@ -83,7 +83,7 @@ class OptimizerRule:
         return change(self)
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class UpdateRule(OptimizerRule):
     """A rule that treats each parameter by itself.
@@ -113,7 +113,7 @@ class UpdateRule(OptimizerRule):
                 real(self.name, value, name)
             elif not value >= 0 or (below is not None and not value < below):
                 limit = "" if below is None else f" and below {below:g}"
-                message = f"{name} must be at least 0{limit}, got {shown(value)}"
+                message = f"{name} must be at least 0{limit}, got {shown_argument(value)}"
                 raise ArgumentError(message, op=self.name)
 
     @property
@@ -123,7 +123,7 @@ class UpdateRule(OptimizerRule):
 
     def initial_slots(self, p: Tensor) -> Slots:
         """Return the slots of a parameter before the first step: zeros, sharded like it."""
-        return {name: parameter_slot_like(p, is_real) for name, is_real in self.slots.items()}
+        return {name: parameter_tree_slot(p, is_real) for name, is_real in self.slots.items()}
 
     def factors(self, count: Tensor | None, rate: Any, dtype: DType) -> Any:
         """Return values that depend on the step number only, shared by all parameters."""
@@ -186,13 +186,13 @@ class UpdateRule(OptimizerRule):
         decays: bool,
     ) -> tuple[Tensor, Slots]:
         """Take one step of one parameter, in the dtype of the computation."""
-        dtype = parameter_step_dtype(param.dtype)
-        p, g = cast_parameter_leaf(param, dtype), cast_parameter_leaf(g, dtype)
+        dtype = parameter_tree_dtype(param.dtype)
+        p, g = cast_tree_parameter(param, dtype), cast_tree_parameter(g, dtype)
         at = values.of(dtype.real, late, self.weight_decay if decays else 0.0)
         if at.weight_decay:
             p, g = self.decayed(p, g, at)
         p, slots = self.change(p, g, slots, at)
-        return cast_parameter_leaf(p, param.dtype), slots
+        return cast_tree_parameter(p, param.dtype), slots
 
 
 class _RuleStepValues:
@@ -214,11 +214,11 @@ class _RuleStepValues:
         return StepValues(rate, count, weight_decay, factors)
 
     def _rate(self, dtype: DType) -> Any:
-        rate = number(self.rule.learning_rate)
+        rate = operator_number(self.rule.learning_rate)
         if not isinstance(rate, Tensor) and callable(rate):
             assert self.before is not None
             rate = rate(self.before.astype(dtype))
-        return cast_parameter_leaf(rate, dtype) if isinstance(rate, Tensor) else rate
+        return cast_tree_parameter(rate, dtype) if isinstance(rate, Tensor) else rate
 
 
 def _rule_slot_trees(structure: Any, names: Any, rows: list[Slots]) -> dict[str, Any]:
@@ -240,7 +240,9 @@ def rule_learning_rate(
         hint = (
             "Parameters are an argument of init and update, and of classes such as pb.optim.Adam."
         )
-        message = f"learning_rate must be a number or a schedule, got {shown(learning_rate)}"
+        message = (
+            f"learning_rate must be a number or a schedule, got {shown_argument(learning_rate)}"
+        )
         raise ArgumentError(message, op=op, hint=hint)
     if not isinstance(learning_rate, float) or learning_rate != default:
         raise ArgumentError("learning_rate and lr are the same, give one of them", op=op)
@@ -251,7 +253,9 @@ def require_optimizer_rule(op: str, value: object) -> None:
     """Raise unless the value is an optimizer in functional form."""
     if not isinstance(value, OptimizerRule):
         hint = "Write for example pb.optim.adam(1e-3)."
-        raise ArgumentError(f"rule must be an update rule, got {shown(value)}", op=op, hint=hint)
+        raise ArgumentError(
+            f"rule must be an update rule, got {shown_argument(value)}", op=op, hint=hint
+        )
 
 
 add_foreign_members(OptimizerRule, "OptimizerRule")

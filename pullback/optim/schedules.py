@@ -17,7 +17,13 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import function_argument, integer, real, shown, validated
+from pullback.graph.argument_checks import (
+    checked_function_argument,
+    checked_integer_argument,
+    real,
+    shown_argument,
+    with_argument_checks,
+)
 from pullback.graph.boundary import publish
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
@@ -77,8 +83,8 @@ def _schedule_before(step: Any, boundary: float, first: Any, second: Any) -> Any
 
 
 def _schedule_steps(op: str, value: int, what: str = "steps") -> int:
-    if integer(op, value, what) < 1:
-        raise ArgumentError(f"{what} must be at least 1, got {shown(value)}", op=op)
+    if checked_integer_argument(op, value, what) < 1:
+        raise ArgumentError(f"{what} must be at least 1, got {shown_argument(value)}", op=op)
     return int(value)
 
 
@@ -86,7 +92,7 @@ def _constant_rate(step: Any, value: float) -> Any:
     return step * 0.0 + value
 
 
-@validated
+@with_argument_checks
 def constant(value: float) -> Schedule:
     """Return the schedule that is always `value`.
 
@@ -100,7 +106,7 @@ def _polynomial_rate(step: Any, start: float, end: float, steps: int, power: flo
     return end + (start - end) * (1.0 - _schedule_fraction(step, steps)) ** power
 
 
-@validated
+@with_argument_checks
 def linear(start: float, end: float, steps: int) -> Schedule:
     """Return the line from `start` to `end` in `steps` steps, and `end` afterwards.
 
@@ -116,7 +122,7 @@ def _linear_rate(step: Any, start: float, end: float, steps: int) -> Any:
     return start + (end - start) * _schedule_fraction(step, steps)
 
 
-@validated
+@with_argument_checks
 def polynomial(start: float, end: float, steps: int, power: float = 2.0) -> Schedule:
     """Return the schedule that falls from `start` to `end` like a power of the time left.
 
@@ -136,7 +142,7 @@ def _cosine_rate(step: Any, peak: float, steps: float, floor: float) -> Any:
     )
 
 
-@validated
+@with_argument_checks
 def cosine(peak: float, steps: int, floor: float = 0.0) -> Schedule:
     """Return half a wave of the cosine, from `peak` to `floor`, and `floor` afterwards.
 
@@ -159,7 +165,7 @@ def _exponential_rate(
     return rate.clip(floor, None) if isinstance(rate, Tensor) else max(rate, floor)
 
 
-@validated
+@with_argument_checks
 def exponential(
     start: float, decay: float, every: int = 1, staircase: bool = False, floor: float = 0.0
 ) -> Schedule:
@@ -186,7 +192,7 @@ def _piecewise_rate(step: Any, boundaries: tuple[int, ...], values: tuple[float,
 
 
 def _schedule_boundaries(op: str, boundaries: Sequence[int], pieces: int) -> tuple[int, ...]:
-    found = tuple([integer(op, b, "each of boundaries") for b in boundaries])
+    found = tuple([checked_integer_argument(op, b, "each of boundaries") for b in boundaries])
     if list(found) != sorted(set(found)) or len(found) + 1 != pieces:
         raise ArgumentError(
             f"boundaries must increase, and be one fewer than the {pieces} pieces, got {found}",
@@ -195,7 +201,7 @@ def _schedule_boundaries(op: str, boundaries: Sequence[int], pieces: int) -> tup
     return found
 
 
-@validated
+@with_argument_checks
 def piecewise(boundaries: Sequence[int], values: Sequence[float]) -> Schedule:
     """Return the schedule that changes at the boundaries from one value to the next.
 
@@ -217,7 +223,7 @@ def _joined_rate(step: Any, schedules: tuple[Any, ...], boundaries: tuple[int, .
     return rate
 
 
-@validated
+@with_argument_checks
 def join(schedules: Sequence[Callable], boundaries: Sequence[int]) -> Schedule:
     """Return one schedule after another: each begins at a boundary, and counts from there.
 
@@ -226,13 +232,13 @@ def join(schedules: Sequence[Callable], boundaries: Sequence[int]) -> Schedule:
     >>> rate(5), rate(10), rate(55)
     (0.5, 1.0, 0.5)
     """
-    parts = tuple([function_argument("join", s, "each of schedules") for s in schedules])
+    parts = tuple([checked_function_argument("join", s, "each of schedules") for s in schedules])
     return Schedule(
         "join", _joined_rate, (parts, _schedule_boundaries("join", boundaries, len(parts)))
     )
 
 
-@validated
+@with_argument_checks
 def warmup(peak: float, steps: int, then: Callable | None = None, start: float = 0.0) -> Schedule:
     """Return the line from `start` to `peak` in `steps` steps, and then another schedule.
 
@@ -247,7 +253,7 @@ def warmup(peak: float, steps: int, then: Callable | None = None, start: float =
     return line if then is None else join([line, then], [steps])
 
 
-@validated
+@with_argument_checks
 def one_cycle(
     peak: float, steps: int, rise: float = 0.3, start_divisor: float = 25.0,
     end_divisor: float = 1e4,

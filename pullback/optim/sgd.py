@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
 from pullback.functions.where_take import where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Slots
 from pullback.optim.optimizer import Optimizer
+from pullback.optim.optimizer_states import Slots
 from pullback.optim.parameter_trees import Mask
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
@@ -53,7 +53,7 @@ class SGDRule(UpdateRule):
         return p - direction * at.rate, {"velocity": velocity}
 
 
-@validated
+@with_argument_checks
 def sgd(
     learning_rate: LearningRate = 1e-2, momentum: float = 0.0, nesterov: bool = False,
     weight_decay: float = 0.0, dampening: float = 0.0, mask: Mask = None, *,
@@ -92,7 +92,7 @@ class SGD(Optimizer):
 
     _name = "SGD"
 
-    @validated
+    @with_argument_checks
     def __init__(
         self, params: object, learning_rate: LearningRate = 1e-2, momentum: float = 0.0,
         nesterov: bool = False, weight_decay: float = 0.0, dampening: float = 0.0,

@@ -10,15 +10,15 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.functions.creation import zeros_like
 from pullback.functions.where_take import where
-from pullback.graph.arguments import shown, validated
+from pullback.graph.argument_checks import shown_argument, with_argument_checks
 from pullback.lazy.tensor import Tensor
 from pullback.optim.parameter_trees import (
-    cast_parameter_leaf,
-    parameter_slot_like,
-    parameter_step_dtype,
+    cast_tree_parameter,
     parameter_tree_count,
+    parameter_tree_dtype,
     parameter_tree_gradients,
     parameter_tree_parts,
+    parameter_tree_slot,
     select_parameter_tree,
     which_tree_parameters,
 )
@@ -73,7 +73,7 @@ class AccumulationRule(WrappedRule):
         leaves, structure = tree.flatten(params)
         mine = which_tree_parameters(params)
         total = [
-            parameter_slot_like(p) if own else None for p, own in zip(leaves, mine, strict=True)
+            parameter_tree_slot(p) if own else None for p, own in zip(leaves, mine, strict=True)
         ]
         inner = self.rule.start(params)
         return AccumulationState(
@@ -85,7 +85,7 @@ class AccumulationRule(WrappedRule):
         gradients = parameter_tree_gradients(structure, grads, leaves)
         total = parameter_tree_parts(structure, state.total, "state")
         total = [
-            t if g is None else t + cast_parameter_leaf(g, t.dtype)
+            t if g is None else t + cast_tree_parameter(g, t.dtype)
             for t, g in zip(total, gradients)
         ]
         mean = [None if g is None else t / self.every for t, g in zip(total, gradients)]
@@ -109,7 +109,9 @@ class AverageRule(WrappedRule):
     def start(self, params: object) -> AverageState:
         leaves, structure = tree.flatten(params)
         mine = which_tree_parameters(params)
-        average = [_started_wrapper(p) if own else p for p, own in zip(leaves, mine, strict=True)]
+        average = [
+            _first_wrapper_average(p) if own else p for p, own in zip(leaves, mine, strict=True)
+        ]
         return AverageState(self.rule.start(params), tree.unflatten(structure, average))
 
     def advance(self, grads: object, state: AverageState, params: Any) -> tuple[Any, Any]:
@@ -119,7 +121,7 @@ class AverageRule(WrappedRule):
         average = [
             a
             if a is None
-            else a * keep + cast_parameter_leaf(p, a.dtype) * (1.0 - keep)
+            else a * keep + cast_tree_parameter(p, a.dtype) * (1.0 - keep)
             if own
             else p
             for a, p, own in zip(before, leaves, which_tree_parameters(new), strict=True)
@@ -140,7 +142,7 @@ class FiniteRule(WrappedRule):
         )
 
     def advance(self, grads: object, state: FiniteState, params: Any) -> tuple[Any, Any]:
-        found = [g.isfinite().all() for g in tree.leaves(grads) if _is_wrapped_parameter(g)]
+        found = [g.isfinite().all() for g in tree.leaves(grads) if _is_wrapper_gradient(g)]
         new, inner = self.rule.advance(grads, state.inner, params)
         if not found:
             return new, state._replace(inner=inner)
@@ -153,16 +155,16 @@ class FiniteRule(WrappedRule):
         return select_parameter_tree(taken, new, params), FiniteState(chosen, skipped, in_a_row)
 
 
-def _is_wrapped_parameter(x: Any) -> bool:
+def _is_wrapper_gradient(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dtype.is_inexact
 
 
-def _started_wrapper(p: Tensor) -> Tensor:
+def _first_wrapper_average(p: Tensor) -> Tensor:
     """Return the first value of an average, as a constant."""
-    return cast_parameter_leaf(p.detach(), parameter_step_dtype(p.dtype))
+    return cast_tree_parameter(p.detach(), parameter_tree_dtype(p.dtype))
 
 
-@validated
+@with_argument_checks
 def accumulate(rule: OptimizerRule, every: int) -> AccumulationRule:
     """Return the rule that takes a step with the mean of every `every` gradients.
 
@@ -179,11 +181,13 @@ def accumulate(rule: OptimizerRule, every: int) -> AccumulationRule:
     """
     require_optimizer_rule("accumulate", rule)
     if every < 1:
-        raise ArgumentError(f"every must be at least 1, got {shown(every)}", op="accumulate")
+        raise ArgumentError(
+            f"every must be at least 1, got {shown_argument(every)}", op="accumulate"
+        )
     return AccumulationRule(rule, every)
 
 
-@validated
+@with_argument_checks
 def ema(rule: OptimizerRule, decay: float = 0.999) -> AverageRule:
     """Return the rule that also keeps an exponential moving average of the parameters.
 
@@ -198,12 +202,12 @@ def ema(rule: OptimizerRule, decay: float = 0.999) -> AverageRule:
     """
     require_optimizer_rule("ema", rule)
     if isinstance(decay, (int, float)) and not 0.0 <= decay < 1.0:
-        message = f"decay must be at least 0 and below 1, got {shown(decay)}"
+        message = f"decay must be at least 0 and below 1, got {shown_argument(decay)}"
         raise ArgumentError(message, op="ema")
     return AverageRule(rule, decay)
 
 
-@validated
+@with_argument_checks
 def apply_if_finite(rule: OptimizerRule, max_in_a_row: int | None = None) -> FiniteRule:
     """Return the rule that skips steps in which a gradient is infinite or NaN.
 

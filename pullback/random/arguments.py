@@ -9,12 +9,19 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
-from pullback.functions.arguments import placed, shape_argument
-from pullback.functions.shape import spread
+from pullback.functions.arguments import converted_argument, shape_argument
+from pullback.functions.shape import spread_to_shape
 from pullback.graph.dtypes import DType, float64, promote_dtypes, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar_operand
+from pullback.lazy.operators import (
+    NUMBERS,
+    as_tensor,
+    cast_node,
+    node_of,
+    operator_number,
+    scalar_operator_operand,
+)
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -54,11 +61,11 @@ def random_dtype_argument(
 
 def random_parameter_argument(op: str, value: ArrayLike, dtype: DType) -> Node:
     """Return a parameter of a distribution as a node of the given float dtype."""
-    value = number(value)
+    value = operator_number(value)
     if isinstance(value, complex):
         raise DTypeError(f"parameters must be real, got {value}", op=op)
     if type(value) in NUMBERS:
-        return scalar_operand(float(value), dtype)  # type: ignore[arg-type]
+        return scalar_operator_operand(float(value), dtype)  # type: ignore[arg-type]
     if isinstance(value, TracedNumber) and value.kind is not complex:
         return value.cast(dtype)
     if not isinstance(value, (Tensor, np.ndarray)):
@@ -73,7 +80,7 @@ def sample_shape_argument(op: str, shape: Shape | None, *parameters: Node) -> tu
     """Return the requested shape, to which parameters must broadcast; default: their own."""
     shapes = [p.type.shape for p in parameters]
     if shape is None:
-        return placed(op, broadcast_shapes, (), *shapes)
+        return converted_argument(op, broadcast_shapes, (), *shapes)
     wanted = shape_argument(op, shape)
     for given in shapes:
         pairs = zip(reversed(given), reversed(wanted))
@@ -83,9 +90,9 @@ def sample_shape_argument(op: str, shape: Shape | None, *parameters: Node) -> tu
     return wanted
 
 
-def known_parameter_argument(value: ArrayLike) -> np.ndarray | None:
+def known_random_argument(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
-    if not _is_known_parameter_argument(value):
+    if not _is_known_random_argument(value):
         return None
     try:
         array = np.asarray(value)
@@ -94,17 +101,17 @@ def known_parameter_argument(value: ArrayLike) -> np.ndarray | None:
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 
-def _is_known_parameter_argument(value: ArrayLike) -> bool:
+def _is_known_random_argument(value: ArrayLike) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(map(_is_known_parameter_argument, value))
+        return all(map(_is_known_random_argument, value))
     return not isinstance(value, (Tensor, TracedNumber))
 
 
-def require_parameter_argument(
+def require_random_argument(
     op: str, test: Callable[..., Any], message: str, *values: ArrayLike
 ) -> None:
     """Raise ArgumentError unless all elements of `test(*values)` are true, if values are known."""
-    arrays = [known_parameter_argument(v) for v in values]
+    arrays = [known_random_argument(v) for v in values]
     if any(a is None for a in arrays):
         return
     try:
@@ -119,13 +126,13 @@ def require_parameter_argument(
         raise ArgumentError(message + got, op=op)
 
 
-def require_positive_argument(op: str, **parameters: ArrayLike) -> None:
+def require_positive_random_argument(op: str, **parameters: ArrayLike) -> None:
     for name, value in parameters.items():
-        require_parameter_argument(op, lambda x: x > 0, f"{name} must be positive", value)
+        require_random_argument(op, lambda x: x > 0, f"{name} must be positive", value)
 
 
-def spread_parameter_arguments(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
+def spread_random_arguments(op: str, shape: Shape | None, *values: ArrayLike) -> list[Tensor]:
     """Return parameters in f64, broadcast to the shape of the samples."""
     given = [random_parameter_argument(op, v, float64) for v in values]
     wanted = sample_shape_argument(op, shape, *given)
-    return [spread(wrap(g), wanted) for g in given]
+    return [spread_to_shape(wrap(g), wanted) for g in given]

@@ -7,14 +7,14 @@ import operator
 
 import numpy as np
 
-from pullback.functions.arguments import literal
+from pullback.functions.arguments import literal_argument
 from pullback.functions.arithmetic import reciprocal, sqrt
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64
 from pullback.graph.node import Node
-from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, operator_number
 from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.affine import Affine
@@ -36,17 +36,17 @@ from pullback.random.arguments import (
     random_dtype_argument,
     random_key_argument,
     random_parameter_argument,
-    require_parameter_argument,
-    require_positive_argument,
+    require_positive_random_argument,
+    require_random_argument,
     sample_shape_argument,
-    spread_parameter_arguments,
+    spread_random_arguments,
 )
 from pullback.random.keys import split
 from pullback.random.sample_dtypes import (
-    exact_sample_number,
+    number_in_sample_dtype,
+    rounded_to_sample_dtype,
     sample_as_dtype,
     sample_computed_dtype,
-    sample_rounded,
 )
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
@@ -68,19 +68,19 @@ def uniform(
     op = "random.uniform"
     minval, maxval = (a if b is None else b for a, b in ((minval, low), (maxval, high)))
     wanted = random_dtype_argument(op, dtype, minval, maxval)
-    require_parameter_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
+    require_random_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = random_key_argument(op, key)
     with record_at_one_line():
         wide = sample_computed_dtype(wanted)
         first, last = (random_parameter_argument(op, v, wide) for v in (minval, maxval))
         shape = sample_shape_argument(op, shape, first, last)
-        if is_continuous_parameter(minval, 0) and is_continuous_parameter(maxval, 1):
+        if is_standard_continuous(minval, 0) and is_standard_continuous(maxval, 1):
             return record(RandomUniform(shape, wanted), (node,))
 
         def finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return np.isfinite(b.astype(wide.numpy) - a.astype(wide.numpy))
 
-        require_parameter_argument(op, finite, "maxval - minval must be finite", minval, maxval)
+        require_random_argument(op, finite, "maxval - minval must be finite", minval, maxval)
         unit = record(RandomUniform(shape, wide), (node,))
         return record(Between(wanted), (unit._node, first, last))
 
@@ -112,7 +112,7 @@ def normal(
             random_parameter_argument(op, loc, wide),
         )
         shape = sample_shape_argument(op, shape, factor, offset)
-        if is_continuous_parameter(loc, 0) and is_continuous_parameter(scale, 1):
+        if is_standard_continuous(loc, 0) and is_standard_continuous(scale, 1):
             return record(RandomNormal(shape, wanted), (node,))
         unit = record(RandomNormal(shape, wide), (node,))
         return scaled_continuous(unit, factor, offset, wanted)
@@ -126,8 +126,10 @@ def _complex_continuous_normal(
     op: str, key: Node, shape: Shape | None, dtype: DType, loc: ArrayLike, scale: ArrayLike
 ) -> Tensor:
     part = dtype.real
-    factor = wrap(random_parameter_argument(op, scale, part)) * literal(math.sqrt(0.5), part)
-    value = number(loc)
+    factor = wrap(random_parameter_argument(op, scale, part)) * literal_argument(
+        math.sqrt(0.5), part
+    )
+    value = operator_number(loc)
     if type(value) in NUMBERS:
         offsets = [random_parameter_argument(op, v, part) for v in (value.real, value.imag)]
     else:
@@ -153,13 +155,13 @@ def truncated_normal(
     """
     op = "random.truncated_normal"
     wanted = random_dtype_argument(op, dtype, lower, upper)
-    require_parameter_argument(op, operator.lt, "lower must be less than upper", lower, upper)
+    require_random_argument(op, operator.lt, "lower must be less than upper", lower, upper)
     node = random_key_argument(op, key)
     with record_at_one_line():
         low, high = (random_parameter_argument(op, v, float64) for v in (lower, upper))
         shape = sample_shape_argument(op, shape, low, high)
         steps = (record(RandomBits(shape, 64), (node,)) >> 12).astype(float64)  # of 2**52
-        unit = (steps + literal(0.5, float64)) * literal(2.0**-52, float64)
+        unit = (steps + literal_argument(0.5, float64)) * literal_argument(2.0**-52, float64)
         samples = record(NormalBetween(), (unit._node, low, high))
         return sample_as_dtype(samples, wanted)
 
@@ -176,18 +178,18 @@ def exponential(
     op = "random.exponential"
     wanted = random_dtype_argument(op, dtype, scale)
     node = random_key_argument(op, key)
-    require_parameter_argument(op, lambda scale: scale >= 0, "scale must not be negative", scale)
+    require_random_argument(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with record_at_one_line():
         wide = sample_computed_dtype(wanted)
         factor = random_parameter_argument(op, scale, wide)
         shape = sample_shape_argument(op, shape, factor)
-        if is_continuous_parameter(scale, 1):
+        if is_standard_continuous(scale, 1):
             return record(RandomExponential(shape, wanted), (node,))
         unit = record(RandomExponential(shape, wide), (node,))
         return sample_as_dtype(unit * wrap(factor), wanted)
 
 
-def is_continuous_parameter(value: ArrayLike, wanted: float) -> bool:
+def is_standard_continuous(value: ArrayLike, wanted: float) -> bool:
     """Return whether a parameter is this Python number, not a tensor."""
     return type(value) in (int, float) and bool(value == wanted)
 
@@ -204,11 +206,11 @@ def lognormal(
     op = "random.lognormal"
     wanted = random_dtype_argument(op, dtype, sigma)
     node = random_key_argument(op, key)
-    require_parameter_argument(op, lambda s: s >= 0, "sigma must not be negative", sigma)
+    require_random_argument(op, lambda s: s >= 0, "sigma must not be negative", sigma)
     with record_at_one_line():
-        (spread,) = spread_parameter_arguments(op, shape, sigma)
+        (spread,) = spread_random_arguments(op, shape, sigma)
         normal = record(RandomNormal(spread.shape, float64), (node,))
-        return sample_rounded(record(ExactExp(), ((normal * spread)._node,)), wanted)
+        return rounded_to_sample_dtype(record(ExactExp(), ((normal * spread)._node,)), wanted)
 
 
 def pareto(
@@ -222,12 +224,12 @@ def pareto(
     op = "random.pareto"
     wanted = random_dtype_argument(op, dtype, b)
     node = random_key_argument(op, key)
-    require_positive_argument(op, b=b)
+    require_positive_random_argument(op, b=b)
     with record_at_one_line():
-        (shapes,) = spread_parameter_arguments(op, shape, b)
+        (shapes,) = spread_random_arguments(op, shape, b)
         energy = record(RandomExponential(shapes.shape, float64), (node,)) * reciprocal(shapes)
-        return sample_rounded(
-            _continuous_where_positive(shapes, record(ExactExp(), (energy._node,))), wanted
+        return rounded_to_sample_dtype(
+            _continuous_samples_or_nan(shapes, record(ExactExp(), (energy._node,))), wanted
         )
 
 
@@ -243,11 +245,11 @@ def rayleigh(
     op = "random.rayleigh"
     wanted = random_dtype_argument(op, dtype, scale)
     node = random_key_argument(op, key)
-    require_parameter_argument(op, lambda s: s >= 0, "scale must not be negative", scale)
+    require_random_argument(op, lambda s: s >= 0, "scale must not be negative", scale)
     with record_at_one_line():
-        (factor,) = spread_parameter_arguments(op, shape, scale)
+        (factor,) = spread_random_arguments(op, shape, scale)
         energy = record(RandomExponential(factor.shape, float64), (node,))
-        return sample_rounded(factor * sqrt(energy * exact_sample_number(2.0)), wanted)
+        return rounded_to_sample_dtype(factor * sqrt(energy * number_in_sample_dtype(2.0)), wanted)
 
 
 def weibull_min(
@@ -262,18 +264,18 @@ def weibull_min(
     op = "random.weibull_min"
     wanted = random_dtype_argument(op, dtype, scale, concentration)
     node = random_key_argument(op, key)
-    require_positive_argument(op, scale=scale, concentration=concentration)
+    require_positive_random_argument(op, scale=scale, concentration=concentration)
     with record_at_one_line():
-        factor, power = spread_parameter_arguments(op, shape, scale, concentration)
+        factor, power = spread_random_arguments(op, shape, scale, concentration)
         energy = record(RandomExponential(factor.shape, float64), (node,))
         logs = record(ExactLog(), (energy._node,)) * reciprocal(power)
-        unit = _continuous_where_positive(power, record(ExactExp(), (logs._node,)))
-        return sample_rounded(factor * unit, wanted)
+        unit = _continuous_samples_or_nan(power, record(ExactExp(), (logs._node,)))
+        return rounded_to_sample_dtype(factor * unit, wanted)
 
 
-def _continuous_where_positive(parameter: Tensor, x: Tensor) -> Tensor:
+def _continuous_samples_or_nan(parameter: Tensor, x: Tensor) -> Tensor:
     """Return x where the parameter is valid, NaN elsewhere."""
-    return where(parameter > exact_sample_number(0.0), x, exact_sample_number(math.nan))
+    return where(parameter > number_in_sample_dtype(0.0), x, number_in_sample_dtype(math.nan))
 
 
 def triangular(
@@ -295,16 +297,16 @@ def triangular(
         return (left <= mode) & (mode <= right) & (left < right)
 
     must = "left <= mode <= right and left < right must hold"
-    require_parameter_argument(op, ordered, must, left, mode, right)
+    require_random_argument(op, ordered, must, left, mode, right)
     with record_at_one_line():
-        a, c, b = spread_parameter_arguments(op, shape, left, mode, right)
+        a, c, b = spread_random_arguments(op, shape, left, mode, right)
         u = record(RandomUniform(a.shape, float64), (node,))
         whole, rising, falling = b - a, c - a, b - c
         below = u * whole < rising
-        half = exact_sample_number(0.5)  # in place of the numbers for the other side
+        half = number_in_sample_dtype(0.5)  # in place of the numbers for the other side
         up = sqrt(where(below, u, half) * (whole * rising))
-        down = sqrt((exact_sample_number(1.0) - where(below, half, u)) * (whole * falling))
-        return sample_rounded(where(below, a + up, b - down), wanted)
+        down = sqrt((number_in_sample_dtype(1.0) - where(below, half, u)) * (whole * falling))
+        return rounded_to_sample_dtype(where(below, a + up, b - down), wanted)
 
 
 def wald(
@@ -318,14 +320,14 @@ def wald(
     op = "random.wald"
     wanted = random_dtype_argument(op, dtype, mean)
     node = random_key_argument(op, key)
-    require_positive_argument(op, mean=mean)
+    require_positive_random_argument(op, mean=mean)
     with record_at_one_line():
-        (means,) = spread_parameter_arguments(op, shape, mean)
+        (means,) = spread_random_arguments(op, shape, mean)
         keys = split(wrap(node))
         normal = record(RandomNormal(means.shape, float64), (keys[0]._node,))
         uniform = record(RandomUniform(means.shape, float64), (keys[1]._node,))
         nodes = (normal._node, uniform._node, means._node)
-        return sample_rounded(record(WaldSample(), nodes), wanted)
+        return rounded_to_sample_dtype(record(WaldSample(), nodes), wanted)
 
 
 def laplace(
@@ -383,7 +385,7 @@ def _moved_continuous(
     """Return samples of a standard distribution, times `scale`, plus `loc`."""
     wanted = random_dtype_argument(op, dtype, loc, scale)
     node = random_key_argument(op, key)
-    require_parameter_argument(op, lambda scale: scale >= 0, "scale must not be negative", scale)
+    require_random_argument(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with record_at_one_line():
         wide = sample_computed_dtype(wanted)
         factor, offset = (
@@ -391,7 +393,7 @@ def _moved_continuous(
             random_parameter_argument(op, loc, wide),
         )
         shape = sample_shape_argument(op, shape, factor, offset)
-        if is_continuous_parameter(loc, 0) and is_continuous_parameter(scale, 1):
+        if is_standard_continuous(loc, 0) and is_standard_continuous(scale, 1):
             return record(sampler(shape, wanted), (node,))
         unit = record(sampler(shape, wide), (node,))
         return scaled_continuous(unit, factor, offset, wanted)

@@ -7,13 +7,19 @@ import operator
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import literal, shape_argument
+from pullback.functions.arguments import literal_argument, shape_argument
 from pullback.functions.arithmetic import clip
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
-from pullback.lazy.record import cut, record, record_at_one_line
+from pullback.lazy.operators import (
+    as_tensor,
+    cast_node,
+    node_of,
+    operator_number,
+    scalar_operator_operand,
+)
+from pullback.lazy.record import record, record_as_constant, record_at_one_line
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -22,7 +28,7 @@ from pullback.ops.random.mul_high import MulHigh
 from pullback.random.arguments import (
     random_key_argument,
     random_parameter_argument,
-    require_parameter_argument,
+    require_random_argument,
     sample_shape_argument,
 )
 from pullback.typing import ArrayLike, DTypeLike, Shape
@@ -52,18 +58,18 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     [False, True]
     """
     op = "random.bernoulli"
-    require_parameter_argument(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
+    require_random_argument(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with record_at_one_line():
         chance = wrap(
-            cut(random_parameter_argument(op, p, float64))
+            record_as_constant(random_parameter_argument(op, p, float64))
         )  # a decision has no derivative
         words = record(
             RandomBits(sample_shape_argument(op, shape, chance._node), 64),
             (random_key_argument(op, key),),
         )
         # Comparing integers with integers: rounding cannot change the outcome.
-        below = (chance * literal(2.0**64, float64)).astype(uint64)
-        return (words < below) | (chance >= literal(1, float64))
+        below = (chance * literal_argument(2.0**64, float64)).astype(uint64)
+        return (words < below) | (chance >= literal_argument(1, float64))
 
 
 def randint(
@@ -83,7 +89,7 @@ def randint(
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
-    require_parameter_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
+    require_random_argument(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with record_at_one_line():
         low, last = _randint_bound(op, minval, wanted), _randint_bound(op, maxval, wanted, minus=1)
         shape = sample_shape_argument(op, shape, low, last)
@@ -93,7 +99,7 @@ def randint(
 
 def _randint_up_to(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> Tensor:
     """Return integers (u64) from 0 to last - low, both included."""
-    one = literal(1, uint64)
+    one = literal_argument(1, uint64)
     span = wrap(cast_node(last, uint64)) - wrap(cast_node(low, uint64)) + one
     span = where(wrap(last) < wrap(low), one, span)
     words = record(RandomBits(shape, 64), (key,))
@@ -104,12 +110,12 @@ def _randint_up_to(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> 
     middle = words * span
     carry = middle + record(MulHigh(), (more._node, span._node)) < middle
     # A span of all 2**64 integers has wrapped around to 0.
-    return where(span == literal(0, uint64), words, upper + carry.astype(uint64))
+    return where(span == literal_argument(0, uint64), words, upper + carry.astype(uint64))
 
 
 def _randint_bound(op: str, value: ArrayLike, dtype: DType, minus: int = 0) -> Node:
     """Return the bound `value - minus` as a node of the given dtype; raise if it does not fit."""
-    value = number(value)
+    value = operator_number(value)
     if isinstance(value, (list, tuple, np.ndarray, TracedNumber)):
         value = as_tensor(value)
     if isinstance(value, Tensor):
@@ -121,18 +127,18 @@ def _randint_bound(op: str, value: ArrayLike, dtype: DType, minus: int = 0) -> N
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= value - minus <= limits.max:
         raise ArgumentError(f"bound {value} does not fit into {dtype}", op=op)
-    return scalar_operand(value - minus, dtype)
+    return scalar_operator_operand(value - minus, dtype)
 
 
 def _randint_clamped(bound: Tensor, dtype: DType, minus: int) -> Node:
     """Return `bound - minus` without overflow, clamped to the range of `dtype`."""
     own, limits = np.iinfo(bound.dtype.numpy), np.iinfo(dtype.numpy)
     if minus:
-        least = literal(own.min, bound.dtype)
-        bound = where(bound == least, least, bound - literal(1, bound.dtype))
+        least = literal_argument(own.min, bound.dtype)
+        bound = where(bound == least, least, bound - literal_argument(1, bound.dtype))
     if bound.dtype is not dtype:
         ends = max(own.min, limits.min), min(own.max, limits.max)
-        bound = clip(bound, *[literal(int(v), bound.dtype) for v in ends])
+        bound = clip(bound, *[literal_argument(int(v), bound.dtype) for v in ends])
     return cast_node(node_of(bound), dtype)
 
 
@@ -148,5 +154,5 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = int64) -> T
         raise DTypeError(f"dtype must be a signed number, got {wanted}", op=op)
     with record_at_one_line():
         words = record(RandomBits(shape_argument(op, shape), 8), (random_key_argument(op, key),))
-        one = literal(1, wanted)
-        return where(words < literal(128, words.dtype), one, -one)
+        one = literal_argument(1, wanted)
+        return where(words < literal_argument(128, words.dtype), one, -one)

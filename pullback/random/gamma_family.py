@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import integer, literal, shape_argument
+from pullback.functions.arguments import checked_integer_argument, literal_argument, shape_argument
 from pullback.functions.arithmetic import reciprocal, sqrt
 from pullback.functions.joining import concat
-from pullback.functions.shape import spread
+from pullback.functions.shape import spread_to_shape
 from pullback.functions.stacking import stack
 from pullback.functions.where_take import where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import float64
 from pullback.graph.node import Node
 from pullback.lazy.operators import node_of
@@ -29,14 +29,14 @@ from pullback.random.arguments import (
     random_dtype_argument,
     random_key_argument,
     random_parameter_argument,
-    require_parameter_argument,
-    require_positive_argument,
+    require_positive_random_argument,
+    require_random_argument,
     sample_shape_argument,
-    spread_parameter_arguments,
+    spread_random_arguments,
 )
 from pullback.random.continuous import uniform
 from pullback.random.keys import split
-from pullback.random.sample_dtypes import exact_sample_number, sample_rounded
+from pullback.random.sample_dtypes import number_in_sample_dtype, rounded_to_sample_dtype
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
@@ -53,10 +53,10 @@ def loggamma(
     op = "random.loggamma"
     wanted = random_dtype_argument(op, dtype, a)
     node = random_key_argument(op, key)
-    require_positive_argument(op, a=a)
+    require_positive_random_argument(op, a=a)
     with record_at_one_line():
-        (shapes,) = spread_parameter_arguments(op, shape, a)
-        return sample_rounded(record(RandomLogGamma(), (node, node_of(shapes))), wanted)
+        (shapes,) = spread_random_arguments(op, shape, a)
+        return rounded_to_sample_dtype(record(RandomLogGamma(), (node, node_of(shapes))), wanted)
 
 
 def beta(
@@ -71,11 +71,11 @@ def beta(
     op = "random.beta"
     wanted = random_dtype_argument(op, dtype, a, b)
     node = random_key_argument(op, key)
-    require_positive_argument(op, a=a, b=b)
+    require_positive_random_argument(op, a=a, b=b)
     with record_at_one_line():
-        shapes = spread_parameter_arguments(op, shape, a, b)
+        shapes = spread_random_arguments(op, shape, a, b)
         logs = record(RandomLogGamma(), (node, stack(shapes, -1)._node))
-        return sample_rounded(
+        return rounded_to_sample_dtype(
             record(ExactSoftmax(len(logs.shape) - 1), (logs._node,))[..., 0], wanted
         )
 
@@ -95,16 +95,16 @@ def dirichlet(
     op = "random.dirichlet"
     wanted = random_dtype_argument(op, dtype, alpha)
     node = random_key_argument(op, key)
-    require_positive_argument(op, alpha=alpha)
+    require_positive_random_argument(op, alpha=alpha)
     with record_at_one_line():
         given = wrap(random_parameter_argument(op, alpha, float64))
         if not given.ndim:
             what = f"alpha must have rank 1 or more, got {given._node.type}"
             raise ShapeError(what, op=op)
         whole = None if shape is None else (*shape_argument(op, shape), given.shape[-1])
-        shapes = spread(given, sample_shape_argument(op, whole, given._node))
+        shapes = spread_to_shape(given, sample_shape_argument(op, whole, given._node))
         logs = record(RandomLogGamma(), (node, node_of(shapes)))
-        return sample_rounded(record(ExactSoftmax(logs.ndim - 1), (logs._node,)), wanted)
+        return rounded_to_sample_dtype(record(ExactSoftmax(logs.ndim - 1), (logs._node,)), wanted)
 
 
 def chisquare(
@@ -118,11 +118,12 @@ def chisquare(
     op = "random.chisquare"
     wanted = random_dtype_argument(op, dtype, df)
     node = random_key_argument(op, key)
-    require_positive_argument(op, df=df)
+    require_positive_random_argument(op, df=df)
     with record_at_one_line():
-        (freedom,) = spread_parameter_arguments(op, shape, df)
-        return sample_rounded(
-            _gamma_sample(node, freedom * exact_sample_number(0.5)) * exact_sample_number(2.0),
+        (freedom,) = spread_random_arguments(op, shape, df)
+        return rounded_to_sample_dtype(
+            _gamma_family_sample(node, freedom * number_in_sample_dtype(0.5))
+            * number_in_sample_dtype(2.0),
             wanted,
         )
 
@@ -138,14 +139,14 @@ def t(
     op = "random.t"
     wanted = random_dtype_argument(op, dtype, df)
     node = random_key_argument(op, key)
-    require_positive_argument(op, df=df)
+    require_positive_random_argument(op, df=df)
     with record_at_one_line():
-        (freedom,) = spread_parameter_arguments(op, shape, df)
+        (freedom,) = spread_random_arguments(op, shape, df)
         keys = split(wrap(node))
-        half = freedom * exact_sample_number(0.5)
+        half = freedom * number_in_sample_dtype(0.5)
         normal = record(RandomNormal(half.shape, float64), (keys[0]._node,))
-        ratio = half * reciprocal(_gamma_sample(keys[1]._node, half))
-        return sample_rounded(normal * sqrt(ratio), wanted)
+        ratio = half * reciprocal(_gamma_family_sample(keys[1]._node, half))
+        return rounded_to_sample_dtype(normal * sqrt(ratio), wanted)
 
 
 def f(
@@ -160,13 +161,13 @@ def f(
     op = "random.f"
     wanted = random_dtype_argument(op, dtype, dfnum, dfden)
     node = random_key_argument(op, key)
-    require_positive_argument(op, dfnum=dfnum, dfden=dfden)
+    require_positive_random_argument(op, dfnum=dfnum, dfden=dfden)
     with record_at_one_line():
-        above, below = spread_parameter_arguments(op, shape, dfnum, dfden)
-        halves = stack([above, below], -1) * exact_sample_number(0.5)
+        above, below = spread_random_arguments(op, shape, dfnum, dfden)
+        halves = stack([above, below], -1) * number_in_sample_dtype(0.5)
         logs = record(RandomLogGamma(), (node, halves._node))
         ratio = record(ExactExp(), ((logs[..., 0] - logs[..., 1])._node,))
-        return sample_rounded(ratio * (below * reciprocal(above)), wanted)
+        return rounded_to_sample_dtype(ratio * (below * reciprocal(above)), wanted)
 
 
 def maxwell(key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Tensor:
@@ -179,8 +180,10 @@ def maxwell(key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None 
     wanted = random_dtype_argument(op, dtype)
     node = random_key_argument(op, key)
     with record_at_one_line():
-        (half,) = spread_parameter_arguments(op, shape, 1.5)
-        return sample_rounded(sqrt(_gamma_sample(node, half) * exact_sample_number(2.0)), wanted)
+        (half,) = spread_random_arguments(op, shape, 1.5)
+        return rounded_to_sample_dtype(
+            sqrt(_gamma_family_sample(node, half) * number_in_sample_dtype(2.0)), wanted
+        )
 
 
 def generalized_normal(
@@ -194,17 +197,17 @@ def generalized_normal(
     op = "random.generalized_normal"
     wanted = random_dtype_argument(op, dtype, p)
     node = random_key_argument(op, key)
-    require_positive_argument(op, p=p)
+    require_positive_random_argument(op, p=p)
     with record_at_one_line():
-        (power,) = spread_parameter_arguments(op, shape, p)
+        (power,) = spread_random_arguments(op, shape, p)
         keys = split(wrap(node))
         inverse = reciprocal(power)
         logs = record(RandomLogGamma(), (keys[0]._node, inverse._node))
         size = record(ExactExp(), ((logs * inverse)._node,))
-        return sample_rounded(_gamma_with_random_sign(keys[1]._node, size), wanted)
+        return rounded_to_sample_dtype(_gamma_with_random_sign(keys[1]._node, size), wanted)
 
 
-@validated
+@with_argument_checks
 def ball(
     key: ArrayLike, d: int, p: float = 2.0, shape: Shape = (), dtype: DTypeLike | None = None
 ) -> Tensor:
@@ -218,9 +221,9 @@ def ball(
     """
     op = "random.ball"
     wanted = random_dtype_argument(op, dtype)
-    count = integer(op, d, "d")
-    require_parameter_argument(op, lambda d: d >= 0, "d must not be negative", count)
-    require_parameter_argument(op, lambda p: p > 0, "p must be positive", p)
+    count = checked_integer_argument(op, d, "d")
+    require_random_argument(op, lambda d: d >= 0, "d must not be negative", count)
+    require_random_argument(op, lambda p: p > 0, "p must be positive", p)
     node = random_key_argument(op, key)
     whole = (*shape_argument(op, shape), count)
     if p == math.inf:
@@ -229,21 +232,21 @@ def ball(
         keys = split(wrap(node))
         power = reciprocal(wrap(random_parameter_argument(op, p, float64)))
         # Powers of the coordinates, and what is left of 1, are a Dirichlet sample.
-        ones = literal(1.0, float64)
-        shapes = [spread(power, whole), spread(ones, (*whole[:-1], 1))]
+        ones = literal_argument(1.0, float64)
+        shapes = [spread_to_shape(power, whole), spread_to_shape(ones, (*whole[:-1], 1))]
         logs = record(RandomLogGamma(), (keys[0]._node, concat(shapes, -1)._node))
         powers = record(ExactSoftmax(logs.ndim - 1), (logs._node,))[..., :-1]
         size = record(ExactExp(), ((record(ExactLog(), (powers._node,)) * power)._node,))
-        return sample_rounded(_gamma_with_random_sign(keys[1]._node, size), wanted)
+        return rounded_to_sample_dtype(_gamma_with_random_sign(keys[1]._node, size), wanted)
 
 
-def _gamma_sample(key: Node, shapes: Tensor) -> Tensor:
+def _gamma_family_sample(key: Node, shapes: Tensor) -> Tensor:
     return record(RandomGamma(), (key, node_of(shapes)))
 
 
 def _gamma_with_random_sign(key: Node, x: Tensor) -> Tensor:
     bits = record(RandomBits(x.shape, 8), (key,))
-    return where(bits < literal(128, bits.dtype), x, -x)
+    return where(bits < literal_argument(128, bits.dtype), x, -x)
 
 
 def gamma(
@@ -260,8 +263,8 @@ def gamma(
     op = "random.gamma"
     wanted = random_dtype_argument(op, dtype, a)
     node = random_key_argument(op, key)
-    require_parameter_argument(op, lambda a: a > 0, "a must be positive", a)
+    require_random_argument(op, lambda a: a > 0, "a must be positive", a)
     with record_at_one_line():
         shapes = wrap(random_parameter_argument(op, a, wanted))
-        shapes = spread(shapes, sample_shape_argument(op, shape, shapes._node))
+        shapes = spread_to_shape(shapes, sample_shape_argument(op, shape, shapes._node))
         return record(RandomGamma(), (node, node_of(shapes)))

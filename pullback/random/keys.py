@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import integer, shape_argument
+from pullback.functions.arguments import checked_integer_argument, shape_argument
 from pullback.functions.creation import created_from_array
 from pullback.functions.stacking import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
+from pullback.lazy.operators import (
+    as_tensor,
+    cast_node,
+    node_of,
+    operator_number,
+    scalar_operator_operand,
+)
 from pullback.lazy.record import record, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import TracedNumber
@@ -68,13 +74,13 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
         if isinstance(data, (Tensor, np.ndarray, TracedNumber)):
             word = _key_data_to_uint64(op, data, "data")
         else:
-            word = scalar_operand(_key_data_modulo_64(op, data, "data"), uint64)
+            word = scalar_operator_operand(_key_data_modulo_64(op, data, "data"), uint64)
         return record(FoldIn(), (node, word))
 
 
 def _key_data_modulo_64(op: str, value: int, name: str) -> int:
     """Return an integer modulo 2**64."""
-    value = integer(op, number(value), name, bounded=False)
+    value = checked_integer_argument(op, operator_number(value), name, bounded=False)
     if not -(2**63) <= value < 2**64:
         message = f"{name} must be at least -2**63 and less than 2**64, got {value}"
         raise ArgumentError(message, op=op)

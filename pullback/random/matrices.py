@@ -9,12 +9,12 @@ from typing import Literal
 
 from pullback import linalg
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, shape_argument
+from pullback.functions.arguments import checked_integer_argument, shape_argument
 from pullback.functions.arithmetic import abs, sqrt
 from pullback.functions.products import matmul
 from pullback.functions.shape import expand_dims, squeeze
 from pullback.functions.where_take import where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import float32, float64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record_at_one_line
@@ -24,7 +24,7 @@ from pullback.random.continuous import normal
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
-@validated
+@with_argument_checks
 def multivariate_normal(
     key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None,
     dtype: DTypeLike | None = None, method: Literal["cholesky", "eigh", "svd"] = "cholesky",
@@ -49,14 +49,14 @@ def multivariate_normal(
         if matrix.shape[-2:] != (n, n) or n < 0:
             given = f"got {center._node.type} and {matrix._node.type}"
             raise ShapeError(f"mean and cov must be [..., n] and [..., n, n], {given}", op=op)
-        factor = _matrix_square_root(op, matrix, method)
+        factor = _random_matrix_root(op, matrix, method)
         batch = (center[..., None] + matrix[..., :1]).shape[:-2]
         outer = batch if shape is None else shape_argument(op, shape)
         unit = normal(key, (*outer, n, 1), wide)
         return (center + squeeze(matmul(factor, unit), -1)).astype(wanted)
 
 
-def _matrix_square_root(op: str, matrix: Tensor, method: str) -> Tensor:
+def _random_matrix_root(op: str, matrix: Tensor, method: str) -> Tensor:
     """Return a matrix whose product with its transpose is the given one."""
     if method == "cholesky":
         return linalg.cholesky(matrix)
@@ -69,7 +69,7 @@ def _matrix_square_root(op: str, matrix: Tensor, method: str) -> Tensor:
     raise ArgumentError(f'method must be "cholesky", "eigh" or "svd", got {method!r}', op=op)
 
 
-@validated
+@with_argument_checks
 def orthogonal(
     key: ArrayLike, n: int, shape: Shape = (), dtype: DTypeLike | None = None, m: int | None = None
 ) -> Tensor:
@@ -84,8 +84,8 @@ def orthogonal(
     """
     op = "random.orthogonal"
     wanted = random_dtype_argument(op, dtype, kinds="fc")
-    rows = integer(op, n, "n")
-    columns = rows if m is None else integer(op, m, "m")
+    rows = checked_integer_argument(op, n, "n")
+    columns = rows if m is None else checked_integer_argument(op, m, "m")
     if rows < 0 or columns < 0:
         raise ArgumentError(f"sizes must not be negative, got {rows} and {columns}", op=op)
     with record_at_one_line():

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pullback.functions.arguments import literal
+from pullback.functions.arguments import literal_argument
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, bfloat16, float32, float64
 from pullback.lazy.tensor import Tensor
 from pullback.ops.random.between import LEAST
 
 
-def sample_rounded(x: Tensor, dtype: DType) -> Tensor:
+def rounded_to_sample_dtype(x: Tensor, dtype: DType) -> Tensor:
     """Round to a dtype; what is smaller than its least normal number becomes 0, as XLA has it."""
     if dtype in (float32, bfloat16):
-        least = exact_sample_number(LEAST[dtype])
-        x = where((x < least) & (x > -least), exact_sample_number(0.0), x)
+        least = number_in_sample_dtype(LEAST[dtype])
+        x = where((x < least) & (x > -least), number_in_sample_dtype(0.0), x)
     return sample_as_dtype(x, dtype)
 
 
@@ -26,5 +26,5 @@ def sample_as_dtype(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
-def exact_sample_number(value: float) -> Tensor:
-    return literal(value, float64)
+def number_in_sample_dtype(value: float) -> Tensor:
+    return literal_argument(value, float64)

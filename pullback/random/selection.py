@@ -6,18 +6,18 @@ import math
 
 from pullback.errors import ShapeError
 from pullback.functions.along_axis import take_along_axis
-from pullback.functions.arguments import axis_of, float_node, literal, shape_argument
+from pullback.functions.arguments import axis_argument, float_node, literal_argument, shape_argument
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import bitcast
 from pullback.functions.reductions import max as maximum
-from pullback.functions.shape import moveaxis, shaped
+from pullback.functions.shape import moveaxis, reshaped_to
 from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take, where
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, node_of, number
-from pullback.lazy.record import cut, record, record_at_one_line
+from pullback.lazy.operators import as_tensor, node_of, operator_number
+from pullback.lazy.record import record, record_as_constant, record_at_one_line
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import RandomBits
@@ -26,16 +26,16 @@ from pullback.ops.random.mul_high import MulHigh
 from pullback.ops.random.sampling import RandomExponential
 from pullback.ops.random.weighted_choice import Arrival, RelativeWeights
 from pullback.random.arguments import (
-    known_parameter_argument,
+    known_random_argument,
     random_key_argument,
     random_parameter_argument,
-    require_parameter_argument,
+    require_random_argument,
 )
 from pullback.random.discrete import randint
 from pullback.typing import ArrayLike, Shape
 
 
-@validated
+@with_argument_checks
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
     replace: bool = True,
@@ -55,15 +55,15 @@ def categorical(
     op = "random.categorical"
     node = random_key_argument(op, key)
     with record_at_one_line():
-        x = wrap(cut(float_node(logits)))
-        axis = axis_of(op, axis, x.ndim)
+        x = wrap(record_as_constant(float_node(logits)))
+        axis = axis_argument(op, axis, x.ndim)
         draws = _choice_draws(op, shape, (*x.shape[:axis], *x.shape[axis + 1 :]))
         _check_choice_population(op, x.shape[axis], draws, replace)
         weights = record(RelativeWeights(axis), (node_of(x),))
         return _draw_choice(node, moveaxis(weights, axis, -1), draws, replace)
 
 
-@validated
+@with_argument_checks
 def choice(
     key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True,
     p: ArrayLike | None = None, axis: int = 0,
@@ -88,11 +88,11 @@ def choice(
         elif replace:
             indices = randint(key, draws, 0, max(n, 1))
         else:
-            indices = shaped(_random_selection_order(node, (n,), 0)[: math.prod(draws)], draws)
+            indices = reshaped_to(_random_selection_order(node, (n,), 0)[: math.prod(draws)], draws)
         return indices if elements is None else take(elements, indices, axis)
 
 
-@validated
+@with_argument_checks
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Tensor:
     """Return the integers below `x`, or the slices of the tensor `x` along an axis, shuffled.
 
@@ -120,53 +120,53 @@ def _random_selection_order(key: Node, shape: tuple[int, ...], axis: int) -> Ten
 
 def _choice_population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, int]:
     """Return the number of elements to draw from, the elements (None: indices), and their axis."""
-    value = number(a)
+    value = operator_number(a)
     if isinstance(value, int) and not isinstance(value, bool):
-        require_parameter_argument(
+        require_random_argument(
             op, lambda n: n >= 0, "the number of elements must not be negative", value
         )
-        return value, None, axis_of(op, axis, 1)
+        return value, None, axis_argument(op, axis, 1)
     elements = as_tensor(value)
     if not elements.ndim:
         message = f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}"
         hint = "A tensor's value is not read: write int(n) if it is a number."
         raise ShapeError(message, op=op, hint=hint)
-    axis = axis_of(op, axis, elements.ndim)
+    axis = axis_argument(op, axis, elements.ndim)
     return elements.shape[axis], elements, axis
 
 
 def _choice_weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: bool) -> Tensor:
     """Return probabilities scaled so that the largest is at least 1 and less than 2. Those below
     the least normal number, before or after, count as 0."""
-    given = known_parameter_argument(p)
+    given = known_random_argument(p)
     if given is not None:
-        require_parameter_argument(op, lambda p: p >= 0, "probabilities must not be negative", p)
+        require_random_argument(op, lambda p: p >= 0, "probabilities must not be negative", p)
         count, positive = math.prod(draws), int((given > 0).sum())
-        require_parameter_argument(
+        require_random_argument(
             op, lambda: positive > 0, "at least one probability must be positive"
         )
         what = f"cannot draw {count} distinct elements: only {positive} have a positive probability"
-        require_parameter_argument(op, lambda: replace or count <= positive, what)
-    weights = wrap(cut(random_parameter_argument(op, p, float64)))
+        require_random_argument(op, lambda: replace or count <= positive, what)
+    weights = wrap(record_as_constant(random_parameter_argument(op, p, float64)))
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
-    zero = literal(0, float64)
-    weights = where(weights >= literal(LEAST[float64], float64), weights, zero)
+    zero = literal_argument(0, float64)
+    weights = where(weights >= literal_argument(LEAST[float64], float64), weights, zero)
     top = maximum(weights)
-    finite = (top > zero) & (top < literal(math.inf, float64))
+    finite = (top > zero) & (top < literal_argument(math.inf, float64))
     heaviest = (weights >= top).astype(float64)
-    return where(finite, _choice_relative_to(top, weights), heaviest)
+    return where(finite, _relative_selection_weights(top, weights), heaviest)
 
 
-def _choice_relative_to(top: Tensor, weights: Tensor) -> Tensor:
+def _relative_selection_weights(top: Tensor, weights: Tensor) -> Tensor:
     """Divide by the power of 2 in `top`, by subtracting exponents as integers: the power may have
     no reciprocal. Quotients that are not normal numbers become 0, as in every engine."""
-    lowest = literal(1 << 52, int64)  # the bits of the least normal number
-    exponent = bitcast(top, int64) & literal(0x7FF << 52, int64)
+    lowest = literal_argument(1 << 52, int64)  # the bits of the least normal number
+    exponent = bitcast(top, int64) & literal_argument(0x7FF << 52, int64)
     bits = bitcast(weights, int64)
-    moved = bits - (exponent - literal(1023 << 52, int64))
+    moved = bits - (exponent - literal_argument(1023 << 52, int64))
     normal = (bits >= lowest) & (moved >= lowest)
-    return bitcast(where(normal, moved, literal(0, int64)), float64)
+    return bitcast(where(normal, moved, literal_argument(0, int64)), float64)
 
 
 def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -183,10 +183,8 @@ def _choice_draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple
 
 def _check_choice_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
     wanted = math.prod(draws)
-    require_parameter_argument(
-        op, lambda: n > 0 or not wanted, "there are no elements to draw from"
-    )
-    require_parameter_argument(
+    require_random_argument(op, lambda: n > 0 or not wanted, "there are no elements to draw from")
+    require_random_argument(
         op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}"
     )
 
@@ -195,13 +193,13 @@ def _draw_choice(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bo
     """Return indices along the last axis, of shape `draws` followed by the other axes."""
     count = math.prod(draws)
     draw = _choice_with_replacement if replace else _draw_distinct_choice
-    return shaped(moveaxis(draw(key, weights, count), -1, 0), (*draws, *weights.shape[:-1]))
+    return reshaped_to(moveaxis(draw(key, weights, count), -1, 0), (*draws, *weights.shape[:-1]))
 
 
 def _choice_with_replacement(key: Node, weights: Tensor, count: int) -> Tensor:
     """Convert weights to integers, whose sums are exact, and draw integers below the total."""
     batch, n = weights.shape[:-1], weights.shape[-1]
-    scale = literal(2.0 ** (61 - n.bit_length()), float64)
+    scale = literal_argument(2.0 ** (61 - n.bit_length()), float64)
     sums = cumulative_sum((weights * scale).astype(int64), axis=-1)
     words = record(RandomBits((count, *batch), 64), (key,))
     total = sums[..., -1].astype(uint64)

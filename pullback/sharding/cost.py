@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.graph.kinds import SumOfProducts
+from pullback.graph.op_kinds import SumOfProductsKind
 from pullback.graph.types import Type
 
 
@@ -32,12 +32,12 @@ class Machine:
         return work / self.flops
 
 
-def work(op: Any, extents: dict[str, int], types: Sequence[Type]) -> float:
+def arithmetic_cost(op: Any, extents: dict[str, int], types: Sequence[Type]) -> float:
     """Count the arithmetic operations of an op: two per product in a sum, at least one per element.
 
     `extents` are the sizes of its factors, `types` those of its operands and results.
     """
-    steps = math.prod(extents.values()) * (2 if isinstance(op, SumOfProducts) else 1)
+    steps = math.prod(extents.values()) * (2 if isinstance(op, SumOfProductsKind) else 1)
     return max([steps, *[t.size for t in types]])
 
 

@@ -14,12 +14,12 @@ from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.engine_registry import mesh_for_engine
 from pullback.engines.mesh import per_mesh_device
 from pullback.errors import ArgumentError, Location
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.types import Type, show
-from pullback.ops.traits import op_communicates
+from pullback.graph.types import Type, show_types
+from pullback.ops.traits import trait_communicates
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.prices import operations_price, priced_nodes
@@ -27,7 +27,7 @@ from pullback.sharding.partition.reasons import Reason
 
 
 @dataclass(frozen=True)
-class Communication:
+class ExplainedCommunication:
     """One collective of a per-device program.
 
     `nbytes` is what each device sends, `seconds` the expected time. The op `op` at `where` needs
@@ -49,7 +49,7 @@ class Communication:
     def __str__(self) -> str:
         cost = f"{show_bytes(self.nbytes)}, {self.seconds * 1e6:.0f} us"
         cost += f", {self.rounds} times" if self.rounds != 1 else ""
-        head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
+        head = f"{self.kind} over {', '.join(self.axes)}: {show_types(self.types)} ({cost})"
         needs = f"needs {self.why} of {self.of}" if self.why else "is part of a shard_map"
         return f"{head}\n    {self.op} ({self.where}) {needs}"
 
@@ -59,7 +59,7 @@ class Explanation:
     """The collectives of a program in order, and the per-device program."""
 
     mesh: DeviceMesh
-    exchanges: tuple[Communication, ...]
+    exchanges: tuple[ExplainedCommunication, ...]
     machine: Machine
     program: Graph = field(compare=False)
 
@@ -104,7 +104,7 @@ class Explanation:
     __repr__ = __str__
 
 
-@validated
+@with_argument_checks
 def explain_sharding(
     f: Callable[..., Tree], machine: Machine | None = None
 ) -> Callable[..., Explanation]:
@@ -138,15 +138,15 @@ def explain_sharding(
 
 def _explain_exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
-) -> Communication:
-    axes, out = op_communicates(node.op), _explained_types(node)
+) -> ExplainedCommunication:
+    axes, out = trait_communicates(node.op), _explained_types(node)
     collective: Any = node.op
     before, after = sum([x.type.nbytes for x in node.inputs]), sum([t.nbytes for t in out])
     sent = collective.sent(before, after, mesh.extent(axes))
     op, where, why, of = reason or (node.op.title, node.where, "", "")
     kind, types = collective.wire, tuple([t.plain for t in out])
     seconds = machine.seconds(sent, collective.steps())
-    return Communication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
+    return ExplainedCommunication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
 def _explained_types(node: Node) -> tuple[Type, ...]:

@@ -80,7 +80,7 @@ class FactorForm:
 
 
 @dataclass(frozen=True)
-class FactorRule:
+class SizedFactors:
     """A form with the size of each factor."""
 
     form: FactorForm
@@ -109,10 +109,10 @@ def parse_factors(text: str) -> tuple[tuple, tuple]:
 
 
 def _factor_values(side: str, text: str) -> tuple:
-    return tuple([_factor_words(v, text) for v in side.split(",")])
+    return tuple([_parse_factor_words(v, text) for v in side.split(",")])
 
 
-def _factor_words(value: str, text: str) -> tuple:
+def _parse_factor_words(value: str, text: str) -> tuple:
     words: list = []
     at = 0
     while value[at:].strip():
@@ -127,22 +127,22 @@ def _factor_words(value: str, text: str) -> tuple:
     return tuple(words)
 
 
-def instantiate_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorRule:
+def instantiate_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> SizedFactors:
     """Return the rule for operands and results of the given types."""
     found = form_of_factors(text, xs, ys)
-    return FactorRule(found, found.extents((*xs, *ys)))
+    return SizedFactors(found, found.extents((*xs, *ys)))
 
 
 def form_of_factors(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorForm:
     """Return the form of a rule, shared by all types with equal ranks and equal positions of 1s."""
-    key = text, len(xs), *[_factors_of_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
+    key = text, len(xs), *[_unit_factor_dims(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
     found = _FORMS.get(key)
     if found is None:
         found = remember(_FORMS, key, _factor_form(text, xs, ys), bound=4096)
     return found
 
 
-def _factors_of_ones(t: Type) -> tuple[bool, ...]:
+def _unit_factor_dims(t: Type) -> tuple[bool, ...]:
     return tuple([n == 1 for n in t.shape])
 
 

@@ -30,7 +30,7 @@ def part_of_array(array: np.ndarray, sharding: Sharding, position: int) -> np.nd
     return made
 
 
-def join_parts_of_array(
+def join_sharding_parts(
     parts: Mapping[int, np.ndarray], sharding: Sharding, shape: Sequence[int]
 ) -> np.ndarray:
     """Return the whole array from its shards, given by device position."""

@@ -22,7 +22,7 @@ COSTS = ("computing", "communicating", "nbytes", "memory")
 
 
 @dataclass(frozen=True)
-class PlannedArgument:
+class ShardingPlanArgument:
     """A tensor among the arguments: its path, its type when planned, and its layout."""
 
     path: str
@@ -39,7 +39,7 @@ class ShardingPlan:
     """
 
     axes: dict[str, int]
-    arguments: tuple[PlannedArgument, ...]
+    arguments: tuple[ShardingPlanArgument, ...]
     computing: float
     communicating: float
     nbytes: int
@@ -48,7 +48,7 @@ class ShardingPlan:
 
     @classmethod
     def of(
-        cls, mesh: DeviceMesh, arguments: Sequence[PlannedArgument], found: Explanation
+        cls, mesh: DeviceMesh, arguments: Sequence[ShardingPlanArgument], found: Explanation
     ) -> ShardingPlan:
         costs: dict[str, Any] = {k: getattr(found, k) for k in COSTS}
         texts = tuple(map(str, found.exchanges))
@@ -68,11 +68,14 @@ class ShardingPlan:
         width = max([len(a.path) for a in self.arguments], default=0)
         kind = max([len(str(a.type)) for a in self.arguments], default=0)
         lines = [f"{a.path:{width}}  {a.type!s:{kind}}  {a.spec}" for a in self.arguments]
-        computing, communicating = _plan_time(self.computing), _plan_time(self.communicating)
+        computing, communicating = (
+            _sharding_plan_time(self.computing),
+            _sharding_plan_time(self.communicating),
+        )
         time = f"{computing} computing, {communicating} communicating"
         sent = f"{len(self.collectives)} collectives, each device sends {show_bytes(self.nbytes)}"
         return "\n".join([
-            f"on {mesh}: {_plan_time(self.seconds)} ({time})",
+            f"on {mesh}: {_sharding_plan_time(self.seconds)} ({time})",
             f"{show_bytes(self.memory)} on each device; {sent}", *lines, *self.collectives,
         ])  # fmt: skip
 
@@ -97,7 +100,7 @@ class ShardingPlan:
             if data["format"] != FORMAT:
                 raise ValueError(f"its format is {data['format']!r}, not {FORMAT!r}")
             arguments = [
-                PlannedArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
+                ShardingPlanArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
                                 _plan_spec(*a["spec"])) for a in data["arguments"]
             ]  # fmt: skip
             costs, texts = {k: data[k] for k in COSTS}, tuple(data["collectives"])
@@ -135,7 +138,7 @@ def _plan_spec(dims: Any, replicated: Any, priority: Any) -> P:
     return P(*dims, replicated=tuple(replicated), priority=tuple(priority))
 
 
-def _plan_time(seconds: float) -> str:
+def _sharding_plan_time(seconds: float) -> str:
     for unit, name in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= unit:
             return f"{seconds / unit:.2f} {name}"

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from pullback.errors import ArgumentError
-from pullback.graph.types import Type, show
+from pullback.graph.types import Type, show_types
 from pullback.sharding.factors import FactorForm, form_of_factors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, spec_on_mesh
@@ -22,7 +22,7 @@ NONE: dict[str, int] = {}
 Shardings = tuple[Sharding | None, ...]
 
 
-class ResultLayout(NamedTuple):
+class PropagatedLayout(NamedTuple):
     """The layout of a result; over the `partial` axes each device holds a partial sum."""
 
     dims: Dims
@@ -37,7 +37,7 @@ class PropagationPlan:
     form: FactorForm
     axes: dict[str, tuple[str, ...]]  # of each factor that is split
     operands: tuple[Dims, ...]
-    results: tuple[ResultLayout, ...]
+    results: tuple[PropagatedLayout, ...]
     mesh: DeviceMesh
 
     @cached_property
@@ -103,7 +103,7 @@ def propagate_along(
     results = []
     for dims in form.results:
         ranks = tuple([priority.get(factors[0], 0) if factors else 0 for factors in dims])
-        results.append(ResultLayout(split(dims), ranks, partial))
+        results.append(PropagatedLayout(split(dims), ranks, partial))
     return PropagationPlan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
 
 
@@ -214,7 +214,7 @@ def mesh_to_propagate(types: Sequence[Type], op: str) -> DeviceMesh | None:
             if found is not None:
                 raise ArgumentError(
                     f"operands must be on the same mesh or device, got {found.title} and "
-                    f"{t.sharding.mesh.title} for {show(types)}",
+                    f"{t.sharding.mesh.title} for {show_types(types)}",
                     op=op,
                     hint="Move one: x.to(device), or pb.tensor(x.numpy()).shard(mesh, spec).",
                 )  # fmt: skip

@@ -14,7 +14,7 @@ def rounds(messages: Sequence[tuple[int, int]]) -> list[list[int]]:
     There are as many rounds as the busiest device sends or receives messages. (Koenig: the edges
     of a bipartite graph have a coloring with as many colors as the largest degree.)
     """
-    sent: list[dict[int, int]] = [{} for _ in range(_count_in_rounds(messages))]  # by round
+    sent: list[dict[int, int]] = [{} for _ in range(_devices_in_rounds(messages))]  # by round
     received: list[dict[int, int]] = [{} for _ in sent]
     for number, (source, target) in enumerate(messages):
         mine, other = _first_free_round(sent[source]), _first_free_round(received[target])
@@ -28,7 +28,7 @@ def rounds(messages: Sequence[tuple[int, int]]) -> list[list[int]]:
     return [sorted(found[turn]) for turn in sorted(found)]
 
 
-def _count_in_rounds(messages: Sequence[tuple[int, int]]) -> int:
+def _devices_in_rounds(messages: Sequence[tuple[int, int]]) -> int:
     return 1 + max([i for message in messages for i in message], default=-1)
 
 
@@ -92,7 +92,7 @@ def _place_in_round(
     return False
 
 
-def round_components(messages: Sequence[tuple[int, int]], count: int) -> list[list[int]]:
+def device_groups_of_rounds(messages: Sequence[tuple[int, int]], count: int) -> list[list[int]]:
     """Return the groups of devices that exchange messages, directly or through others."""
     leader = list(range(count))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import Sharding
@@ -24,7 +24,7 @@ class Picture(str):
         return str(self)
 
 
-@validated
+@with_argument_checks
 def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
     """Return a picture, for a terminal, of which device has which shard of a tensor.
 
@@ -51,14 +51,14 @@ def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
         raise ArgumentError(f"show_sharding: x must be a tensor or a type, got {x!r}")
     if type.sharding is None:
         return Picture(f"{type} on no mesh")
-    box = ASCII if (_shows_in_plain_terminal() if ascii is None else ascii) else BOX
+    box = ASCII if (_show_needs_ascii() if ascii is None else ascii) else BOX
     lines = [f"{type} on {type.sharding.mesh} as {type.sharding.spec}", *_show_dimensions(type)]
     if type.rank in (1, 2):
         lines += _show_grid(type, box)
     return Picture("\n".join(lines))
 
 
-def _shows_in_plain_terminal() -> bool:
+def _show_needs_ascii() -> bool:
     """Whether the output cannot show box-drawing characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
@@ -76,7 +76,7 @@ def _show_dimensions(type: Type) -> list[str]:
     for i, (n, axes) in enumerate(zip(type.shape, sharding.dims(type.rank), strict=True)):
         count, along = sharding.parts(i), ", ".join(axes)
         how = (
-            f" in {count} parts of {local[i]} along {along}{_show_last(n, count)}"
+            f" in {count} parts of {local[i]} along {along}{_show_last_shards(n, count)}"
             if axes
             else ", whole"
         )
@@ -86,7 +86,7 @@ def _show_dimensions(type: Type) -> list[str]:
     return [*made, f"  copies along {', '.join(rest)}"] if rest else made
 
 
-def _show_last(n: int, count: int) -> str:
+def _show_last_shards(n: int, count: int) -> str:
     """The sizes of the last shards, if the dimension does not divide evenly."""
     part = -(-n // count)
     if part * count == n:
@@ -106,7 +106,7 @@ def _show_grid(type: Type, box: str) -> list[str]:
         at = mesh.index(k, along[0]), mesh.index(k, along[1])
         devices.setdefault(at, []).append(str(mesh.devices[k]))
     shape = (1, *type.shape)[-2:]
-    rows, columns = (_few_to_show(mesh.extent(axes)) for axes in along)
+    rows, columns = (_shards_to_show(mesh.extent(axes)) for axes in along)
     sides, heads = (
         [_show_range(n, mesh.extent(axes), i, box) for i in few]
         for n, axes, few in zip(shape, along, (rows, columns), strict=True)
@@ -117,7 +117,7 @@ def _show_grid(type: Type, box: str) -> list[str]:
     return _show_table(sides, heads, cells, box)
 
 
-def _few_to_show(count: int) -> list[int]:
+def _shards_to_show(count: int) -> list[int]:
     """The indices of the shards that are shown; -1 stands for those left out."""
     return list(range(count)) if count <= MANY else [*range(MANY - 2), -1, count - 1]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.html import html_table
 from pullback.graph.interned import Interned
 from pullback.sharding.mesh import DeviceMesh
@@ -59,13 +59,13 @@ class P(metaclass=Interned):
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the entries of the dimensions, as the user writes them."""
-        return iter([_short_spec(axes) for axes in self.dims])
+        return iter([_spec_entry(axes) for axes in self.dims])
 
     def __getitem__(self, i: int) -> Any:
         return list(self)[i]
 
     def __repr__(self) -> str:
-        words = [repr(_short_spec(axes)) for axes in self.dims]
+        words = [repr(_spec_entry(axes)) for axes in self.dims]
         if self.replicated:
             words.append(f"replicated={self.replicated}")
         if any(self.priority):
@@ -94,7 +94,7 @@ def _refuse_spec(what: str) -> Any:
     raise ArgumentError(what, op="P")
 
 
-def _short_spec(axes: tuple[str, ...]) -> Any:
+def _spec_entry(axes: tuple[str, ...]) -> Any:
     return None if not axes else axes[0] if len(axes) == 1 else axes
 
 
@@ -106,7 +106,7 @@ class Sharding(metaclass=Interned):
     def __init__(self, mesh: DeviceMesh, spec: P) -> None:
         for value, kind, what in ((mesh, DeviceMesh, "mesh"), (spec, P, "spec")):
             if not isinstance(value, kind):
-                message = f"{what} must be a {kind.__name__}, got {shown(value)}"
+                message = f"{what} must be a {kind.__name__}, got {shown_argument(value)}"
                 raise ArgumentError(message, op="Sharding")
         self.mesh, self.spec = mesh, spec
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, integer
-from pullback.graph.arguments import validated
+from pullback.functions.arguments import Tensor, checked_integer_argument
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.ops.elementwise.bessel import BesselI, BesselJ, BesselY
 from pullback.ops.elementwise.bessel_k import BesselK
 from pullback.ops.elementwise.spherical import SphericalJ
@@ -84,7 +84,7 @@ def i1e(x: ArrayLike) -> Tensor:
     return special("i1e", BesselI(1, True), x)
 
 
-@validated
+@with_argument_checks
 def spherical_jn(n: int, z: ArrayLike, derivative: bool = False) -> Tensor:
     """Return the spherical Bessel function of the first kind of order n, from 0 to 20.
 
@@ -105,7 +105,7 @@ def spherical_jn(n: int, z: ArrayLike, derivative: bool = False) -> Tensor:
     return (below * order - above * (order + 1)) / (2 * order + 1)
 
 
-@validated
+@with_argument_checks
 def iv(v: int, z: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the first kind of an integer order, from -8 to 8.
 
@@ -115,7 +115,7 @@ def iv(v: int, z: ArrayLike) -> Tensor:
     return special("iv", BesselI(bessel_order("iv", abs(v), "v", 8), False), z)
 
 
-@validated
+@with_argument_checks
 def ive(v: int, z: ArrayLike) -> Tensor:
     """Return exp(-abs(z)) * iv(v, z), without overflow.
 
@@ -161,7 +161,7 @@ def k1e(x: ArrayLike) -> Tensor:
     return special("k1e", BesselK(1, True), x)
 
 
-@validated
+@with_argument_checks
 def kn(n: int, x: ArrayLike) -> Tensor:
     """Return the modified Bessel function of the second kind of an integer order, from 0 to 20.
 
@@ -171,7 +171,7 @@ def kn(n: int, x: ArrayLike) -> Tensor:
     return special("kn", BesselK(bessel_order("kn", n), False), x)
 
 
-@validated
+@with_argument_checks
 def jv(v: int, z: ArrayLike) -> Tensor:
     """Return the Bessel function of the first kind of an integer order, from -20 to 20.
 
@@ -182,7 +182,7 @@ def jv(v: int, z: ArrayLike) -> Tensor:
     return -made if v < 0 and v % 2 else made
 
 
-@validated
+@with_argument_checks
 def jn(n: int, x: ArrayLike) -> Tensor:
     """Return `jv(n, x)`.
 
@@ -192,7 +192,7 @@ def jn(n: int, x: ArrayLike) -> Tensor:
     return jv(n, x)
 
 
-@validated
+@with_argument_checks
 def yn(n: int, x: ArrayLike) -> Tensor:
     """Return the Bessel function of the second kind of an integer order, from 0 to 20.
 
@@ -204,7 +204,7 @@ def yn(n: int, x: ArrayLike) -> Tensor:
 
 def bessel_order(name: str, n: int, what: str = "n", largest: int = 20) -> int:
     """Return the order of a function; recurrences and series lose digits beyond the largest."""
-    order = integer(f"special.{name}", n, what)
+    order = checked_integer_argument(f"special.{name}", n, what)
     if not 0 <= order <= largest:
         message = f"{what} must be between {0 if what == 'n' else -largest} and {largest}"
         raise ArgumentError(f"{message}, got {order}", op=f"special.{name}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pullback.functions.arguments import Tensor, float_node
 from pullback.functions.exponentials import exp
-from pullback.functions.shape import broadcast_shapes, spread
+from pullback.functions.shape import broadcast_shapes, spread_to_shape
 from pullback.functions.where_take import where
 from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.exponential_integral import ExpIntegral, ExpIntegralEi
-from pullback.special.operands import known_orders, special
+from pullback.special.operands import special, special_order_operand
 from pullback.typing import ArrayLike
 
 _LARGEST_ORDER = 20
@@ -41,18 +41,18 @@ def expn(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.expn([1, 2], 1.0).numpy().round(4)
     array([0.2194, 0.1485], dtype=float32)
     """
-    orders = known_orders("special.expn", n, "n", _LARGEST_ORDER)
+    orders = special_order_operand("special.expn", n, "n", _LARGEST_ORDER)
     with record_at_one_line():
         x = wrap(float_node(x))
-        x = spread(x, broadcast_shapes(orders.shape, x.shape))
+        x = spread_to_shape(x, broadcast_shapes(orders.shape, x.shape))
         wanted = sorted(set(orders.ravel().tolist()))
-        made = [_exponential_integral_of_order(order, x) for order in wanted] or [x]
+        made = [_special_exponential_integral(order, x) for order in wanted] or [x]
         for order, value in zip(wanted[1:], made[1:], strict=True):
             made[0] = where(orders == order, value, made[0])
         return made[0]
 
 
-def _exponential_integral_of_order(n: int, x: Tensor) -> Tensor:
+def _special_exponential_integral(n: int, x: Tensor) -> Tensor:
     return special("expn", ExpIntegral(n), x) if n else exp(-x) / x
 
 

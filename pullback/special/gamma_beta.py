@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, apply, float_node, integer, literal
-from pullback.functions.factory import float_unary
+from pullback.functions.arguments import (
+    Tensor,
+    apply,
+    checked_integer_argument,
+    float_node,
+    literal_argument,
+)
+from pullback.functions.function_factory import float_unary
 from pullback.functions.special import digamma, lgamma
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.beta_functions import Beta, BetaLn, Binom
 from pullback.ops.elementwise.float_bits import CopySign
-from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma
 from pullback.ops.elementwise.gamma_values import Gamma, Rgamma
 from pullback.ops.elementwise.incomplete_beta import BetaInc
 from pullback.ops.elementwise.incomplete_gamma import GammaInc, GammaIncC
+from pullback.ops.elementwise.lgamma_digamma import Digamma, Lgamma
 from pullback.ops.elementwise.select import Where
 from pullback.special.operands import special
 from pullback.typing import ArrayLike
@@ -46,16 +52,18 @@ def gammasgn(x: ArrayLike) -> Tensor:
     """
     a = wrap(float_node(x))
     below = a.floor()
-    one = literal(1, a.dtype)
-    odd = (below * literal(0.5, a.dtype)).floor() * literal(2, a.dtype) != below
-    made = _chosen_gamma(a == below, literal(math.nan, a.dtype), _chosen_gamma(odd, -one, one))
-    made = _chosen_gamma(a > literal(0, a.dtype), one, made)
+    one = literal_argument(1, a.dtype)
+    odd = (below * literal_argument(0.5, a.dtype)).floor() * literal_argument(2, a.dtype) != below
+    made = _gamma_beta_choice(
+        a == below, literal_argument(math.nan, a.dtype), _gamma_beta_choice(odd, -one, one)
+    )
+    made = _gamma_beta_choice(a > literal_argument(0, a.dtype), one, made)
     at_zero = apply(CopySign, one._node, node_of(a))
-    made = _chosen_gamma(a == literal(0, a.dtype), at_zero, made)
-    return _chosen_gamma(a != a, a, made)
+    made = _gamma_beta_choice(a == literal_argument(0, a.dtype), at_zero, made)
+    return _gamma_beta_choice(a != a, a, made)
 
 
-@validated
+@with_argument_checks
 def multigammaln(a: ArrayLike, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension d.
 
@@ -64,15 +72,15 @@ def multigammaln(a: ArrayLike, d: int) -> Tensor:
     >>> round(pb.special.multigammaln(3.0, 2).item(), 4)
     1.5502
     """
-    count = integer("special.multigammaln", d, "d")
+    count = checked_integer_argument("special.multigammaln", d, "d")
     if count < 1:
         raise ArgumentError(f"d must be 1 or more, got {count}", op="special.multigammaln")
     x = wrap(float_node(a))
-    made = literal(count * (count - 1) / 4 * math.log(math.pi), x.dtype)
+    made = literal_argument(count * (count - 1) / 4 * math.log(math.pi), x.dtype)
     for j in range(count):
-        made = made + special("multigammaln", Lgamma(), x - literal(j / 2, x.dtype))
-    inside = x > literal((count - 1) / 2, x.dtype)
-    return _chosen_gamma(inside, made, literal(math.nan, x.dtype))
+        made = made + special("multigammaln", Lgamma(), x - literal_argument(j / 2, x.dtype))
+    inside = x > literal_argument((count - 1) / 2, x.dtype)
+    return _gamma_beta_choice(inside, made, literal_argument(math.nan, x.dtype))
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -126,17 +134,17 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Tensor:
     return special("betainc", BetaInc(), a, b, x)
 
 
-@validated
+@with_argument_checks
 def factorial(n: ArrayLike, exact: bool = False) -> Tensor:
     """Return gamma(n + 1), 0 for negative n.
 
     >>> pb.special.factorial([0, 4, -1]).tolist()
     [1.0, 24.0, 0.0]
     """
-    refuse_exact_gamma("factorial", exact)
+    refuse_exact_gamma_beta("factorial", exact)
     x = wrap(float_node(n))
-    made = special("factorial", Gamma(), x + literal(1, x.dtype))
-    return _chosen_gamma(x < literal(0, x.dtype), literal(0, x.dtype), made)
+    made = special("factorial", Gamma(), x + literal_argument(1, x.dtype))
+    return _gamma_beta_choice(x < literal_argument(0, x.dtype), literal_argument(0, x.dtype), made)
 
 
 def binom(x: ArrayLike, y: ArrayLike) -> Tensor:
@@ -148,7 +156,7 @@ def binom(x: ArrayLike, y: ArrayLike) -> Tensor:
     return special("binom", Binom(), x, y)
 
 
-@validated
+@with_argument_checks
 def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Tensor:
     """Return the number of ways to choose k of N things; 0 unless 0 <= k <= N.
 
@@ -157,24 +165,24 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     >>> pb.special.comb(5, [2, 6]).tolist()
     [10.0, 0.0]
     """
-    refuse_exact_gamma("comb", exact)
+    refuse_exact_gamma_beta("comb", exact)
     count, chosen = wrap(float_node(N)), wrap(float_node(k))
     if repetition:
-        count = count + chosen - literal(1, count.dtype)
+        count = count + chosen - literal_argument(1, count.dtype)
     made = special("comb", Binom(), count, chosen)
-    zero = literal(0, made.dtype)
+    zero = literal_argument(0, made.dtype)
     inside = (chosen >= zero) & (count >= chosen) & (count >= zero)
-    return _chosen_gamma(inside, made, zero)
+    return _gamma_beta_choice(inside, made, zero)
 
 
-def refuse_exact_gamma(name: str, exact: bool) -> None:
+def refuse_exact_gamma_beta(name: str, exact: bool) -> None:
     """Raise if exact integers are asked for: tensors hold numbers of 64 bits."""
     if exact:
         what = "exact must be False, got True: the elements of a tensor have at most 64 bits"
         raise ArgumentError(what, op=f"special.{name}", hint=f"Write math.{name} for an int.")
 
 
-def _chosen_gamma(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def _gamma_beta_choice(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return apply(Where, node_of(condition), node_of(x), node_of(y))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, integer
+from pullback.functions.arguments import Tensor, checked_integer_argument
 from pullback.ops.elementwise.lambert import LambertW
 from pullback.special.operands import special
 from pullback.typing import ArrayLike
@@ -16,7 +16,7 @@ def lambertw(z: ArrayLike, k: int = 0) -> Tensor:
     >>> round(pb.special.lambertw(1.0).item(), 5)
     0.56714
     """
-    branch = integer("special.lambertw", k, "k")
+    branch = checked_integer_argument("special.lambertw", k, "k")
     if branch not in (0, -1):
         message = f"k must be 0 or -1, the branches with real values, got {k}"
         raise ArgumentError(message, op="special.lambertw")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pullback.functions.arguments import Tensor, float_node, literal
-from pullback.functions.factory import float_unary
+from pullback.functions.arguments import Tensor, float_node, literal_argument
+from pullback.functions.function_factory import float_unary
 from pullback.functions.special import erf, erfc, erfinv
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise import normal_functions as ops
@@ -36,8 +36,8 @@ def erfcinv(y: ArrayLike) -> Tensor:
     [0.0, inf]
     """
     a = wrap(float_node(y))
-    quantile = special("erfcinv", ops.NormalQuantile(), a * literal(0.5, a.dtype))
-    return literal(0, a.dtype) - literal(math.sqrt(0.5), a.dtype) * quantile
+    quantile = special("erfcinv", ops.NormalQuantile(), a * literal_argument(0.5, a.dtype))
+    return literal_argument(0, a.dtype) - literal_argument(math.sqrt(0.5), a.dtype) * quantile
 
 
 __all__ = ["erf", "erfc", "erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from pullback.functions.activations import log_sigmoid
-from pullback.functions.arguments import Tensor, apply, float_node, literal
-from pullback.functions.factory import float_unary
+from pullback.functions.arguments import Tensor, apply, float_node, literal_argument
+from pullback.functions.function_factory import float_unary
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise import entropy as ops
@@ -69,8 +69,8 @@ def entr(x: ArrayLike) -> Tensor:
     """
     a = wrap(float_node(x))
     inside = special("entr", ops.XLogY(), a, a)
-    zero = literal(0, a.dtype)
-    nothing = literal(-math.inf, a.dtype)
+    zero = literal_argument(0, a.dtype)
+    nothing = literal_argument(-math.inf, a.dtype)
     return apply(Where, (a < zero)._node, nothing._node, node_of(zero - inside))
 
 

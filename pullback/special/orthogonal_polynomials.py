@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from pullback.functions.arguments import Tensor, float_node
 from pullback.functions.creation import ones_like
-from pullback.functions.shape import broadcast_shapes, spread
+from pullback.functions.shape import broadcast_shapes, spread_to_shape
 from pullback.functions.where_take import where
 from pullback.lazy.record import record_at_one_line
 from pullback.lazy.tensor import wrap
-from pullback.special.operands import known_orders
+from pullback.special.operands import special_order_operand
 from pullback.typing import ArrayLike
 
 # The polynomial of degree k + 1, from k, x and the polynomials of degrees k and k - 1.
@@ -26,7 +26,9 @@ def eval_chebyt(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.eval_chebyt([0, 1, 2], 0.5).tolist()
     [1.0, 0.5, -0.5]
     """
-    return _polynomial("eval_chebyt", n, x, lambda x: x, lambda k, x, p, q: 2 * x * p - q)
+    return _orthogonal_polynomial(
+        "eval_chebyt", n, x, lambda x: x, lambda k, x, p, q: 2 * x * p - q
+    )
 
 
 def eval_chebyu(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -35,7 +37,9 @@ def eval_chebyu(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.eval_chebyu([0, 1, 2], 0.5).tolist()
     [1.0, 1.0, 0.0]
     """
-    return _polynomial("eval_chebyu", n, x, lambda x: 2 * x, lambda k, x, p, q: 2 * x * p - q)
+    return _orthogonal_polynomial(
+        "eval_chebyu", n, x, lambda x: 2 * x, lambda k, x, p, q: 2 * x * p - q
+    )
 
 
 def eval_chebyv(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -44,7 +48,9 @@ def eval_chebyv(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.eval_chebyv([0, 1, 2], 0.5).tolist()
     [1.0, 0.0, -1.0]
     """
-    return _polynomial("eval_chebyv", n, x, lambda x: 2 * x - 1, lambda k, x, p, q: 2 * x * p - q)
+    return _orthogonal_polynomial(
+        "eval_chebyv", n, x, lambda x: 2 * x - 1, lambda k, x, p, q: 2 * x * p - q
+    )
 
 
 def eval_chebyw(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -53,7 +59,9 @@ def eval_chebyw(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.eval_chebyw([0, 1, 2], 0.5).tolist()
     [1.0, 2.0, 1.0]
     """
-    return _polynomial("eval_chebyw", n, x, lambda x: 2 * x + 1, lambda k, x, p, q: 2 * x * p - q)
+    return _orthogonal_polynomial(
+        "eval_chebyw", n, x, lambda x: 2 * x + 1, lambda k, x, p, q: 2 * x * p - q
+    )
 
 
 def eval_sh_chebyt(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -102,7 +110,7 @@ def eval_legendre(n: ArrayLike, x: ArrayLike) -> Tensor:
     def following(k: int, x: Tensor, p: Tensor, q: Tensor) -> Tensor:
         return ((2 * k + 1) * x * p - k * q) / (k + 1)
 
-    return _polynomial("eval_legendre", n, x, lambda x: x, following)
+    return _orthogonal_polynomial("eval_legendre", n, x, lambda x: x, following)
 
 
 def eval_sh_legendre(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -124,7 +132,7 @@ def eval_laguerre(n: ArrayLike, x: ArrayLike) -> Tensor:
     def following(k: int, x: Tensor, p: Tensor, q: Tensor) -> Tensor:
         return ((2 * k + 1 - x) * p - k * q) / (k + 1)
 
-    return _polynomial("eval_laguerre", n, x, lambda x: 1 - x, following)
+    return _orthogonal_polynomial("eval_laguerre", n, x, lambda x: 1 - x, following)
 
 
 def eval_hermite(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -137,7 +145,7 @@ def eval_hermite(n: ArrayLike, x: ArrayLike) -> Tensor:
     def following(k: int, x: Tensor, p: Tensor, q: Tensor) -> Tensor:
         return 2 * x * p - 2 * k * q
 
-    return _polynomial("eval_hermite", n, x, lambda x: 2 * x, following)
+    return _orthogonal_polynomial("eval_hermite", n, x, lambda x: 2 * x, following)
 
 
 def eval_hermitenorm(n: ArrayLike, x: ArrayLike) -> Tensor:
@@ -146,17 +154,19 @@ def eval_hermitenorm(n: ArrayLike, x: ArrayLike) -> Tensor:
     >>> pb.special.eval_hermitenorm([0, 1, 2], 2.0).tolist()
     [1.0, 2.0, 3.0]
     """
-    return _polynomial("eval_hermitenorm", n, x, lambda x: x, lambda k, x, p, q: x * p - k * q)
+    return _orthogonal_polynomial(
+        "eval_hermitenorm", n, x, lambda x: x, lambda k, x, p, q: x * p - k * q
+    )
 
 
-def _polynomial(
+def _orthogonal_polynomial(
     name: str, n: ArrayLike, x: ArrayLike, first: Callable[[Tensor], Tensor], following: Following
 ) -> Tensor:
     """Return polynomials of known degrees; degrees and x broadcast."""
-    degrees = known_orders(f"special.{name}", n, "degrees", MOST)
+    degrees = special_order_operand(f"special.{name}", n, "degrees", MOST)
     with record_at_one_line():
         x = wrap(float_node(x))
-        x = spread(x, broadcast_shapes(degrees.shape, x.shape))
+        x = spread_to_shape(x, broadcast_shapes(degrees.shape, x.shape))
         wanted = set(degrees.ravel().tolist())
         before, here = ones_like(x), first(x)
         made = before

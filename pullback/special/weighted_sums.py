@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 
 from pullback.functions import activations
-from pullback.functions.arguments import Tensor, apply, axes_argument, float_arguments, literal
-from pullback.graph.arguments import validated
+from pullback.functions.arguments import (
+    Tensor,
+    apply,
+    axes_argument,
+    float_arguments,
+    literal_argument,
+)
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.guarded import MulNoNan
-from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.elementwise.rounding_predicates import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.shape.axes import Squeeze
 from pullback.ops.shape.movement import Broadcast
+from pullback.ops.shape.squeeze_flip_axes import Squeeze
 from pullback.ops.wrap.identity import StopGradient
 from pullback.typing import ArrayLike, Axis
 
 
-@validated
+@with_argument_checks
 def logsumexp(
     a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False,
     return_sign: bool = False,
@@ -41,8 +47,8 @@ def logsumexp(
     if b is None and not return_sign:
         return activations.logsumexp(a, axis, keepdims)
     x, weights = map(wrap, float_arguments(a, 1.0 if b is None else b))
-    product = x + weights * literal(0, x.dtype)  # of the shape that both broadcast to
-    x, weights = (_broadcast_weights(v, product.shape) for v in (x, weights))
+    product = x + weights * literal_argument(0, x.dtype)  # of the shape that both broadcast to
+    x, weights = (_weighted_sum_broadcast(v, product.shape) for v in (x, weights))
     axes = axes_argument("special.logsumexp", axis, x.ndim)
     top = _weighted_shift(x, weights, axes)
     terms = apply(MulNoNan, node_of(weights), apply(Exp, node_of(x - top))._node)
@@ -56,16 +62,18 @@ def logsumexp(
     return (results[0], results[1]) if return_sign else results[0]
 
 
-def _broadcast_weights(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _weighted_sum_broadcast(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else record(Broadcast(shape), (node_of(x),))
 
 
 def _weighted_shift(x: Tensor, weights: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The largest element with a weight, as a constant of derivatives; 0 where it is infinite."""
-    zero = literal(0, x.dtype)
+    zero = literal_argument(0, x.dtype)
     if any(x.shape[i] == 0 for i in axes):
         return zero
-    counted = apply(Where, (weights == zero)._node, literal(-math.inf, x.dtype)._node, node_of(x))
+    counted = apply(
+        Where, (weights == zero)._node, literal_argument(-math.inf, x.dtype)._node, node_of(x)
+    )
     top = apply(StopGradient, record(Max(axes, True), (counted._node,))._node)
     return apply(Where, apply(IsFinite, top._node)._node, top._node, zero._node)
 

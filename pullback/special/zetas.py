@@ -6,7 +6,13 @@ import math
 
 import numpy as np
 
-from pullback.functions.arguments import Tensor, apply, float_arguments, float_node, literal
+from pullback.functions.arguments import (
+    Tensor,
+    apply,
+    float_arguments,
+    float_node,
+    literal_argument,
+)
 from pullback.functions.special import digamma
 from pullback.functions.special import polygamma as polygamma_of_order
 from pullback.lazy.operators import node_of
@@ -32,18 +38,18 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
     0.6449
     """
     if q is None:
-        return _riemann_zeta(wrap(float_node(x)))
+        return _reflected_zetas(wrap(float_node(x)))
     first, second = map(wrap, float_arguments(x, q))
-    outside = first < literal(1, first.dtype)
+    outside = first < literal_argument(1, first.dtype)
     made = special("zeta", Zeta(0), first, second)
-    return apply(Where, outside._node, literal(math.nan, first.dtype)._node, node_of(made))
+    return apply(Where, outside._node, literal_argument(math.nan, first.dtype)._node, node_of(made))
 
 
-def _riemann_zeta(x: Tensor) -> Tensor:
+def _reflected_zetas(x: Tensor) -> Tensor:
     """Continue to x < 0 by the functional equation."""
 
     def c(value: float) -> Tensor:
-        return literal(value, x.dtype)
+        return literal_argument(value, x.dtype)
 
     left = x < c(0)
     right = special("zeta", Zeta(0), apply(Where, left._node, node_of(c(1) - x), node_of(x)), c(1))
@@ -65,7 +71,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
     if np.ndim(n) == 0:  # type: ignore[arg-type]  # tensors have a rank too
         return polygamma_of_order(n, x)  # type: ignore[arg-type]  # it checks for an integer
     orders, y = map(wrap, float_arguments(x, n)[::-1])
-    one = literal(1, y.dtype)
+    one = literal_argument(1, y.dtype)
     sign = apply(Where, node_of(orders % 2 == 0), node_of(-one), node_of(one))
     above = sign * special("polygamma", Gamma(), orders + one) * zeta(orders + one, y)
     return apply(Where, node_of(orders == 0), node_of(digamma(y)), node_of(above))

@@ -11,9 +11,9 @@ def _static_graph_text(graph: Graph, provenance: bool = False) -> str:
     With `provenance`, each instruction is followed by the user's line, the op that was written
     there, and in a backward pass the op whose rule emitted it.
     """
-    from pullback.static.text import graph_text  # heavy: loaded at the first use
+    from pullback.static.text import static_text_with_profile  # heavy: loaded at the first use
 
-    return graph_text(graph, provenance)
+    return static_text_with_profile(graph, provenance)
 
 
 # Graphs are below this folder and do not import it.

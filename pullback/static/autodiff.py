@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pullback import errors
-from pullback.graph.arguments import integer, sequence, text
+from pullback.graph.argument_checks import checked_integer_argument, checked_sequence_argument, text
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -15,7 +15,7 @@ from pullback.ops.sources import Const, Result
 from pullback.static.catalogue import catalogued
 from pullback.static.differentiate import differentiate_static
 from pullback.static.link import link_module
-from pullback.static.module import IRModule, require_module
+from pullback.static.module import IRModule, require_static_module
 from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.static.verify import verify
 from pullback.transforms.reverse import reverse_path
@@ -60,7 +60,7 @@ def autodiff(
     wrt: Sequence[int | str] | int | str | None = None,
     output: int | None = None,
     seed: bool | str | None = None,
-    options: GradientOptions = GradientOptions(),  # noqa: B008  (it is frozen)
+    options: GradientOptions = GradientOptions(),
     profile: str | None = None,
 ) -> Gradient:
     """The gradients of a module's output, as a module.
@@ -92,7 +92,7 @@ def autodiff(
     >>> made.gradients
     {1: 6}
     """
-    module = require_module("autodiff", module)
+    module = require_static_module("autodiff", module)
     if not isinstance(options, GradientOptions):
         message = f"autodiff: options must be GradientOptions, got {options!r}"
         hint = "For example: options=pb.ir.GradientOptions(verify=False)."
@@ -102,10 +102,10 @@ def autodiff(
         hint = "Pass the value of the cotangent when the module is run."
         raise errors.ArgumentError(what, hint=hint)
     if output is not None:
-        output = integer("autodiff", output, "output")
+        output = checked_integer_argument("autodiff", output, "output")
     if isinstance(wrt, (int, str)):
         wrt = [wrt]
-    targets = None if wrt is None else sequence("autodiff", wrt, "wrt")
+    targets = None if wrt is None else checked_sequence_argument("autodiff", wrt, "wrt")
     if profile is not None:
         profile = text("autodiff", profile, "profile")
     if profile is not None and profile != module.profile:

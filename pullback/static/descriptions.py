@@ -13,16 +13,16 @@ import numpy as np
 import pullback.ops  # noqa: F401  (fills the op table)
 from pullback.errors import PullbackError, UnsupportedOp
 from pullback.graph.dtypes import ALL, dtype
-from pullback.graph.graph import Graph, ancestors
-from pullback.graph.kinds import Transparent
-from pullback.graph.node import Node, results
-from pullback.graph.table import TABLE
+from pullback.graph.graph import Graph, graph_ancestors
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_kinds import Transparent
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Neg
 from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.differentiate import differentiate_without_guards
-from pullback.static.flatten import flatten_graph
+from pullback.static.flatten_graph import flatten_graph
 from pullback.static.literals import literal_text
 from pullback.static.profiles import CORE, EXTENDED, PROFILES
 from pullback.static.text import TextWriter
@@ -32,7 +32,7 @@ INFIX = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 LONGEST = 12  # a longer derivative is described by the names of its instructions
 
 
-class Extension(NamedTuple):
+class ExtensionDescription(NamedTuple):
     """An instruction that Core v1 does not have.
 
     `derivative` has the cotangent of each differentiable operand, as the rule computes it for the
@@ -45,7 +45,7 @@ class Extension(NamedTuple):
     derivative: tuple[str, ...] | None
 
 
-def extensions() -> list[Extension]:
+def extensions() -> list[ExtensionDescription]:
     """Every instruction beyond Core v1, sorted by name, with its derivative.
 
     >>> import pullback as pb
@@ -58,7 +58,9 @@ def extensions() -> list[Extension]:
     classes = [cls for _, cls in sorted(TABLE.items()) if cls.text.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
     return [
-        Extension(c.name, c.text.profile, _describe_summary(c), described_derivative(c))
+        ExtensionDescription(
+            c.name, c.text.profile, _description_summary(c), described_derivative(c)
+        )
         for c in own
     ]
 
@@ -74,7 +76,7 @@ def described_derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] |
     found = ["by its rule"]  # ops that cannot run alone, such as collectives, have no samples
     for op, arrays in cls.samples():
         try:
-            found = _described_cotangents(op, arrays, core)
+            found = _description_cotangents(op, arrays, core)
         except UnsupportedOp:
             return None  # it has only forward mode, such as a loop of unknown length
         if found:
@@ -82,7 +84,7 @@ def described_derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] |
     return tuple(found) or ("none: it is 0 everywhere",)
 
 
-def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
+def _description_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
     xs, made, ys = _describe_applied_to(op, arrays)
     names = ["g"] if len(ys) == 1 else [f"g{i}" for i in range(len(ys))]
     pairs = zip(names, ys, strict=True)
@@ -99,7 +101,7 @@ def _described_cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -
     return [_describe_formula(g, known) for g in made_by_rules]
 
 
-def _describe_summary(cls: Any) -> str:
+def _description_summary(cls: Any) -> str:
     words = (cls.__doc__ or "").strip().split("\n\n")[0]
     return " ".join(words.split())
 
@@ -110,12 +112,12 @@ def _describe_applied_to(op: Any, arrays: Sequence[Any]) -> tuple[list[Node], No
     names = "xyzuvw" if len(types) <= 6 else [f"x{i}" for i in range(len(types))]
     xs = [placeholder(name, t) for name, t in zip(names, types, strict=False)]
     made = op(*xs)
-    return xs, made, results(made) if isinstance(made.type, tuple) else (made,)
+    return xs, made, result_nodes(made) if isinstance(made.type, tuple) else (made,)
 
 
 def _describe_formula(g: Node, names: dict[Node, str]) -> str:
     """A cotangent as an expression, or the names of its instructions if it is long."""
-    nodes = ancestors([g], names.__contains__)
+    nodes = graph_ancestors([g], names.__contains__)
     inner = [n for n in nodes if n not in names]
     if len(inner) > LONGEST or any(n.op.graphs for n in inner):
         used = [n.op for n in inner if n.inputs and not isinstance(n.op, Transparent)]
@@ -141,7 +143,7 @@ def _describe_application(node: Node, xs: Sequence[str]) -> str:
     return f"{op.name}({', '.join(xs)})"
 
 
-class InstructionEntry(NamedTuple):
+class InstructionDescription(NamedTuple):
     """The description of an instruction.
 
     `example` is a sample with types instead of operands, and `types` are the dtypes that the
@@ -159,26 +161,27 @@ class InstructionEntry(NamedTuple):
 
 # Instructions that are not ops.
 _SOURCES = (
-    InstructionEntry("Input", CORE, "An argument of the module.", 'Input() {name: "x"} : f32[2,3]',
-                     "all"),
-    InstructionEntry("ConstI64", CORE, "A single number.", "ConstI64(7) : i64[]", "i64"),
-    InstructionEntry("ConstF32", CORE, "A single number.", "ConstF32(0.5) : f32[]", "f32"),
-    InstructionEntry("ConstF64", CORE, "A single number.", "ConstF64(0.5) : f64[]", "f64"),
-    InstructionEntry("ConstTensor", CORE, "Any constant, as nested lists or one flat list.",
+    InstructionDescription(
+        "Input", CORE, "An argument of the module.", 'Input() {name: "x"} : f32[2,3]', "all"
+    ),
+    InstructionDescription("ConstI64", CORE, "A single number.", "ConstI64(7) : i64[]", "i64"),
+    InstructionDescription("ConstF32", CORE, "A single number.", "ConstF32(0.5) : f32[]", "f32"),
+    InstructionDescription("ConstF64", CORE, "A single number.", "ConstF64(0.5) : f64[]", "f64"),
+    InstructionDescription("ConstTensor", CORE, "Any constant, as nested lists or one flat list.",
                      "ConstTensor([[1, 2], [3, 4]]) : i32[2,2]", "all"),
 )  # fmt: skip
 
 
 def described_instructions(
     names: Sequence[str] | None = None, profile: str = EXTENDED
-) -> list[InstructionEntry]:
+) -> list[InstructionDescription]:
     """The instructions of a profile, or those in `names`: Core v1 first, then by name."""
     classes = [c for _, c in sorted(TABLE.items()) if c.text.profile and is_described_builtin(c)]
     levels = {c: PROFILES[c.text.profile].level for c in classes}
     kept = [c for c in classes if levels[c] <= PROFILES[profile].level]
     if names is not None:
         kept = [c for c in kept if c.name in names]
-    entries = [_describe_entry(c, profile) for c in sorted(kept, key=levels.__getitem__)]
+    entries = [_instruction_description(c, profile) for c in sorted(kept, key=levels.__getitem__)]
     return [*[e for e in _SOURCES if names is None or e.name in names], *entries]
 
 
@@ -189,18 +192,18 @@ def is_described_builtin(cls: type) -> bool:
     return ours and getattr(module, cls.__qualname__, None) is cls
 
 
-def _describe_entry(cls: Any, profile: str) -> InstructionEntry:
+def _instruction_description(cls: Any, profile: str) -> InstructionDescription:
     samples = list(islice(cls.samples(), 4))
     # The sample whose operands have the most dimensions shows the most.
     chosen = max(samples, key=lambda s: sum(np.ndim(x) for x in s[1]), default=None)
-    example, types = _describe_example(*chosen) if chosen else (f"{cls.name}(...)", "")
+    example, types = _description_example(*chosen) if chosen else (f"{cls.name}(...)", "")
     formulas = described_derivative(cls, profile)
-    return InstructionEntry(
-        cls.name, cls.text.profile, _describe_summary(cls), example, types, formulas
+    return InstructionDescription(
+        cls.name, cls.text.profile, _description_summary(cls), example, types, formulas
     )
 
 
-def _describe_example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
+def _description_example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
     """The text of an application with types instead of operands, and the accepted dtypes."""
     xs, _, ys = _describe_applied_to(op, arrays)
     types = [x.type for x in xs]
@@ -208,7 +211,7 @@ def _describe_example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:
     operands = re.sub(
         r"%([0-9]+)", lambda m: str(types[int(m[1])]), _ShortDescription().application(line)
     )
-    return f"{operands} : {', '.join(map(str, line.types))}", _describe_dtypes(op, types)
+    return f"{operands} : {', '.join(map(str, line.types))}", _description_dtypes(op, types)
 
 
 class _ShortDescription(TextWriter):
@@ -218,7 +221,7 @@ class _ShortDescription(TextWriter):
         return "graph(...)"
 
 
-def _describe_dtypes(op: Any, types: Sequence[Type]) -> str:
+def _description_dtypes(op: Any, types: Sequence[Type]) -> str:
     """The dtypes that the first operand may have, with the others of its dtype."""
     if not types:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.graph.graph import Graph, ancestors
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.node import Node
 from pullback.ops.elementwise.guarded import Guarded
 from pullback.ops.prelude import ones, zeros
@@ -38,7 +38,7 @@ def differentiate_static(
 def differentiate_without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
     """The nodes made by derivative rules, with plain instead of guarded products and quotients."""
     new = {node: node for node in graph.nodes}
-    emitted = ancestors(made, new.__contains__)
+    emitted = graph_ancestors(made, new.__contains__)
     if not any(isinstance(node.op, Guarded) for node in emitted):
         return list(made)
     for node in emitted:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
-from pullback.static.flatten import Flattener
+from pullback.static.flatten_graph import GraphFlattener
 from pullback.static.text import TextWriter
 
 
@@ -21,7 +21,7 @@ def fingerprint(graph: Graph) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _AnonymousFingerprint(Flattener):
+class _AnonymousFingerprint(GraphFlattener):
     """Names inputs by their position."""
 
     def input_names(self, graph: Graph) -> Sequence[str]:

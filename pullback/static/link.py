@@ -9,13 +9,13 @@ import numpy as np
 
 from pullback.errors import PullbackError, TextPosition, VerificationError
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, results
-from pullback.graph.table import TABLE
-from pullback.graph.types import Type, show
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_table import TABLE
+from pullback.graph.types import Type, show_types
 from pullback.ops.sources import Const, Input
 from pullback.static.instructions import Instruction, InstructionList
-from pullback.static.profiles import PROFILES, Profile
-from pullback.static.verify import verify_count, verify_shape_and_dtype
+from pullback.static.profiles import PROFILES, StaticProfile
+from pullback.static.verify import verified_shape_and_dtype, verify_count
 
 
 def link_module(module: InstructionList, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
@@ -32,7 +32,7 @@ class _Linker:
     """One walk over the instructions, in their order."""
 
     def __init__(
-        self, module: InstructionList, profile: Profile, verify: bool, inner: bool = False
+        self, module: InstructionList, profile: StaticProfile, verify: bool, inner: bool = False
     ) -> None:
         self.module, self.profile, self.verify, self.is_inner = module, profile, verify, inner
         self.values: dict[int, Node] = {}
@@ -85,7 +85,7 @@ class _Linker:
             raise VerificationError("it defines a value twice", code="E4002")
         xs = self.operands(i)
         made = self.made(i, xs)
-        nodes = results(made) if isinstance(made.type, tuple) else (made,)
+        nodes = result_nodes(made) if isinstance(made.type, tuple) else (made,)
         self.check_results(i, tuple([n.type for n in nodes]))
         self.values.update(zip(i.results, nodes, strict=True))
 
@@ -173,6 +173,8 @@ class _Linker:
         if i.types == types or (i.op == "Copy" and not i.types):
             return
         self.check_types(i.types)
-        if verify_shape_and_dtype(i.types) != verify_shape_and_dtype(types):
-            message = f"declared type is {show(i.types)}, its operands give {show(types)}"
+        if verified_shape_and_dtype(i.types) != verified_shape_and_dtype(types):
+            message = (
+                f"declared type is {show_types(i.types)}, its operands give {show_types(types)}"
+            )
             raise VerificationError(message, code="E2001", declared=i.types, inferred=types)

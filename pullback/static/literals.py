@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import DType, bfloat16, dtype, float64
-from pullback.graph.graph import Graph, graphs_within
-from pullback.graph.table import TABLE
+from pullback.graph.graph import Graph, graphs_in_parameters
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.text import Applied, Nan, Pair, Range, Word
+from pullback.ops.text import OpTextApplied, OpTextNan, OpTextPair, OpTextRange, OpTextWord
 
 ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 WORDS = {None: "none", True: "true", False: "false"}
@@ -46,15 +46,15 @@ def literal_text(value: Any) -> str:
 
 def _symbol_literal(value: Any) -> str:
     """The text of a value that has no Python literal; empty for anything else."""
-    if isinstance(value, Word):
+    if isinstance(value, OpTextWord):
         return value.name
-    if isinstance(value, Range):
+    if isinstance(value, OpTextRange):
         return f"{value.start}:{value.stop}:{value.step}"
-    if isinstance(value, Nan):
+    if isinstance(value, OpTextNan):
         return f"nan(0x{value.bits:x})"
-    if isinstance(value, Pair):
+    if isinstance(value, OpTextPair):
         return f"({literal_text(value.real)}, {literal_text(value.imag)})"
-    if isinstance(value, Applied):
+    if isinstance(value, OpTextApplied):
         return applied_literal(
             value.name, map(literal_text, value.arguments), value.keys, literal_text
         )
@@ -74,12 +74,12 @@ def has_literal(value: Any) -> bool:
     """Whether a parameter can be read back from its text."""
     if isinstance(value, tuple):
         return all(map(has_literal, value))
-    if isinstance(value, Applied):
+    if isinstance(value, OpTextApplied):
         return all(map(has_literal, (*value.arguments, *value.keys.values())))
     if hasattr(value, "type_of"):  # an op; the text cannot hold a graph inside it
-        plain = not graphs_within(value.parameters()) and has_literal(value.parameters())
+        plain = not graphs_in_parameters(value.parameters()) and has_literal(value.parameters())
         return TABLE.get(value.name) is type(value) and plain
-    kinds = (bool, int, float, complex, str, bytes, DType, Type, Word, Range)
+    kinds = (bool, int, float, complex, str, bytes, DType, Type, OpTextWord, OpTextRange)
     return value is None or type(value) in kinds or isinstance(value, Graph)
 
 

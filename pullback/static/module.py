@@ -6,17 +6,17 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import validated
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Result
 from pullback.static.catalogue import catalogued
 from pullback.static.fingerprints import fingerprint as fingerprint_graph
-from pullback.static.flatten import flatten_graph
+from pullback.static.flatten_graph import flatten_graph
 from pullback.static.instructions import InstructionList
 from pullback.static.link import link_module
-from pullback.static.text import module_text
+from pullback.static.text import static_module_text
 from pullback.static.verify import verify as verify_graph
 
 
@@ -61,7 +61,7 @@ class IRModule(InstructionList):
 
     @cached_property
     def _text(self) -> str:
-        return module_text(self)
+        return static_module_text(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IRModule) and self.text() == other.text()
@@ -73,7 +73,7 @@ class IRModule(InstructionList):
         return self.text()
 
 
-def require_module(name: str, module: Any) -> IRModule:
+def require_static_module(name: str, module: Any) -> IRModule:
     """The module passed to the function `name`; raises an error if it is something else."""
     if isinstance(module, IRModule):
         return module
@@ -101,14 +101,14 @@ def verify(module: IRModule | Graph) -> None:
     if isinstance(module, Graph):
         verify_graph(module)
     else:
-        _ = require_module("verify", module).graph
+        _ = require_static_module("verify", module).graph
 
 
 @overload
 def canonicalise(module: IRModule, with_map: Literal[False] = False) -> IRModule: ...
 @overload
 def canonicalise(module: IRModule, with_map: Literal[True]) -> tuple[IRModule, dict[int, int]]: ...
-@validated
+@with_argument_checks
 def canonicalise(
     module: IRModule, with_map: bool = False
 ) -> IRModule | tuple[IRModule, dict[int, int]]:
@@ -132,7 +132,7 @@ def canonicalise(
     >>> places
     {3: 0, 5: 0, 8: 1}
     """
-    graph, places = canonicalise_all(require_module("canonicalise", module).graph)
+    graph, places = canonicalise_all(require_static_module("canonicalise", module).graph)
     flat, (numbers, several) = flatten_graph(graph, module.profile)
     made = IRModule(flat.instructions, flat.outputs, flat.profile)
     if not with_map:
@@ -156,5 +156,5 @@ def fingerprint(module: IRModule | Graph) -> str:
     True
     """
     if not isinstance(module, Graph):
-        module = require_module("fingerprint", module).graph
+        module = require_static_module("fingerprint", module).graph
     return fingerprint_graph(module)

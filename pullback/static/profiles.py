@@ -20,7 +20,7 @@ CORE, GRADIENT, EXTENDED = "core-v1", "core-v1+gradient", "extended"
 
 
 @dataclass(frozen=True)
-class Profile:
+class StaticProfile:
     """The rules of one profile."""
 
     name: str
@@ -66,8 +66,8 @@ _NUMBERS = frozenset((int32, int64, float32, float64))
 PROFILES = {
     p.name: p
     for p in (
-        Profile(CORE, 0, _NUMBERS, empty=False, special=False),
-        Profile(GRADIENT, 1, _NUMBERS | {bool_}, empty=False, special=True),
-        Profile(EXTENDED, 2, frozenset(ALL), empty=True, special=True),
+        StaticProfile(CORE, 0, _NUMBERS, empty=False, special=False),
+        StaticProfile(GRADIENT, 1, _NUMBERS | {bool_}, empty=False, special=True),
+        StaticProfile(EXTENDED, 2, frozenset(ALL), empty=True, special=True),
     )
 }

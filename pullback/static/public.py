@@ -6,11 +6,11 @@ from pullback.interop.stablehlo.writer import to_stablehlo
 from pullback.static.autodiff import Gradient, GradientOptions, autodiff
 from pullback.static.catalogue import CATALOGUE
 from pullback.static.descriptions import extensions
-from pullback.static.functions import from_function, to_function
+from pullback.static.function_conversion import from_function, to_function
 from pullback.static.module import IRModule as Module
 from pullback.static.module import canonicalise, fingerprint, verify
 from pullback.static.parser import parse
-from pullback.static.run import run
+from pullback.static.run_module import run
 
 __all__ = [
     "CATALOGUE", "Gradient", "GradientOptions", "Module", "autodiff", "canonicalise", "extensions",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
-from pullback.static.flatten import Flattener, profile_of_flattened
+from pullback.graph.op_table import TABLE
+from pullback.static.flatten_graph import GraphFlattener, flattened_graph_profile
 from pullback.static.instructions import BINARY, Instruction, InstructionList
 from pullback.static.literals import (
     applied_literal,
@@ -24,17 +24,19 @@ from pullback.static.profiles import CORE
 _type_text = lru_cache(maxsize=4096)(type_literal)
 
 
-def print_graph(graph: Graph, provenance: bool = False) -> str:
+def static_graph_text(graph: Graph, provenance: bool = False) -> str:
     """The graph as text; with `provenance`, each instruction has the user's line as a comment."""
-    return "\n".join(TextWriter().lines(Flattener(provenance).flatten(graph)))
+    return "\n".join(TextWriter().lines(GraphFlattener(provenance).flatten(graph)))
 
 
-def graph_text(graph: Graph, provenance: bool = False) -> str:
+def static_text_with_profile(graph: Graph, provenance: bool = False) -> str:
     """The graph as the text of a module, in the smallest profile that fits."""
-    return module_text(Flattener(provenance).flatten(graph, profile_of_flattened(graph)))
+    return static_module_text(
+        GraphFlattener(provenance).flatten(graph, flattened_graph_profile(graph))
+    )
 
 
-def module_text(module: InstructionList) -> str:
+def static_module_text(module: InstructionList) -> str:
     """A module as text; its first line names the profile unless that is `core-v1`."""
     first = [] if module.profile == CORE else [f"profile: {module.profile}"]
     return "\n".join([*first, *TextWriter().lines(module)])

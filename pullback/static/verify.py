@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from pullback.errors import PullbackError, VerificationError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.types import Type, show
+from pullback.graph.types import Type, show_types
 from pullback.ops.op import Op
 from pullback.ops.sources import Input, Leaf, Result, Scalar
 
@@ -88,10 +88,10 @@ def _verify_type(i: int, node: Node) -> None:
         inferred = node.op.infer(*xs)
     except PullbackError as error:
         _fail_verification(i, node, error.code, error.message, **error.values)
-    if verify_shape_and_dtype(inferred) != verify_shape_and_dtype(node.type):
+    if verified_shape_and_dtype(inferred) != verified_shape_and_dtype(node.type):
         _fail_verification(
             i, node, "E2001",
-            f"declared type is {show(node.type)}, its operands give {show(inferred)}",
+            f"declared type is {show_types(node.type)}, its operands give {show_types(inferred)}",
             declared=node.type, inferred=inferred,
         )  # fmt: skip
 
@@ -108,10 +108,10 @@ def _verify_result(i: int, node: Node, index: int) -> None:
         )
 
 
-def verify_shape_and_dtype(types: Any) -> Any:
+def verified_shape_and_dtype(types: Any) -> Any:
     """The part that type rules decide; propagation adds shardings and varying axes."""
     if isinstance(types, tuple):
-        return tuple([verify_shape_and_dtype(t) for t in types])
+        return tuple([verified_shape_and_dtype(t) for t in types])
     return types.shape, types.dtype
 
 

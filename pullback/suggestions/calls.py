@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.where import is_internal_file
+from pullback.graph.source_lines import is_internal_file
 
 _PREFIXES = (
     "data", "debug", "distributed", "fft", "ir", "linalg", "optim", "random", "special", "tree",
@@ -97,7 +97,7 @@ def refused_call_arguments(
     given = len(args) - method
     if given > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         what = f"takes at most {len(places)} positional arguments, got {given}"
-        hint = _call_with_one_argument([p.name for p in places], args[method:])
+        hint = _suggest_one_argument_call([p.name for p in places], args[method:])
         return ArgumentError(f"{what}; the arguments are {known}", op=op, hint=hint)
     twice = [p.name for p in places[:given] if p.name in kwargs]
     if twice:
@@ -126,7 +126,7 @@ def _shown_call_parameter(p: inspect.Parameter) -> str:
     return str(p.replace(annotation=p.empty, default=p.empty))  # with its stars
 
 
-def _call_with_one_argument(names: list[str], args: Sequence[Any]) -> str | None:
+def _suggest_one_argument_call(names: list[str], args: Sequence[Any]) -> str | None:
     """The hint for `reshape(x, 2, 3)`: the shape is one argument."""
     for name, *rest in ((n, *args[i:]) for i, n in enumerate(names) if n in ("shape", "axes")):
         if all(isinstance(value, int) for value in rest):

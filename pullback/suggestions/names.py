@@ -39,7 +39,7 @@ def suggest_name(owner: str, name: str) -> str:
         return f"Write {found}."
     close = difflib.get_close_matches(name, _name_candidates(owner), 3, 0.7)
     if close:
-        prefix = "x" if owner == "Tensor" else _short_name(owner)
+        prefix = "x" if owner == "Tensor" else _short_suggested_name(owner)
         return f"Did you mean {' or '.join(f'{prefix}.{c}' for c in close)}?"
     if owner == "pullback" and callable(getattr(np, name, None)):
         what = f"np.{name} computes it on the host, outside transforms and without a derivative"
@@ -57,14 +57,14 @@ def _name_answers(owner: str) -> dict[str, str]:
     return TABLES.get(owner, {}) | {name: f"pb.{ours}" for name, ours in numpy_names.items()}
 
 
-def target_names(owner: str, answer: str) -> list[str]:
+def names_in_suggestion(owner: str, answer: str) -> list[str]:
     """The names that an answer refers to: "pb.concat", "x.reshape"."""
     if _NAME.fullmatch(answer) and owner != "Tensor":
-        return [f"{_short_name(owner)}.{answer}"]
+        return [f"{_short_suggested_name(owner)}.{answer}"]
     return [m.rstrip(".") for m in re.findall(r"\b(?:pb|x)(?:\.[A-Za-z_]\w*)+", answer)]
 
 
-def find_named_target(path: str) -> Any:
+def find_suggested_name(path: str) -> Any:
     """What a name that begins with `pb` or `x` stands for; an AttributeError if it is nothing."""
     first, *rest = path.split(".")
     found: Any = sys.modules["pullback"] if first == "pb" else sys.modules["pullback"].Tensor
@@ -77,23 +77,23 @@ def find_named_target(path: str) -> Any:
 
 def _name_sentence(owner: str, answer: str) -> str:
     """The answer of a table, unless this installation lacks what it names."""
-    for path in target_names(owner, answer):
+    for path in names_in_suggestion(owner, answer):
         try:
-            find_named_target(path)
+            find_suggested_name(path)
         except AttributeError:
             return ""
     if _NAME.fullmatch(answer) and owner != "Tensor":
-        return f"Write {_short_name(owner)}.{answer}."
+        return f"Write {_short_suggested_name(owner)}.{answer}."
     return answer if answer.endswith(".") else f"Write {answer}."
 
 
 def _name_elsewhere(owner: str, name: str) -> str:
     """Where pullback has a name that is not where it was looked for."""
     for module in _MODULES:
-        namespace = find_named_target(_short_name(module))
+        namespace = find_suggested_name(_short_suggested_name(module))
         if module != owner and name in dir(namespace):
             call = owner == "Tensor" and isinstance(getattr(namespace, name), FunctionType)
-            return f"{_short_name(module)}.{name}" + ("(x, ...)" if call else "")
+            return f"{_short_suggested_name(module)}.{name}" + ("(x, ...)" if call else "")
     tensor = sys.modules["pullback"].Tensor
     if owner != "Tensor" and hasattr(tensor, name):
         return f"x.{name}" + ("(...)" if callable(getattr(tensor, name)) else "")
@@ -106,5 +106,5 @@ def _name_candidates(owner: str) -> list[str]:
     return [name for name in dir(holder) if not name.startswith("_")]
 
 
-def _short_name(module: str) -> str:
+def _short_suggested_name(module: str) -> str:
     return module.replace("pullback", "pb", 1)

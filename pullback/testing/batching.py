@@ -18,12 +18,12 @@ def check_batch(op: Op, arrays: Arrays, engine: AnyEngine = None) -> None:
     many = len(arrays) > 4
     for mapped in itertools.product((False, True), repeat=len(arrays)):
         if any(mapped) and not (many and 1 < sum(mapped) < len(arrays) - 1):
-            _check_batch(op, arrays, mapped, engine)
+            _check_batching(op, arrays, mapped, engine)
     if len(arrays):
-        _check_batch(op, arrays, [True] * len(arrays), engine, size=0)
+        _check_batching(op, arrays, [True] * len(arrays), engine, size=0)
 
 
-def _check_batch(
+def _check_batching(
     op: Op, arrays: Arrays, mapped: Sequence[bool], engine: AnyEngine, size: int = 3
 ) -> None:
     graph = graph_of(op, arrays)

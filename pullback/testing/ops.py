@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.engines.base import Engine
-from pullback.engines.engine_registry import engine as engine_named
+from pullback.engines.engine_registry import registered_engine as engine_named
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.prelude import Op
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives
@@ -62,10 +62,10 @@ def check_op(op: Op, *arrays: ArrayLike, order: int = 2) -> None:
 def cast_operands(arrays: Arrays, dtype: DType) -> list[np.ndarray]:
     """Convert the float64 operands of a sample to another dtype."""
     with np.errstate(all="ignore"):  # samples contain infinities and NaN
-        return [_cast_op_operand(np.asarray(a), dtype) for a in arrays]
+        return [_cast_testing_operand(np.asarray(a), dtype) for a in arrays]
 
 
-def _cast_op_operand(a: np.ndarray, dtype: DType) -> np.ndarray:
+def _cast_testing_operand(a: np.ndarray, dtype: DType) -> np.ndarray:
     if a.dtype != np.float64:
         return a
     if dtype.kind in "iub":

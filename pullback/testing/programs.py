@@ -12,7 +12,7 @@ from pullback.engines.choices import CodeChoices
 from pullback.engines.reference import ReferenceEngine
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, results
+from pullback.graph.node import Node, result_nodes
 from pullback.graph.types import Type
 from pullback.ops.sources import Input
 
@@ -32,7 +32,7 @@ def graph_of(f: Function, arrays: Arrays) -> Graph:
 def several(result: Node | Iterable[Node]) -> tuple[Node, ...]:
     """Return the results of an application as a tuple of nodes."""
     if isinstance(result, Node):
-        return results(result) if isinstance(result.type, tuple) else (result,)
+        return result_nodes(result) if isinstance(result.type, tuple) else (result,)
     return tuple(result)
 
 

@@ -12,8 +12,8 @@ from pullback.graph.types import Type
 from pullback.ops.sources import Input
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
-from pullback.sharding.partition.simulate import simulate_devices
-from pullback.sharding.parts import join_parts_of_array, part_places
+from pullback.sharding.partition.simulate import simulate_partition
+from pullback.sharding.parts import join_sharding_parts, part_places
 from pullback.sharding.spec import P, Sharding
 from pullback.testing.programs import Arrays, Function, assert_close, graph_of, run, several
 
@@ -50,13 +50,15 @@ def run_sharded(
 ) -> list[np.ndarray]:
     """Return the results of `f` on sharded operands, computed by simulated devices."""
     graph = sharded_graph(f, arrays, shardings)
-    program = simulate_devices(partition(graph, mesh).graph, mesh)
-    stacks = [_stacked_shards(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
+    program = simulate_partition(partition(graph, mesh).graph, mesh)
+    stacks = [
+        _stacked_testing_shards(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)
+    ]
     results = []
     for stack, y in zip(run(program, stacks), graph.outputs, strict=True):
         parts = stack.reshape(mesh.size, *stack.shape[len(mesh.shape) :])
         sharding = y.type.sharding or Sharding(mesh, P())
-        results.append(join_parts_of_array(dict(enumerate(parts)), sharding, y.type.shape))
+        results.append(join_sharding_parts(dict(enumerate(parts)), sharding, y.type.shape))
     return results
 
 
@@ -67,7 +69,7 @@ def sharded_graph(f: Function, arrays: Arrays, shardings: Sequence[Sharding]) ->
     return Graph(inputs, several(f(*inputs)))
 
 
-def _stacked_shards(array: np.ndarray, sharding: Sharding) -> np.ndarray:
+def _stacked_testing_shards(array: np.ndarray, sharding: Sharding) -> np.ndarray:
     """Stack the shards of all devices, with the mesh as leading dimensions, padded with garbage."""
     mesh = sharding.mesh
     shape = [n * sharding.parts(i) for i, n in enumerate(sharding.local_shape(array.shape))]

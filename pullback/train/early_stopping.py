@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 
 
-@public_methods
+@boundary_methods
 @dataclass
 class EarlyStopping:
     """Ends training after `patience` measurements in a row without a better value.

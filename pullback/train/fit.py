@@ -13,7 +13,7 @@ from typing import Any
 from pullback.distributed.barriers import exchange
 from pullback.distributed.process_devices import process_count, process_index
 from pullback.errors import ArgumentError, PullbackError
-from pullback.graph.arguments import integer
+from pullback.graph.argument_checks import checked_integer_argument
 from pullback.graph.boundary import boundary
 from pullback.io import Checkpointer
 from pullback.optim.rules import OptimizerRule
@@ -296,6 +296,6 @@ class _FitRun:
 
 
 def _fit_limit(value: int | None, name: str) -> int | None:
-    if value is not None and integer("fit", value, name) < 1:
+    if value is not None and checked_integer_argument("fit", value, name) < 1:
         raise ArgumentError(f"fit: {name} must be at least 1, got {value}")
     return value

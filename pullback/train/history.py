@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.html import html_table
 from pullback.train.line_chart import line_chart
 
 
-@public_methods
+@boundary_methods
 class History:
     """Measured values by step. Each row is a dict with `step`, `epoch` and some of the names.
 

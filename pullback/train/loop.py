@@ -11,8 +11,8 @@ from pullback.api.grad import value_and_grad
 from pullback.compiled.compile import compile
 from pullback.errors import ArgumentError
 from pullback.functions import sqrt, where
-from pullback.graph.arguments import shown
-from pullback.graph.boundary import public_methods
+from pullback.graph.argument_checks import shown_argument
+from pullback.graph.boundary import boundary_methods
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import no_grad
 from pullback.lazy.tensor import Tensor
@@ -80,7 +80,7 @@ class TrainingStep:
             grads = scale.unscale(grads)
         measured = {**measured, **self._gradient_values(grads)}
         model, optimizer = self.optimizer.update(grads, state.optimizer, state.model)
-        model = _loop_with_state_of(model, computed)
+        model = _training_loop_model(model, computed)
         if scale is not None:
             finite = all_finite(grads)
             model, optimizer = tree.map(
@@ -103,7 +103,7 @@ class TrainingStep:
         return found
 
 
-@public_methods
+@boundary_methods
 class TrainingLoop:
     """Trains a model step by step: one compiled program for each shape of a batch.
 
@@ -131,7 +131,7 @@ class TrainingLoop:
         if not isinstance(optimizer, OptimizerRule):
             what = f"optimizer must be a rule such as pb.optim.adam(1e-3), got {optimizer!r}"
             raise ArgumentError(f"TrainingLoop: {what}")
-        _require_trainable_loop(model, loss)
+        _check_training_loop(model, loss)
         with no_grad():
             own = tree.map(lambda x: x.copy() if isinstance(x, Tensor) else x, model)
             own = own if policy is None else policy.to_params(own)
@@ -187,10 +187,11 @@ class TrainingLoop:
         self.state = LoopState(**{name: state[name] for name in LoopState._fields})
 
 
-def _require_trainable_loop(model: Any, loss: Any) -> None:
+def _check_training_loop(model: Any, loss: Any) -> None:
     if not callable(loss) or isinstance(loss, Module):
         raise ArgumentError(
-            f"TrainingLoop: loss must be a function of a model and a batch, got {shown(loss)}",
+            "TrainingLoop: loss must be a function of a model and a batch, "
+            f"got {shown_argument(loss)}",
             hint="Write a function such as\n"
             "`lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1])`.",
         )
@@ -201,7 +202,7 @@ def _require_trainable_loop(model: Any, loss: Any) -> None:
         )
 
 
-def _loop_with_state_of(model: Any, source: Any) -> Any:
+def _training_loop_model(model: Any, source: Any) -> Any:
     """The model with the state of another copy of it."""
     leaves, structure = tree.flatten(model)
     is_state = constant_leaves(model, state_only=True)

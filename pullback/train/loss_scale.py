@@ -14,7 +14,7 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.functions import all as all_true
 from pullback.functions import isfinite, stack, where
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 from pullback.graph.dtypes import float32
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
@@ -37,7 +37,7 @@ def all_finite(values: object) -> Tensor:
     return all_true(stack(found)) if found else asarray(True)
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class StaticLossScale:
     """A fixed factor on the loss.
@@ -92,7 +92,7 @@ class StaticLossScale:
         return g / self._tensor.astype(g.dtype.real)
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class DynamicLossScale(StaticLossScale):
     """A factor on the loss that finds its own size.

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pullback import tree
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import boundary, public_methods
+from pullback.graph.boundary import boundary, boundary_methods
 from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as as_dtype
 from pullback.lazy.tensor import Tensor
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Tree = TypeVar("Tree")
 
 
-@public_methods
+@boundary_methods
 @dataclass(frozen=True)
 class Policy:
     """The dtypes of parameters, of the computation and of results.
@@ -95,10 +95,13 @@ def cast_floats(values: Tree, dtype: Any) -> Tree:
     wanted: DType = as_dtype(dtype)
     leaves, structure = tree.flatten(values)
     is_state = constant_leaves(values, state_only=True)
-    made = [x if s else _cast_float(x, wanted) for x, s in zip(leaves, is_state, strict=True)]
+    made = [
+        x if s else _cast_training_precision(x, wanted)
+        for x, s in zip(leaves, is_state, strict=True)
+    ]
     return tree.unflatten(structure, made)
 
 
-def _cast_float(x: Any, dtype: DType) -> Any:
+def _cast_training_precision(x: Any, dtype: DType) -> Any:
     is_float = isinstance(x, Tensor) and x.dtype.is_float
     return x.astype(dtype) if is_float and x.dtype is not dtype else x

@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.boundary import public_methods
+from pullback.graph.boundary import boundary_methods
 
 
-@public_methods
+@boundary_methods
 class TensorBoardWriter:
     """Writes measured values as event files that `tensorboard --logdir` shows.
 

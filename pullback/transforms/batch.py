@@ -8,12 +8,12 @@ from typing import Any
 from pullback.errors import GradientVerification, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import Distinct, HigherOrder
-from pullback.graph.node import Node, emit_node, results
+from pullback.graph.node import Node, apply_op_to_nodes, result_nodes
+from pullback.graph.op_kinds import DistinctKind, HigherOrderKind
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE, Axis, spread
-from pullback.ops.traits import op_named_axes
-from pullback.transforms.call_rules import check_rule_nodes, deriving_rules, rule_of_result
+from pullback.ops.traits import trait_named_axes
+from pullback.transforms.call_rules import calling_rules, check_called_rule_nodes, is_result_node
 
 Batched = tuple[Node, bool]  # (value for all examples, whether it has the axis in front)
 
@@ -24,7 +24,7 @@ def batched(graph: Graph, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]
     `xs` are the values of the graph's inputs; those that are `mapped` have the axis first.
     """
     known: dict[Node, Any] = dict(zip(graph.inputs, zip(xs, mapped, strict=True), strict=True))
-    with deriving_rules():
+    with calling_rules():
         for node in graph.nodes[len(graph.inputs) :]:
             thread.where, thread.forward_op = node.where, node.forward_op
             known[node] = _batch_node(node, axis, known)
@@ -52,28 +52,30 @@ def batched_graph(
 
 def _batch_node(node: Node, axis: Axis, known: dict[Node, Any]) -> Batched | list[Batched]:
     """The node's result for all examples; a list for an op with several results."""
-    if rule_of_result(node):
+    if is_result_node(node):
         return known[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
-    if not node.inputs and isinstance(node.op, Distinct):
+    if not node.inputs and isinstance(node.op, DistinctKind):
         return node, False  # a leaf stays the same node
     pairs = [known[x] for x in node.inputs]
     made = _apply_batch_rule(node, axis, tuple([x for x, _ in pairs]), [has for _, has in pairs])
     if not isinstance(node.type, tuple):
-        check_rule_nodes(node, (made,), 1, "batched results", "results")
-        return _checked_batch(node, node.type, made, axis)
+        check_called_rule_nodes(node, (made,), 1, "batched results", "results")
+        return _checked_batch_rule_result(node, node.type, made, axis)
     if isinstance(made, Node):
-        made = results(made)
-    check_rule_nodes(node, made, len(node.type), "batched results", "results")
-    return [_checked_batch(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
+        made = result_nodes(made)
+    check_called_rule_nodes(node, made, len(node.type), "batched results", "results")
+    return [
+        _checked_batch_rule_result(node, t, y, axis) for t, y in zip(node.type, made, strict=True)
+    ]
 
 
 def _apply_batch_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
-    names_axis = axis.name is not None and axis.name in op_named_axes(node.op)
+    names_axis = axis.name is not None and axis.name in trait_named_axes(node.op)
     if not any(mapped) and not names_axis:
-        return emit_node(node.op, xs)  # the same for all examples
+        return apply_op_to_nodes(node.op, xs)  # the same for all examples
     rule = node.op.batch
     if rule is not None:
-        transforms = (batched_graph,) if isinstance(node.op, HigherOrder) else ()
+        transforms = (batched_graph,) if isinstance(node.op, HigherOrderKind) else ()
         try:
             return rule(axis, xs, mapped, *transforms)
         except PullbackError as error:
@@ -85,7 +87,7 @@ def _apply_batch_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list
     return ys if isinstance(node.type, tuple) else ys[0]
 
 
-def _checked_batch(node: Node, type: Type, y: Node, axis: Axis) -> Batched:
+def _checked_batch_rule_result(node: Node, type: Type, y: Node, axis: Axis) -> Batched:
     """A result, whose shape must be that of one example, with or without the axis in front."""
     has = y.type.shape == (axis.size, *type.shape)
     if (not has and y.type.shape != type.shape) or y.type.dtype is not type.dtype:

@@ -22,17 +22,17 @@ def rules_applied() -> list[str]:
     return list(thread.rules_applied)
 
 
-def start_rule_log() -> None:
+def start_called_rule_log() -> None:
     thread.rules_applied = []
 
 
-def log_rules(names: Sequence[str]) -> None:
+def log_called_rules(names: Sequence[str]) -> None:
     """Log rules whose results were written out from a template."""
     thread.rules_applied.extend(names)
 
 
 @contextmanager
-def logged_rules() -> Iterator[list[str]]:
+def logging_called_rules() -> Iterator[list[str]]:
     """Yield a list that holds, after the block, the ops whose rules ran inside it."""
     names: list[str] = []
     before = len(thread.rules_applied)
@@ -41,7 +41,7 @@ def logged_rules() -> Iterator[list[str]]:
 
 
 @contextmanager
-def deriving_rules(where: Location = None) -> Iterator[None]:
+def calling_rules(where: Location = None) -> Iterator[None]:
     """Restore the origin of new nodes after a block that calls rules.
 
     With `where`, new nodes of the block carry that line.
@@ -61,12 +61,12 @@ def call_rule_from(node: Node, backward: bool) -> tuple[int, Node]:
     return next_number(), node
 
 
-def rule_of_result(node: Node) -> bool:
+def is_result_node(node: Node) -> bool:
     """Whether the node is one result of an op with several; its only operand is that op's node."""
     return bool(node.inputs) and isinstance(node.inputs[0].type, tuple)
 
 
-def rule_carries_derivative(type: Type | tuple[Type, ...]) -> bool:
+def is_any_type_inexact(type: Type | tuple[Type, ...]) -> bool:
     """Whether any part of a value of this type is real or complex."""
     return any(t.inexact for t in type) if isinstance(type, tuple) else type.inexact
 
@@ -82,7 +82,7 @@ def require_call_rule(node: Node, mode: str) -> None:
         )  # fmt: skip
 
 
-def check_rule_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
+def check_called_rule_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
     """Check that a rule returned `count` nodes; `None` may stand for some."""
     if not isinstance(made, (list, tuple)):
         problem = f"the rule must give a list of {count} {what}, got {type(made).__name__}"
@@ -95,7 +95,7 @@ def check_rule_nodes(node: Node, made: Any, count: int, what: str, of: str) -> N
     raise GradientVerification(problem, op=node.op.title, where=node.where)
 
 
-def check_rule_cotangent(node: Node, x: Node, g: Node) -> None:
+def check_called_rule_cotangent(node: Node, x: Node, g: Node) -> None:
     """Check that the cotangent `g` of operand `x` has its dtype and reduces to its shape."""
     if g.type is x.type:
         return

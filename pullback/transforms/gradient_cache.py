@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from pullback.graph import table
+from pullback.graph import op_table
 from pullback.graph.ambient import PENDING_LIMIT, thread
-from pullback.graph.graph import ancestors
-from pullback.graph.kinds import Detached
+from pullback.graph.graph import graph_ancestors
 from pullback.graph.native import native
-from pullback.graph.node import Node, emitted_node_tokens, next_number
+from pullback.graph.node import Node, next_number, tokens_of_new_node
+from pullback.graph.op_kinds import Detached
 from pullback.ops.prelude import Op
-from pullback.transforms.call_rules import log_rules, rule_of_result
+from pullback.transforms.call_rules import is_result_node, log_called_rules
 
 # Larger graphs are derived each time; they are computed in pieces anyway.
 LARGEST = PENDING_LIMIT
@@ -47,7 +47,7 @@ class GradientKey:
         self.nodes: list[Node] = []
         if len(reached) <= LARGEST:
             write = _write_gradient_key if native is None else native.gradient_key
-            found = write([*reached], [*outputs], [*seeds], [*targets], table.version)
+            found = write([*reached], [*outputs], [*seeds], [*targets], op_table.version)
             if found is not None:
                 self.parts, self.nodes = found
 
@@ -102,7 +102,7 @@ def _write_gradient_key(
     return tuple(parts), list(index)
 
 
-class TemplateNode(NamedTuple):
+class GradientTemplateNode(NamedTuple):
     """A node to write. Operands are numbers: of the key's nodes, then of template nodes."""
 
     op: Op
@@ -118,20 +118,20 @@ class TemplateNode(NamedTuple):
 class GradientTemplate(NamedTuple):
     """The nodes to write, the numbers of the gradients, and the ops whose rules ran."""
 
-    nodes: list[TemplateNode]
+    nodes: list[GradientTemplateNode]
     gradients: list[int | None]
     rules: tuple[str, ...]
 
     def instantiate(self, nodes: list[Node]) -> list[Node | None]:
         """Write the nodes after those of a key; return the gradients."""
-        log_rules(self.rules)
+        log_called_rules(self.rules)
         write = _write_cached_gradient if native is None else native.write_template
-        write(self.nodes, nodes, _gradient_template_tokens(nodes), emitted_node_tokens)
+        write(self.nodes, nodes, _gradient_template_tokens(nodes), tokens_of_new_node)
         return [None if i is None else nodes[i] for i in self.gradients]
 
 
 def _write_cached_gradient(
-    entries: list[TemplateNode], nodes: list[Node], common: tuple | None,
+    entries: list[GradientTemplateNode], nodes: list[Node], common: tuple | None,
     find_tokens: Callable[[Op, tuple[Node, ...]], tuple],
 ) -> None:  # fmt: skip
     """Append the nodes of a template; `common` are their tokens, if they are the same for all."""
@@ -185,7 +185,7 @@ def _make_gradient_template(
     number, entries = dict(index), []
     remaining = [*reversed(sources)]
     found = [g for g in gradients if g is not None]
-    for node in ancestors(found, lambda n: n in index or n.number < start):
+    for node in graph_ancestors(found, lambda n: n in index or n.number < start):
         if node in number:
             continue
         if node.number < start or node.value is not None:
@@ -199,15 +199,17 @@ def _make_gradient_template(
     )
 
 
-def _gradient_template_node(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
+def _gradient_template_node(
+    node: Node, number: dict[Node, int], source: Node
+) -> GradientTemplateNode:
     operands = tuple([number[x] for x in node.inputs])
     fetch: Any = itemgetter(*operands) if len(operands) > 1 else None
-    if rule_of_result(node):
-        return TemplateNode(node.op, operands, fetch, node.type, None, "", True, False)
+    if is_result_node(node):
+        return GradientTemplateNode(node.op, operands, fetch, node.type, None, "", True, False)
     line = number[source] if node.where is source.where else node.where
     detached = isinstance(node.op, Detached)
     made = node.op, operands, fetch, node.type, line, node.forward_op
-    return TemplateNode(*made, selects=False, detached=detached)
+    return GradientTemplateNode(*made, selects=False, detached=detached)
 
 
 class GradientCache:

@@ -7,7 +7,7 @@ has to write: its nodes start from the nodes that the first one was found at, an
 Both are canonical, as the program is, so equal computations are equal nodes.
 
 A formula is replaced only if nothing else uses its intermediate values: they would be computed
-twice. Gradients of a value that has other uses are added up in some order; `_recognised_sum_with`
+twice. Gradients of a value that has other uses are added up in some order; `_recognition_sum_with`
 finds the sum that contains all addends of the template's gradient.
 """
 
@@ -19,11 +19,11 @@ from functools import lru_cache
 
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, by_number
-from pullback.graph.kinds import InputSource
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import InputSourceKind
 from pullback.ops.fused.spelling import SPELLINGS, Operands, Spelling
 from pullback.ops.prelude import TABLE
-from pullback.transforms.call_rules import rule_carries_derivative
+from pullback.transforms.call_rules import is_any_type_inexact
 from pullback.transforms.replacement import with_replacements
 from pullback.transforms.reverse import derive_in_reverse, reverse_reach
 
@@ -93,7 +93,7 @@ def _recognition_matches(
     """Yield replacements for each place at which the formula, and maybe its gradient, is found."""
     for found, node, template in _recognition_candidates(spelling, program):
         for bound in _recognition_embedded(template.result, node, {}):
-            made = _recognised_replacement(found, template, bound, program)
+            made = _recognition_replacement(found, template, bound, program)
             if made is not None:
                 yield made
                 break
@@ -140,7 +140,7 @@ def _recognised_operands(spelling: Spelling, operands: Sequence[Node], g: Node) 
     Others are left out of the template: with their gradients, formulas within it would not be
     found, since these do not give them either. A program that needs them keeps its formula.
     """
-    able = [x for x in operands if rule_carries_derivative(x.type)]
+    able = [x for x in operands if is_any_type_inexact(x.type)]
     if spelling.pull is None or not able:
         return []
     fused = spelling.fused(*operands)
@@ -165,7 +165,7 @@ def _recognition_embedded(t: Node, p: Node, bound: Binding) -> Iterator[Binding]
     if t in bound:
         if bound[t] is p:
             yield bound
-    elif isinstance(t.op, InputSource):
+    elif isinstance(t.op, InputSourceKind):
         if _recognised_alike(t, p):
             yield {**bound, t: p}
     elif t.op is p.op and len(t.inputs) == len(p.inputs) and _recognised_alike(t, p):
@@ -229,7 +229,7 @@ def _recognition_way(t: Node, bound: Binding, program: _RecognitionIndex) -> lis
     return way[::-1]
 
 
-def _recognised_replacement(
+def _recognition_replacement(
     spelling: Spelling, template: _RecognitionTemplate, bound: Binding, program: _RecognitionIndex
 ) -> dict[Node, Node] | None:
     """Return what replaces the formula's result and gradients; None if it should stay."""
@@ -257,7 +257,7 @@ def _recognised_replacement(
 
 
 @dataclass
-class _RecognisedSum:
+class _RecognitionSum:
     """A sum of the program that contains the addends of a gradient, and maybe others."""
 
     node: Node
@@ -272,16 +272,16 @@ class _RecognisedSum:
 
 def _recognised_gradients(
     template: _RecognitionTemplate, bound: Binding, program: _RecognitionIndex
-) -> Iterator[tuple[Node, set[Node], list[_RecognisedSum | None]]]:
+) -> Iterator[tuple[Node, set[Node], list[_RecognitionSum | None]]]:
     """Lay the gradients over the program, as far as it computes them: once for each cotangent."""
     seen: set[Node] = set()
     while template.cotangent is not None:
-        made, sums = bound, list[_RecognisedSum | None]([None] * len(template.gradients))
+        made, sums = bound, list[_RecognitionSum | None]([None] * len(template.gradients))
         for i in sorted(range(len(sums)), key=lambda i: i in template.unspecific):
             gradient = template.gradients[i]
             if gradient is None or (i in template.unspecific and template.cotangent not in made):
                 continue
-            found = _recognised_sum(gradient, template.cotangent, made, seen, program)
+            found = _recognition_sum(gradient, template.cotangent, made, seen, program)
             made, sums[i] = found or (made, None)
         g = made.get(template.cotangent)
         if g is None:
@@ -290,12 +290,14 @@ def _recognised_gradients(
         yield g, set(made.values()), sums
 
 
-def _recognised_sum(
+def _recognition_sum(
     gradient: Node, cotangent: Node, bound: Binding, seen: set[Node], program: _RecognitionIndex
-) -> tuple[Binding, _RecognisedSum] | None:
+) -> tuple[Binding, _RecognitionSum] | None:
     """Find the addends of a gradient, of a cotangent not `seen`, and the sum that has them all."""
     # The cotangent may be a term itself; it is known once another term is found.
-    addends = sorted(_recognised_addends(gradient), key=lambda x: isinstance(x.op, InputSource))
+    addends = sorted(
+        _recognition_addends(gradient), key=lambda x: isinstance(x.op, InputSourceKind)
+    )
     for p in _recognised_above(addends[0], bound, program):
         for made in _recognition_embedded(addends[0], p, bound):
             if made.get(cotangent) in seen:
@@ -303,7 +305,7 @@ def _recognised_sum(
             everything = _all_recognised(addends[1:], made, program)
             if everything is None:
                 continue
-            total = _recognised_sum_with([everything[x] for x in addends], program)
+            total = _recognition_sum_with([everything[x] for x in addends], program)
             if total is not None:
                 return everything, total
     return None
@@ -327,7 +329,7 @@ def _all_recognised(
     return bound
 
 
-def _recognised_addends(node: Node, since: int = 0, whole: Collection[Node] = ()) -> list[Node]:
+def _recognition_addends(node: Node, since: int = 0, whole: Collection[Node] = ()) -> list[Node]:
     """Return the terms of a sum; other nodes are a sum of one term, and so are earlier sums.
 
     Sums from before the number `since` have no later terms. Many layers may have added to them. The
@@ -336,51 +338,51 @@ def _recognised_addends(node: Node, since: int = 0, whole: Collection[Node] = ()
     terms, stack = [], [node]
     while stack:
         x = stack.pop()
-        if x.number >= since and _is_recognised_sum(x) and x not in whole:
+        if x.number >= since and _is_recognition_sum(x) and x not in whole:
             stack.extend(reversed(x.inputs))
         else:
             terms.append(x)
     return terms
 
 
-def _is_recognised_sum(node: Node) -> bool:
+def _is_recognition_sum(node: Node) -> bool:
     return type(node.op) is TABLE["Add"] and all(x.type == node.type for x in node.inputs)
 
 
-def _recognised_sum_with(terms: list[Node], program: _RecognitionIndex) -> _RecognisedSum | None:
+def _recognition_sum_with(terms: list[Node], program: _RecognitionIndex) -> _RecognitionSum | None:
     """Return the smallest sum that contains all terms, each as often as it occurs among them."""
     if len(terms) == 1:
-        return _RecognisedSum(terms[0], [], set())
-    found = (_recognised_sum_above(x, terms, program) for x in dict.fromkeys(terms))
+        return _RecognitionSum(terms[0], [], set())
+    found = (_recognition_sum_above(x, terms, program) for x in dict.fromkeys(terms))
     return next((total for total in found if total is not None), None)
 
 
-def _recognised_sum_above(
+def _recognition_sum_above(
     node: Node, terms: list[Node], program: _RecognitionIndex
-) -> _RecognisedSum | None:
+) -> _RecognitionSum | None:
     """Follow a term to the sum of all terms, as long as one sum uses it."""
     since = min([t.number for t in terms])
     for _ in range(_DEEPEST):
-        users = [u for u in program.users.get(node, ()) if _is_recognised_sum(u)]
+        users = [u for u in program.users.get(node, ()) if _is_recognition_sum(u)]
         if len(set(users)) != 1:
             return None
         node = users[0]
-        present = _recognised_addends(node, since, terms)
+        present = _recognition_addends(node, since, terms)
         if all(present.count(t) >= terms.count(t) for t in terms):
             return _recognised_apart(node, terms)
     return None
 
 
-def _recognised_apart(node: Node, terms: list[Node]) -> _RecognisedSum:
+def _recognised_apart(node: Node, terms: list[Node]) -> _RecognitionSum:
     """Split a sum into the terms and what it adds to them. Sums without any of them stay whole."""
-    left, made, stack = list(terms), _RecognisedSum(node, [], set()), [node]
+    left, made, stack = list(terms), _RecognitionSum(node, [], set()), [node]
     since = min([t.number for t in terms])
     while stack:
         x = stack.pop()
         if x in left:
             left.remove(x)
-        elif _is_recognised_sum(x) and not set(terms).isdisjoint(
-            _recognised_addends(x, since, terms)
+        elif _is_recognition_sum(x) and not set(terms).isdisjoint(
+            _recognition_addends(x, since, terms)
         ):
             made.between.add(x)
             stack.extend(reversed(x.inputs))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 
 from pullback.graph.graph import Graph, by_number
-from pullback.graph.kinds import Distinct
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import DistinctKind
 
 
 def with_replacements(graph: Graph, places: dict[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
@@ -80,7 +80,7 @@ def _replacement_copy(
     node: Node, xs: tuple[Node, ...], old: Node, known: dict[tuple, Node]
 ) -> Node:
     """Return the node over new operands, at the line of the old one: an equal one or a new one."""
-    if isinstance(node.op, Distinct):
+    if isinstance(node.op, DistinctKind):
         return Node(node.op, xs, node.type, old.where, (), old.forward_op) if xs else node
     if node.op.commutative:
         xs = tuple(sorted(xs, key=by_number))

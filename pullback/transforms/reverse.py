@@ -13,19 +13,19 @@ from typing import Any
 
 from pullback.errors import PullbackError
 from pullback.graph.graph import by_number
-from pullback.graph.kinds import Detached, HigherOrder, SparseCotangents
 from pullback.graph.native import native
-from pullback.graph.node import Node, results
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_kinds import Detached, HigherOrderKind, SparseCotangentsKind
 from pullback.ops.prelude import TABLE, laid_out, sum_to, zeros
 from pullback.transforms.call_rules import (
     call_rule_from,
-    check_rule_cotangent,
-    check_rule_nodes,
-    deriving_rules,
-    logged_rules,
+    calling_rules,
+    check_called_rule_cotangent,
+    check_called_rule_nodes,
+    is_any_type_inexact,
+    is_result_node,
+    logging_called_rules,
     require_call_rule,
-    rule_carries_derivative,
-    rule_of_result,
 )
 from pullback.transforms.gradient_cache import GradientKey, Source
 
@@ -45,7 +45,7 @@ def gradients(
     key = GradientKey(reached, outputs, seeds, targets)
     found = key.cached_gradients()
     if found is None:
-        with logged_rules() as rules:
+        with logging_called_rules() as rules:
             found, sources = derive_in_reverse(reached, outputs, seeds, targets)
         key.store(found, sources, rules)
     return found
@@ -73,7 +73,7 @@ def derive_in_reverse(
     inner = {n for n in active if not active.keys().isdisjoint(n.inputs)}
     ready = [(-n.number, n) for n in inner if not consumers[n]]
     heapq.heapify(ready)
-    with deriving_rules():
+    with calling_rules():
         while ready:
             node = heapq.heappop(ready)[1]
             sources.append(call_rule_from(node, backward=True))
@@ -85,7 +85,7 @@ def derive_in_reverse(
                 pulled = pull_back(node, contributions, active)
                 if watch is not None:
                     watch(node, pulled)
-                deliver_cotangents(node, pulled, arrived)
+                deliver_reverse_cotangents(node, pulled, arrived)
             for x in node.inputs:
                 if x in inner:
                     consumers[x] -= 1
@@ -99,7 +99,7 @@ def derive_in_reverse(
     return [found[t] for t in targets], sources
 
 
-def deliver_cotangents(
+def deliver_reverse_cotangents(
     node: Node, cotangents: Sequence[Node | None], arrived: dict[Node, list[Contribution]]
 ) -> None:
     """Add the cotangents of a node's operands to what arrived at them."""
@@ -141,7 +141,7 @@ def reverse_between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[No
         if isinstance(node.op, Detached) and node not in goals:
             continue
         reaches = node in goals or not active.keys().isdisjoint(node.inputs)
-        if reaches and rule_carries_derivative(node.type):
+        if reaches and is_any_type_inexact(node.type):
             active[node] = None
     return active
 
@@ -181,28 +181,28 @@ def pull_back(
     node: Node, contributions: list[Contribution], active: dict[Node, None]
 ) -> Sequence[Node | None]:
     """Call the node's vjp rule: one cotangent per operand, `None` where it is not needed."""
-    if rule_of_result(node):
+    if is_result_node(node):
         return [accumulate(node, contributions)]
     require_call_rule(node, "reverse-mode")
     need = [x in active for x in node.inputs]
     out: Any = node
     g: Any
     if isinstance(node.type, tuple):
-        out = results(node)
+        out = result_nodes(node)
         arrived = [[c for c in contributions if c[1] == i] for i in range(len(out))]
         found = [accumulate(r, cs) for r, cs in zip(out, arrived, strict=True)]
-        if node.op.vjp is not None and not isinstance(node.op, SparseCotangents):
+        if node.op.vjp is not None and not isinstance(node.op, SparseCotangentsKind):
             found = [zeros(r.type) if g is None else g for r, g in zip(out, found, strict=True)]
         g = tuple(found)
     else:
         g = accumulate(node, contributions)
     try:
         pulled = _apply_reverse_rule(node, g, out, need)
-        check_rule_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
+        check_called_rule_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
         kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
         for x, c in zip(node.inputs, kept, strict=True):
             if c is not None:
-                check_rule_cotangent(node, x, c)
+                check_called_rule_cotangent(node, x, c)
     except PullbackError as error:
         error.values["node"] = node  # lets callers say where in their program it is
         raise error.at(None, node.where) from None
@@ -212,7 +212,7 @@ def pull_back(
 def _apply_reverse_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence[Node | None]:
     rule = node.op.vjp
     if rule is not None:
-        transforms = (gradients,) if isinstance(node.op, HigherOrder) else ()
+        transforms = (gradients,) if isinstance(node.op, HigherOrderKind) else ()
         return rule(g, out, node.inputs, need, *transforms)
     # A composite without a rule of its own: differentiate its expansion.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]

@@ -9,7 +9,7 @@ from helpers import told
 import pullback as pb
 from pullback.errors import ArgumentError, HostReadError
 from pullback.graph.canonical import canonicalise
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 
 X = np.linspace(-1.0, 1.0, 9).reshape(3, 3)
 W = np.linspace(0.5, -0.5, 9).reshape(3, 3)

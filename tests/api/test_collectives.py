@@ -14,7 +14,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.lazy.record import record_several
-from pullback.ops.collective.reduce import PSum
+from pullback.ops.collective.all_reduce import PSum
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import Call
 

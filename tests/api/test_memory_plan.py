@@ -8,7 +8,7 @@ from devices import on_devices
 from helpers import line
 
 import pullback as pb
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.graph.canonical import canonicalise
 
 RNG = np.random.default_rng(0)
@@ -250,7 +250,7 @@ def test_equal_work_counts_once_and_dead_work_not_at_all():
 def temporaries(f, *args):
     """The temporary memory of the program of `f` in bytes, as XLA reports it."""
     graph = canonicalise(pb.trace(f, *args).graph)
-    return engine("xla", "cpu").compile(graph).memory().temporaries
+    return registered_engine("xla", "cpu").compile(graph).memory().temporaries
 
 
 def test_a_checkpointed_network_needs_less():

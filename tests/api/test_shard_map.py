@@ -385,11 +385,11 @@ def test_the_axis_of_a_vmap_around_it():
 
 def count_ops(graph, names):
     """The number of ops of each name in a graph; `loops` counts those in inner graphs too."""
-    from pullback.graph.graph import graphs_within
+    from pullback.graph.graph import graphs_in_parameters
 
     found = {}
     for node in graph.nodes:
-        for inner in graphs_within(node.op.parameters()):
+        for inner in graphs_in_parameters(node.op.parameters()):
             for name, n in count_ops(inner, names).items():
                 found[f"loop {name}"] = found.get(f"loop {name}", 0) + n
         if node.op.name in names:
@@ -399,12 +399,12 @@ def count_ops(graph, names):
 
 def per_device(f, *args, mesh=MESH):
     """The program of one device."""
-    from pullback.api.placeholders import stage
+    from pullback.api.placeholders import stage_on_placeholders
     from pullback.graph.canonical import canonicalise
     from pullback.sharding.partition.partitioner import partition
 
     leaves, tree = pb.tree.flatten((args, {}))
-    staged = stage("f", f, [x._node.type for x in leaves], tree)
+    staged = stage_on_placeholders("f", f, [x._node.type for x in leaves], tree)
     return canonicalise(partition(canonicalise(staged.graph), mesh).graph)
 
 

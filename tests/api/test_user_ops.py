@@ -18,7 +18,7 @@ from pullback.errors import (
     UnsupportedOp,
     VerificationError,
 )
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.ops.parts import Parts
 from pullback.ops.text import Text
 

@@ -21,8 +21,8 @@ from pullback.errors import (
 )
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.node import results
-from pullback.graph.table import TABLE
+from pullback.graph.node import result_nodes
+from pullback.graph.op_table import TABLE
 from pullback.lazy.record import apply
 from pullback.ops.prelude import Axis, Op
 from pullback.ops.sources import Input
@@ -353,7 +353,12 @@ def test_nothing_is_computed_before_it_is_read():
 
 CHEAP = {
     "softmax": (TABLE["Softmax"]((0,)), [(3,)], [True], ["Softmax"]),
-    "top k": (lambda x: results(TABLE["TopK"](2, 0)(x))[0], [(3,)], [True], ["TopK", "Result"]),
+    "top k": (
+        lambda x: result_nodes(TABLE["TopK"](2, 0)(x))[0],
+        [(3,)],
+        [True],
+        ["TopK", "Result"],
+    ),
     "pad by one value": (TABLE["Pad"]((1,), (0,), (0,)), [(3,), ()], [True, False], ["Pad"]),
     "concat": (TABLE["Concat"](0), [(3,), (3,)], [True, True], ["Concat"]),
     "concat with one": (TABLE["Concat"](0), [(3,), (3,)], [True, False], ["Broadcast", "Concat"]),

@@ -19,7 +19,7 @@ from paths import ROOT
 
 import pullback as pb
 from pullback import tree_nodes
-from pullback.compiled.save import MAGIC, SavedProgramError
+from pullback.compiled.saved_program import MAGIC, SavedProgramError
 from pullback.errors import ArgumentError, DonatedError, EngineError, IndexOutOfRange, UnsupportedOp
 
 X = np.array([1.0, 2.0, 3.0], np.float32)

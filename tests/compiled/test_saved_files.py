@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import pullback as pb
 from pullback import testing
-from pullback.compiled.save import MAGIC, VERSION, SavedProgramError
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.compiled.saved_program import MAGIC, VERSION, SavedProgramError
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.engines.xla.emitted import EMITTED, emitted_again, read_emitted
 from pullback.errors import ArgumentError, DTypeError, EngineError, OutOfMemory
-from pullback.graph.table import TABLE
-from pullback.ops.collective.reduce import Collective
+from pullback.graph.op_table import TABLE
+from pullback.ops.collective.all_reduce import Collective
 
 START = len(MAGIC) + 32
 X = np.array([1.0, 2.0, 3.0], np.float32)
@@ -233,7 +233,7 @@ def test_programs_of_ops_can_be_loaded():
     for graph in list(first_samples())[::2]:
         builder = Builder()
         builder.guards = True
-        text = build_module(graph, builder)
+        text = build_xla_module(graph, builder)
         types = [x.type for x in graph.inputs], [y.type for y in builder.results]
         once = emitted_again(text.encode(), *types, (), 0)
         assert emitted_again(once.encode(), *types, (), 0) == once

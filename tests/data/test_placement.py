@@ -9,7 +9,7 @@ from helpers import told
 
 import pullback as pb
 from pullback.data import DataLoader
-from pullback.data.placement import BatchPlacement
+from pullback.data.batch_placement import BatchPlacement
 from pullback.errors import PrecisionWarning, ShapeError
 from pullback.graph.dtypes import ALL
 

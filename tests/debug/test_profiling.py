@@ -12,7 +12,7 @@ import pytest
 from devices import on_devices
 
 import pullback as pb
-from pullback.debug.profile_report import COMPILING, OUTSIDE, TimeProfile
+from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileReport
 from pullback.engines.xla.disk_cache import disk_cache
 from pullback.lazy.launch import state
 
@@ -38,7 +38,7 @@ def data(n: int = 64) -> tuple[Any, Any]:
     return tuple(pb.tensor(a, dtype=pb.float32) for a in numbers)
 
 
-def check_sums(found: TimeProfile) -> None:
+def check_sums(found: ProfileReport) -> None:
     assert sum(row.share for row in found.rows) == pytest.approx(1)
     assert sum(row.seconds for row in found.rows) == pytest.approx(found.seconds)
     assert all(row.seconds >= 0 for row in found.rows)

@@ -12,7 +12,7 @@ from helpers import told
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pullback.ops.fft.fourier import Irfft
 
@@ -214,7 +214,7 @@ def test_the_lowering_for_gpus_means_the_same() -> None:
     for axes, length in (((1,), 4), ((1,), 5), ((0, 1), 4), ((0, 2, 3, 1), 5)):
         x = np.moveaxis(C, -1, 1)[:, :, :2, :2]
         op = OnAnotherPlatform(axes, length)
-        (got,) = testing.run(testing.graph_of(op, [x]), [x], engine("xla"))
+        (got,) = testing.run(testing.graph_of(op, [x]), [x], registered_engine("xla"))
         np.testing.assert_allclose(got, op.numpy(x), rtol=1e-12, atol=1e-13)
 
 

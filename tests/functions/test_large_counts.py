@@ -71,7 +71,7 @@ def test_something_else_than_a_sequence():
 def test_windows_are_bounded(window):
     x = pb.ones((1, 8, 1))
     for pool in (pb.max_pool, pb.avg_pool):
-        must = r"_pool: .*(fewer than 2\*\*31|fit into 64 bits).*test_large_counts"
+        must = r"_pooling_layer: .*(fewer than 2\*\*31|fit into 64 bits).*test_large_counts"
         with pytest.raises((ShapeError, ArgumentError), match=must):
             pool(x, window, padding="SAME")
     assert (x * 2).sum().item() == 16.0
@@ -90,7 +90,7 @@ def test_many_tensors_are_joined_in_groups(count):
 
 
 def test_equal_groups_are_compiled_once():
-    from pullback.engines.engine_registry import engine as find_engine
+    from pullback.engines.engine_registry import registered_engine as find_engine
     from pullback.graph.graph import Graph
 
     graph = pb.trace(lambda *xs: pb.concat(xs), *[pb.ones(2) for _ in range(1000)]).graph

@@ -11,12 +11,17 @@ from helpers import told
 
 import pullback as pb
 from pullback.errors import ArgumentError
-from pullback.graph.arguments import flag, integer, real, validated
+from pullback.graph.argument_checks import (
+    checked_flag_argument,
+    checked_integer_argument,
+    real,
+    with_argument_checks,
+)
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 
 
-@validated
+@with_argument_checks
 def sample(x: object, n: int, scale: float = 1.0, *, on: bool = False, f: None = None) -> tuple:
     return (x, n, scale, on, f)
 
@@ -90,8 +95,14 @@ def test_an_error_in_an_update_rule_names_the_line_of_the_user():
 def test_numbers_of_numpy_and_tensors_are_numbers():
     for value in (1, 0.5, np.float32(2), np.array(3.0), pb.tensor(1.0), True):
         assert real("op", value, "x") is value
-    assert flag("op", 1, "x") is True and flag("op", np.False_, "x") is False
-    assert integer("op", np.uint8(3), "x") == 3 and integer("op", True, "x") == 1
+    assert (
+        checked_flag_argument("op", 1, "x") is True
+        and checked_flag_argument("op", np.False_, "x") is False
+    )
+    assert (
+        checked_integer_argument("op", np.uint8(3), "x") == 3
+        and checked_integer_argument("op", True, "x") == 1
+    )
 
 
 def test_every_public_function_refuses_some_nonsense():

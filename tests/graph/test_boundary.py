@@ -27,7 +27,7 @@ from user_mistakes import (
 import pullback as pb
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph import boundary
-from pullback.graph.where import is_internal_file
+from pullback.graph.source_lines import is_internal_file
 
 MODULES = (
     "pullback", "pullback.debug", "pullback.distributed", "pullback.fft", "pullback.linalg",
@@ -113,7 +113,7 @@ def test_an_error_of_the_library_itself_keeps_the_frame_that_raised_it(monkeypat
 
     module = importlib.import_module("pullback.functions.joining")
     fails.__code__ = fails.__code__.replace(co_filename=module.__file__)
-    monkeypatch.setattr(module, "joined_nodes", fails)
+    monkeypatch.setattr(module, "recorded_joining", fails)
     error = raised(lambda: pb.concat([X, X]))
     assert frames(error) == ["here", "pullback"]
     assert "PULLBACK_TRACEBACK=full" in error.__notes__[0]

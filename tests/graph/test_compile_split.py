@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import ResultSource
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import ResultSourceKind
 from pullback.ops.prelude import interpret
 
 WIDTH = 5
@@ -92,7 +92,7 @@ def test_results_may_stand_far_behind_their_op():
     last, sums = traced.outputs
     late = Node(sums.op, sums.inputs, sums.type, sums.where, (), sums.forward_op)
     graph = Graph(traced.inputs, [last, late])
-    assert graph.nodes[-1] is late and isinstance(late.op, ResultSource)
+    assert graph.nodes[-1] is late and isinstance(late.op, ResultSourceKind)
     check_segments(graph)
 
 
@@ -126,9 +126,9 @@ def test_equal_segments_of_other_programs_are_reused(monkeypatch):
     monkeypatch.setattr(
         xla_engine.XlaEngine, "_compile", lambda *args: compiled.append(args) or plain(*args)
     )
-    small = engine("xla").compile(training_graph(8))
+    small = registered_engine("xla").compile(training_graph(8))
     count = len(compiled)
-    deep = engine("xla").compile(training_graph(16))
+    deep = registered_engine("xla").compile(training_graph(16))
     assert isinstance(small, XlaSequence) and isinstance(deep, XlaSequence)
     assert len(compiled) - count < count  # the ends may differ
 
@@ -188,7 +188,7 @@ def test_outputs_that_are_inputs_or_constants():
     x = graph.inputs[0]
     constant = next(n for n in graph.nodes if n.op.name == "Const")
     wider = Graph(graph.inputs, [*graph.outputs, x, constant, constant])
-    e = engine("xla")
+    e = registered_engine("xla")
     rng = np.random.default_rng(2)
     arrays = [np.asarray(rng.normal(size=i.type.shape), i.type.dtype.numpy) for i in wider.inputs]
     program = e.compile(wider)

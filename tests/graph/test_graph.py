@@ -14,9 +14,9 @@ import pytest
 from ir_ops import F32, F64, I32, I64, Blob, Clipped, Counted, Marked, Placed, Scaled, source
 
 from pullback.errors import DTypeError
-from pullback.graph import dtypes, where
+from pullback.graph import dtypes, source_lines
 from pullback.graph.graph import Graph
-from pullback.graph.node import constant
+from pullback.graph.node import constant_node
 from pullback.graph.types import Type
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.sources import Result, leaf_source
@@ -70,10 +70,10 @@ def test_1_is_not_true_in_either_order():
 
 
 def test_constants_are_compared_by_bits():
-    zero, negative = constant(0.0, F32), constant(-0.0, F32)
+    zero, negative = constant_node(0.0, F32), constant_node(-0.0, F32)
     assert zero.op is not negative.op
-    assert constant(math.nan, F32).op is constant(math.nan, F32).op
-    assert constant(1, I32).op is not constant(1, I64).op
+    assert constant_node(math.nan, F32).op is constant_node(math.nan, F32).op
+    assert constant_node(1, I32).op is not constant_node(1, I64).op
 
 
 def test_unused_interned_ops_are_freed():
@@ -162,22 +162,24 @@ def test_anything_else_is_not_a_dtype(spec):
 
 
 def test_user_line_is_the_line_of_the_caller():
-    here, line = where.user_line(), sys._getframe().f_lineno
+    here, line = source_lines.user_line(), sys._getframe().f_lineno
     assert (here.line, here.function) == (line, "test_user_line_is_the_line_of_the_caller")
     assert here.file == __file__
     assert str(here) == f"test_graph.py:{line}"
 
 
 def test_user_line_skips_frames_of_pullback():
-    inside = compile("def call(f):\n    return f()\n", os.path.join(where._PACKAGE, "x.py"), "exec")
+    inside = compile(
+        "def call(f):\n    return f()\n", os.path.join(source_lines._PACKAGE, "x.py"), "exec"
+    )
     scope: dict = {}
     exec(inside, scope)
-    made, line = scope["call"](where.user_line), sys._getframe().f_lineno
+    made, line = scope["call"](source_lines.user_line), sys._getframe().f_lineno
     assert (made.line, made.file) == (line, __file__)
 
 
 def test_lines_of_one_statement_are_distinguished():
-    first, second = where.user_line(), where.user_line()
+    first, second = source_lines.user_line(), source_lines.user_line()
     assert first.line == second.line
     assert first != second
 

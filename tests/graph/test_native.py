@@ -109,11 +109,11 @@ def test_related_work_and_its_key_are_those_of_python(seed, monkeypatch):
     pending = live_pending()
     targets, candidates = pending[:1], pending[1:]
     found, nodes = collect.collect_related(targets, candidates)
-    work = collect.Work(nodes)
+    work = collect.CollectedWork(nodes)
     monkeypatch.setattr(collect, "native", None)
     expected, expected_nodes = collect.collect_related(targets, candidates)
     assert found == expected and nodes == expected_nodes
-    other = collect.Work(nodes)
+    other = collect.CollectedWork(nodes)
     assert work.key == other.key and [*map(type, work.key)] == [*map(type, other.key)]
     assert (work.leaves, work.scalars, work.index) == (other.leaves, other.scalars, other.index)
     assert len(kept) == 12  # alive until here

@@ -10,12 +10,12 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.engines.xla import builder, mlir
 from pullback.errors import VerificationError
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
-from pullback.ops.collective.reduce import Collective
+from pullback.graph.op_table import TABLE
+from pullback.ops.collective.all_reduce import Collective
 
 OPS = [n for n in sorted(TABLE) if not issubclass(TABLE[n], Collective)]
 
@@ -51,9 +51,9 @@ def returned(name):
 
 def same_bits(graph, module, arrays):
     """Whether XLA computes the same; it runs both unless they are the same program to it."""
-    if builder.build_module(graph) == builder.build_module(module.graph):
+    if builder.build_xla_module(graph) == builder.build_xla_module(module.graph):
         return True
-    xla = engine("xla")
+    xla = registered_engine("xla")
     # The text of a program has no kernels.
     want, got = (testing.run(g, arrays, xla, kernels=False) for g in (graph, module.graph))
     return [v.tobytes() for v in want] == [v.tobytes() for v in got]
@@ -61,10 +61,12 @@ def same_bits(graph, module, arrays):
 
 def same_bits_together(graph, module, arrays):
     """As `same_bits`, but one program computes both: XLA compiles what they share only once."""
-    if builder.build_module(graph) == builder.build_module(module.graph):
+    if builder.build_xla_module(graph) == builder.build_xla_module(module.graph):
         return True
     both = Graph(graph.inputs, [*graph.outputs, *module.graph(*graph.inputs)])
-    values = [v.tobytes() for v in testing.run(both, arrays, engine("xla"), kernels=False)]
+    values = [
+        v.tobytes() for v in testing.run(both, arrays, registered_engine("xla"), kernels=False)
+    ]
     return values[: len(graph.outputs)] == values[len(graph.outputs) :]
 
 

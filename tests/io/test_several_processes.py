@@ -15,7 +15,7 @@ from saving_cases import ARRAY
 import pullback as pb
 from pullback.errors import DamagedFile
 from pullback.io.container import opened_container
-from pullback.io.several_processes import is_part_of_process
+from pullback.io.several_processes import is_part_from_several_processes
 
 
 @dataclasses.dataclass
@@ -53,7 +53,7 @@ def test_each_process_writes_its_shards(saved):
         assert said[2].startswith("FileError") and "step 4 was not written" in said[2]
         assert said[3].startswith("ProcessMismatch processes disagree about what is saved")
     names = sorted(os.listdir(folder))
-    parts = [n for n in names if is_part_of_process(n, "model.safetensors")]
+    parts = [n for n in names if is_part_from_several_processes(n, "model.safetensors")]
     assert [n[-6:] for n in parts] == ["0-of-2", "1-of-2"] and len(names) == 5
     written = [entries(folder / n) for n in parts]
     for name, count in (("rows", 4), ("both", 4), ("some", 2), ("same", 1)):
@@ -86,7 +86,11 @@ def test_parts_must_be_there_and_belong_together(saved, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(whole)
     with pytest.raises(DamagedFile, match=r"its part model\.safetensors\..*0-of-2 is missing"):
         pb.load(tmp_path / "model.safetensors")
-    names = [n for n in sorted(os.listdir(folder)) if is_part_of_process(n, "model.safetensors")]
+    names = [
+        n
+        for n in sorted(os.listdir(folder))
+        if is_part_from_several_processes(n, "model.safetensors")
+    ]
     for name in names:
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     assert pb.load(tmp_path / "model.safetensors")["step"] == 2

@@ -15,7 +15,7 @@ import pullback as pb
 from pullback.engines.xla.executable import Executable
 from pullback.errors import EngineError, OutOfMemory
 from pullback.lazy import donors, launch
-from pullback.lazy.donors import HeldInterrupts
+from pullback.lazy.donors import InterruptsHeldForDonors
 
 N = 2048
 
@@ -117,12 +117,12 @@ def test_held_interrupts_keep_other_handlers():
     calls: list = []
     before = signal.signal(signal.SIGINT, lambda *_: calls.append("user"))
     try:
-        with HeldInterrupts():
+        with InterruptsHeldForDonors():
             signal.raise_signal(signal.SIGINT)
             assert not calls
         assert calls == ["user"]
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with HeldInterrupts():
+        with InterruptsHeldForDonors():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

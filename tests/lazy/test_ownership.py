@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.lazy.collect import Work, collect_pending_ancestors, collected_base
-from pullback.lazy.ownership import ONE, dead_leaves, owner_references
+from pullback.lazy.collect import CollectedWork, collect_pending_ancestors, collected_base
+from pullback.lazy.ownership import ONE, leaves_without_owner, owner_references
 
 N = 2048
 
@@ -23,8 +23,10 @@ def dying(*outputs: Any) -> list[int]:
     """Return the leaves that die when outputs are computed."""
     targets = [collected_base(y._node) for y in outputs]
     nodes = collect_pending_ancestors(targets)
-    work = Work(nodes)
-    return dead_leaves(work, range(len(work.leaves)), [work.index[t] for t in targets], [nodes])
+    work = CollectedWork(nodes)
+    return leaves_without_owner(
+        work, range(len(work.leaves)), [work.index[t] for t in targets], [nodes]
+    )
 
 
 def test_references_are_counted_with_that_of_the_list():
@@ -125,10 +127,10 @@ def test_a_derivative_that_still_needs_a_node_keeps_its_leaves():
 def test_a_list_that_the_caller_forgot_keeps_everything():
     y = pb.sin(leaf() * 2) - 1
     nodes = collect_pending_ancestors([y._node])
-    work, more = Work(nodes), nodes[:]
-    assert dead_leaves(work, [0], [len(nodes) - 1], [nodes]) == []
+    work, more = CollectedWork(nodes), nodes[:]
+    assert leaves_without_owner(work, [0], [len(nodes) - 1], [nodes]) == []
     del more
-    assert dead_leaves(work, [0], [len(nodes) - 1], [nodes, nodes, work.nodes]) == [0]
+    assert leaves_without_owner(work, [0], [len(nodes) - 1], [nodes, nodes, work.nodes]) == [0]
 
 
 def has_buffer_alone(node: Any) -> bool:
@@ -150,16 +152,16 @@ def test_buffers_are_alone_until_something_else_has_them():
 
 
 def test_only_memory_of_programs_is_their_own():
-    from pullback.engines.engine_registry import engine
+    from pullback.engines.engine_registry import registered_engine
 
     def made(value):
-        return engine("xla").made([value]) == [True]
+        return registered_engine("xla").made([value]) == [True]
 
     host = pb.tensor(np.ones(N, np.float32))
     computed = pb.evaluate(host * 2)
     assert made(computed._node.value)
     assert not made(host._node.value)
-    assert engine("xla").owns(host._node.value)
+    assert registered_engine("xla").owns(host._node.value)
     assert not made(None) and not made(np.ones(3))
     parts = pb.evaluate(pb.ones(N).shard(pb.DeviceMesh(1, "d"), pb.P("d")) * 2)
     assert not made(parts._node.value)

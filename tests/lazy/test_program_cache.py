@@ -20,7 +20,7 @@ from paths import PYTHONPATH
 
 import pullback as pb
 from pullback.engines import reference
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy import cache, settings
 from pullback.lazy.launch import state
@@ -50,7 +50,7 @@ def program_size() -> int:
 
 def live_executables() -> int:
     gc.collect()
-    return len(engine("xla").client._client.live_executables())
+    return len(registered_engine("xla").client._client.live_executables())
 
 
 def test_programs_stay_within_the_bound():
@@ -134,7 +134,7 @@ def test_programs_of_one_structure_are_counted_separately():
 
 
 def test_memory_is_returned_from_time_to_time(monkeypatch):
-    calls = count_calls(monkeypatch, engine("xla"), "give_back")
+    calls = count_calls(monkeypatch, registered_engine("xla"), "give_back")
     size = program_size()
     monkeypatch.setattr(cache, "_TRIM_BYTES", 5 * size)
     with pb.config(cache_bytes=size):

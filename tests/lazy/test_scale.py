@@ -15,7 +15,7 @@ import pullback as pb
 from pullback import debug
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.lazy.launch import Launch
-from pullback.lazy.split import PIECE
+from pullback.lazy.pieces import PIECE
 
 LONG = {"xla": 100_000, "reference": 20_000}  # ops, by engine
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import pullback as pb
-from pullback.lazy.settings import Scope, current
+from pullback.lazy.settings import SettingsScope, current
 
 
 def depth(settings):
@@ -71,7 +71,7 @@ def test_scopes_left_in_any_order_leave_nothing_behind(seed):
             open_scopes.pop(dice.randrange(len(open_scopes)))[1].close()
         else:
             name = dice.choice(list(changes))
-            scope = alternating(lambda name=name: Scope(**{name: changes[name]}))
+            scope = alternating(lambda name=name: SettingsScope(**{name: changes[name]}))
             next(scope)
             open_scopes.append((name, scope))
         for name, value in changes.items():

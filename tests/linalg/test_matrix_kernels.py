@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback.engines.xla.kernels import kernel_library
-from pullback.ops.linalg.lu import Solve
+from pullback.ops.linalg.lu_solve_inverse import Solve
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 
 pytestmark = [

@@ -10,7 +10,7 @@ import scipy.linalg as sp
 
 import pullback as pb
 from pullback.errors import ArgumentError, ShapeError
-from pullback.ops.linalg import lu
+from pullback.ops.linalg import lu_solve_inverse
 
 la = pb.linalg
 RNG = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def test_values_agree_with_scipy(engine: str) -> None:
 
 def test_large_equations_and_eigenvalues(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths that only large matrices take."""
-    monkeypatch.setattr(lu, "LARGE", 60)
+    monkeypatch.setattr(lu_solve_inverse, "LARGE", 60)
     x = RNG.standard_normal((70, 70))
     whole = x + x.T
     made = pb.compile(lambda a, h: (la.inv(a), la.eigvalsh(h), la.solve_sylvester(a, a, h)))

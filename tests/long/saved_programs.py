@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import pullback as pb
-from pullback.compiled.save import MAGIC, VERSION
+from pullback.compiled.saved_program import MAGIC, VERSION
 
 NUMBERS = [b"-1", b"0", b"1", b"7", b"1000000000", b"9223372036854775807", b"99999999999999999999"]
 

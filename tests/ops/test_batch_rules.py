@@ -12,8 +12,8 @@ from one_program import OneProgram
 import pullback as pb
 from pullback import testing
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.graph import ancestors
-from pullback.graph.table import TABLE
+from pullback.graph.graph import graph_ancestors
+from pullback.graph.op_table import TABLE
 from pullback.lazy.record import record
 from pullback.ops.prelude import Axis
 from pullback.ops.random.bits import RandomBits
@@ -59,7 +59,7 @@ def check(f, *arrays, in_axes=None):
 
 def nodes_of(*tensors):
     """The pending nodes of tensors, which are still to be computed."""
-    nodes = ancestors([t._node for t in tensors], lambda n: n.value is not None)
+    nodes = graph_ancestors([t._node for t in tensors], lambda n: n.value is not None)
     return [n for n in nodes if n.value is None]
 
 

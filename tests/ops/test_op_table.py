@@ -11,14 +11,14 @@ from one_program import OneProgram
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
-from pullback.engines.engine_registry import engine
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.engine_registry import registered_engine
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
-from pullback.ops.collective.reduce import Collective
-from pullback.ops.composite import Expandable
-from pullback.ops.elementwise.base import Elementwise
+from pullback.graph.op_table import TABLE
+from pullback.ops.collective.all_reduce import Collective
+from pullback.ops.composite import CompositeOnMesh
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import Op, interpret
 from pullback.sharding.factors import instantiate_factors
@@ -104,12 +104,12 @@ CALLS = {"DebugPrint"}  # ops that call a function of this process: no file can 
 @pytest.mark.parametrize("name", OPS)
 def test_xla_equals_numpy(name):
     """On every sample; and the same bits again, from the executable written to the disk."""
-    if name in UP_TO_A_FACTOR and engine("xla").platform != "cpu":
+    if name in UP_TO_A_FACTOR and registered_engine("xla").platform != "cpu":
         pytest.skip("vectors are unique up to a factor: NumPy's are those of LAPACK on the CPU")
     program = OneProgram([applied(i, *case) for i, case in enumerate(TABLE[name].samples())])
     compiled = program.run()
     program.check(compiled)
-    again = engine("xla").compile(program.graph)
+    again = registered_engine("xla").compile(program.graph)
     assert again.origin == ("compiler" if name in CALLS else "disk")
     assert [v.tobytes() for v in program.run(again)] == [v.tobytes() for v in compiled]
 
@@ -158,7 +158,11 @@ def test_every_op_with_operands_says_how_it_is_split(name):
     """It has a factor rule, an expansion, or a `partition` method."""
     cls = TABLE[name]
     has_operands = any(arrays for _, arrays in cls.samples())
-    says = cls.factors is not Op.factors or issubclass(cls, Expandable) or hasattr(cls, "partition")
+    says = (
+        cls.factors is not Op.factors
+        or issubclass(cls, CompositeOnMesh)
+        or hasattr(cls, "partition")
+    )
     assert bool(says) != (name in WHOLE) or not has_operands
 
 
@@ -201,7 +205,7 @@ def check_kept_dimensions(op, arrays):
 def test_ops_with_runtime_checks_are_fallible(name):
     def check(op, arrays):
         builder = Builder()
-        build_module(testing.graph_of(op, arrays), builder)
+        build_xla_module(testing.graph_of(op, arrays), builder)
         assert op.fallible or not builder.checks
 
     on_every_sample(check, name)

@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.graph import dtypes
 from pullback.ops.random.affine import Affine
 from pullback.ops.random.between import Between
@@ -230,7 +230,10 @@ def test_uniform_samples_stay_within_bounds_when_rounded(dtype):
     unit = np.array([0, 2.0**-24, 0.25, 0.999, 1 - 2.0**-24], np.float32)[:, None]
     graph = testing.graph_of(Between(dtype), (unit, low, high))
     found = testing.run(graph, (unit, low, high))[0]
-    assert found.tobytes() == testing.run(graph, (unit, low, high), engine("xla"))[0].tobytes()
+    assert (
+        found.tobytes()
+        == testing.run(graph, (unit, low, high), registered_engine("xla"))[0].tobytes()
+    )
     wide = found.astype(np.float64)
     assert (low <= wide).all() and (wide < high).all()
 
@@ -241,7 +244,9 @@ def test_products_are_not_contracted_whatever_their_size():
     offset = np.float32(-1.7)
     graph = testing.graph_of(Affine(), (x, scale, offset))
     found = testing.run(graph, (x, scale, offset))[0]
-    np.testing.assert_array_equal(found, testing.run(graph, (x, scale, offset), engine("xla"))[0])
+    np.testing.assert_array_equal(
+        found, testing.run(graph, (x, scale, offset), registered_engine("xla"))[0]
+    )
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found, x * scale + offset)
 
@@ -252,7 +257,7 @@ def test_mul_high_is_the_upper_half_of_the_product(bits):
         [0, 1, 3, 2**bits // 3, 2**bits // 2 + 1, 2**bits - 2, 2**bits - 1], f"u{bits // 8}"
     )
     exact = np.multiply.outer(x.astype(object), x.astype(object)) >> bits
-    for machine in (None, engine("xla")):
+    for machine in (None, registered_engine("xla")):
         graph = testing.graph_of(MulHigh(), (x[:, None], x))
         assert testing.run(graph, (x[:, None], x), machine)[0].tolist() == exact.tolist()
 

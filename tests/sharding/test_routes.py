@@ -21,7 +21,7 @@ from pullback.ops.sources import placeholder
 from pullback.sharding.cost import Machine
 from pullback.sharding.partition import routes
 from pullback.sharding.parts import part_places
-from pullback.sharding.rounds import balanced_rounds, round_components, rounds
+from pullback.sharding.rounds import balanced_rounds, device_groups_of_rounds, rounds
 
 PLANE = pb.DeviceMesh((2, 4), ("a", "b"))
 SPACE = pb.DeviceMesh((2, 2, 2), ("a", "b", "c"))
@@ -246,7 +246,7 @@ def test_items_are_spread_over_their_owners():
     assert chosen == [0, 1, 2]
     assert max(Counter(balanced_rounds([[0, 1]] * 6)).values()) == 3
     assert balanced_rounds([]) == []
-    assert round_components([(0, 2), (3, 1)], 5) == [[0, 2], [1, 3], [4]]
+    assert device_groups_of_rounds([(0, 2), (3, 1)], 5) == [[0, 2], [1, 3], [4]]
 
 
 # -- partial sums --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from helpers import line, told
 from paths import ROOT
 
 import pullback as pb
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE
@@ -706,7 +706,7 @@ def test_a_repetitive_program_is_compiled_in_pieces():
     for scale in (0.5, 0.25):  # a number is an input of the pieces too
         made = on_mesh(scale, order)
         close(made, layers(np, x, w, scale, order))
-        pieces = [p for p in engine("xla")._pieces if p[-2] is MESH]
+        pieces = [p for p in registered_engine("xla")._pieces if p[-2] is MESH]
         assert made.sharding.spec is P("dp") and 0 < len(pieces) < 10
     with pytest.raises(IndexOutOfRange, match="out of range for axis 1 of size 6"):
         on_mesh(0.5, [5, 0, 3, 1, 2, 6]).numpy()

@@ -38,11 +38,11 @@ from pullback import testing
 from pullback.errors import ArgumentError, GraphConsumed, InPlaceError, UnsupportedShape
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import live_nodes
-from pullback.graph.table import TABLE
-from pullback.ops.collective.reduce import Collective
-from pullback.ops.elementwise.base import Binary, Elementwise
+from pullback.graph.op_kinds import HigherOrderKind
+from pullback.graph.op_table import TABLE
+from pullback.ops.collective.all_reduce import Collective
+from pullback.ops.elementwise.elementwise import Binary, Elementwise
 from pullback.ops.prelude import Op, ones, sum_to
 from pullback.transforms import reverse
 from pullback.transforms.reverse import count_reverse_consumers, gradients, reverse_path
@@ -211,7 +211,7 @@ def test_C6_rules_see_the_cotangent_the_result_and_the_operands(name):
     rule = TABLE[name].vjp
     if rule is not None:
         # an op that holds graphs gets the transform to apply to them
-        handed = ["gradients"] if issubclass(TABLE[name], HigherOrder) else []
+        handed = ["gradients"] if issubclass(TABLE[name], HigherOrderKind) else []
         first, *names = inspect.signature(rule).parameters
         assert first in ("self", "op")
         wanted = ["g", "out", "xs", "need", *handed]

@@ -11,7 +11,7 @@ from modules import Derived, build, in_a_process, instructions, op
 from pullback import ir
 from pullback.errors import ArgumentError, AutodiffError, GradientVerification, PullbackError
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 
 X = '%0 = Input() {name: "x"} : Tensor<f32, [2, 3]>\n'

@@ -8,7 +8,7 @@ import pytest
 from ir_texts import X, fails, input_line
 
 import pullback as pb
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 
 
 def test_K5_an_empty_list_of_axes_is_all_of_them():

@@ -24,9 +24,9 @@ from pullback.errors import (
     ShapeError,
     TimeLimit,
 )
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.lazy.launch import state
-from pullback.ops.elementwise.base import Unary
+from pullback.ops.elementwise.elementwise import Unary
 
 ENGINES = ["reference", "xla"]
 engines = pytest.mark.parametrize("engine", ENGINES)

@@ -14,8 +14,8 @@ from counters import counting, live_nodes, no_garbage_collection
 from helpers import line
 
 import pullback as pb
-from pullback.lazy import cache, launch, split
-from pullback.lazy.collect import Work, collect_pending_ancestors
+from pullback.lazy import cache, launch, pieces
+from pullback.lazy.collect import CollectedWork, collect_pending_ancestors
 
 RNG = np.random.default_rng(7)
 DATA = RNG.normal(size=(8, 3)).astype(np.float32)
@@ -47,7 +47,7 @@ def _clean() -> Any:
 def test_N12_the_key_is_structural():
     def key(f: Any, *args: Any) -> tuple:
         made = f(*args)
-        return Work(collect_pending_ancestors([made._node])).key
+        return CollectedWork(collect_pending_ancestors([made._node])).key
 
     def f(a: Any, b: Any) -> Any:
         return (a * b + a).sum(axis=0)
@@ -70,7 +70,7 @@ def test_N12_a_leaf_that_the_program_does_not_need_is_no_input():
     for n in (3, 5, 7):
         u = fresh(n)
         g = gradient(w, u)
-        leaves = Work(collect_pending_ancestors([g._node])).leaves
+        leaves = CollectedWork(collect_pending_ancestors([g._node])).leaves
         assert u._node not in leaves and w._node not in leaves
         with counting() as counts:
             assert g.tolist() == [2, 2, 2, 2]
@@ -222,7 +222,7 @@ def test_N15_equal_subexpressions_are_one_instruction():
 
     x = fresh(4)
     y = pb.exp(x) * 2 + pb.exp(x) * 2
-    work = Work(collect_pending_ancestors([y._node]))
+    work = CollectedWork(collect_pending_ancestors([y._node]))
     graph, _ = build_program(work, (work.index[y._node],))
     assert [n.op.name for n in graph.nodes].count("Exp") == 1
     np.testing.assert_allclose(y.numpy(), 4 * np.exp(x.numpy()), rtol=1e-6)
@@ -646,7 +646,7 @@ def test_N19_outputs_evicted_and_split_are_named(monkeypatch):
             (fresh(n) * 5).numpy()
     assert pb.cache_info().causes[-1].kind == "evicted"
 
-    monkeypatch.setattr(split, "PENDING_LIMIT", 50)
+    monkeypatch.setattr(pieces, "PENDING_LIMIT", 50)
     y = x
     for _ in range(120):
         y = y * 0.5

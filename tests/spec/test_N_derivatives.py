@@ -15,8 +15,8 @@ from helpers import Opaque, count_calls
 import pullback as pb
 from pullback import debug
 from pullback.errors import ArgumentError, GradientVerification, TraceError, UnsupportedOp
-from pullback.graph.kinds import HigherOrder
-from pullback.graph.table import TABLE
+from pullback.graph.op_kinds import HigherOrderKind
+from pullback.graph.op_table import TABLE
 from pullback.lazy.record import apply
 from pullback.ops.prelude import Op
 from pullback.ops.sources import Input
@@ -164,7 +164,7 @@ def differentiable_samples():
 @each(list(differentiable_samples()))
 def test_N24_a_rule_returns_one_cotangent_per_input(name):
     from pullback.graph import dtypes
-    from pullback.graph.node import results
+    from pullback.graph.node import result_nodes
 
     for op, arrays in TABLE[name].samples():
         arrays = [np.asarray(a) for a in arrays]
@@ -175,10 +175,10 @@ def test_N24_a_rule_returns_one_cotangent_per_input(name):
         if not any(t.dtype.is_inexact for t in types):
             continue
         gs = tuple(Input("g", t.shape, t.dtype)() for t in types)
-        out = results(node) if several else node
+        out = result_nodes(node) if several else node
         need = [x.type.dtype.is_inexact for x in xs]
         handed = (
-            (gradients,) if isinstance(op, HigherOrder) else ()
+            (gradients,) if isinstance(op, HigherOrderKind) else ()
         )  # the transform, for the graphs it holds
         pulled = op.vjp(gs if several else gs[0], out, xs, need, *handed)
         assert len(pulled) == len(xs)
@@ -319,11 +319,11 @@ def test_N30_value_and_grad_share_one_forward_pass():
 
 
 def test_N30_the_program_computes_the_forward_once():
-    from pullback.lazy.collect import Work, collect_pending_ancestors
+    from pullback.lazy.collect import CollectedWork, collect_pending_ancestors
     from pullback.lazy.program import build_program
 
     value, g = pb.value_and_grad(lambda a: pb.exp(pb.sin(a)).sum())(f64(A))
-    work = Work(collect_pending_ancestors([value._node, g._node]))
+    work = CollectedWork(collect_pending_ancestors([value._node, g._node]))
     graph, _ = build_program(work, (work.index[value._node], work.index[g._node]))
     names = [n.op.name for n in graph.nodes]
     assert names.count("Exp") == 1 and names.count("Sin") == 1

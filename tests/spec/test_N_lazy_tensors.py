@@ -15,16 +15,16 @@ from each import each
 from helpers import line
 
 import pullback as pb
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.ambient import PENDING_LIMIT
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy import launch
 from pullback.lazy.pending import submit_pending
+from pullback.lazy.pieces import PIECE
 from pullback.lazy.record import apply, record_several
-from pullback.lazy.split import PIECE
-from pullback.ops.collective.reduce import Collective
+from pullback.ops.collective.all_reduce import Collective
 from pullback.ops.prelude import Op
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -235,7 +235,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_N8_a_host_read_submits(name, scalar):
-    if name == "DLPack" and engine("xla").platform != "cpu":
+    if name == "DLPack" and registered_engine("xla").platform != "cpu":
         pytest.skip("NumPy reads the memory of the CPU alone")
     with counting() as counts:
         READS[name](scalar)

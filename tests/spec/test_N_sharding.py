@@ -12,7 +12,7 @@ from helpers import told
 import pullback as pb
 from pullback.errors import ArgumentError, ShapeError, VerificationError
 from pullback.graph.dtypes import float32
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.sharding.factors import instantiate_factors, parse_factors
 from pullback.sharding.propagate import plan_propagation

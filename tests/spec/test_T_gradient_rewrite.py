@@ -38,14 +38,14 @@ from pullback.errors import (
 )
 from pullback.graph import dtypes
 from pullback.graph.canonical import canonicalise
-from pullback.graph.graph import Graph, ancestors
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.node import Node, live_nodes
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy import record
-from pullback.ops.elementwise.base import Unary
+from pullback.ops.elementwise.elementwise import Unary
 from pullback.ops.prelude import Op, ones
-from pullback.static.text import print_graph
+from pullback.static.text import static_graph_text
 from pullback.transforms import reverse
 from pullback.transforms.reverse import gradients
 
@@ -154,7 +154,7 @@ def test_T4_forty_stacked_doublings_take_at_most_three_nodes_a_level():
         y = y + y
     (g,) = gradient(y, x)
     assert pb.debug.rules_applied() == ["Add"] * 40
-    assert len(ancestors([g])) <= 3 * 40
+    assert len(graph_ancestors([g])) <= 3 * 40
     assert pulled(lambda v: Graph([x], [y])(v), array(1.0).reshape(()))[0] == 2.0**40
 
 
@@ -198,7 +198,7 @@ def test_T6_reachability_is_computed_once_a_node(levels, monkeypatch):
     x = y = source()
     for _ in range(levels):  # 2 ** levels paths
         y = op("Sin")(y) * op("Cos")(y)
-    calls = count_calls(monkeypatch, reverse, "rule_carries_derivative")
+    calls = count_calls(monkeypatch, reverse, "is_any_type_inexact")
     gradient(y, x)
     assert len(calls) == 3 * levels + 1
     assert len(pb.debug.rules_applied()) == 3 * levels
@@ -268,10 +268,10 @@ def test_T9_gradient_nodes_carry_the_forward_line():
 
     _, pull = pb.vjp(f, x)
     (g,) = pull(X)
-    made = [n for n in ancestors([g._node]) if n.backward]
+    made = [n for n in graph_ancestors([g._node]) if n.backward]
     assert {str(n.where) for n in made} == set(lines)
     assert [str(n.where) for n in made if n.op.name == "Cos"] == lines[:1]
-    forward = [n for n in ancestors([g._node]) if n.op.name in ("Sin", "Exp")]
+    forward = [n for n in graph_ancestors([g._node]) if n.op.name in ("Sin", "Exp")]
     assert forward and not any(n.backward for n in forward)
 
 
@@ -280,7 +280,7 @@ def test_T9_printing_shows_line_and_direction():
     wanted = line(-1)
     graph = t.graph
     found = gradients(graph.outputs, [ones(graph.outputs[0].type)], graph.inputs)
-    text = print_graph(Graph(graph.inputs, found), provenance=True)
+    text = static_graph_text(Graph(graph.inputs, found), provenance=True)
     shown = [row for row in text.splitlines() if "Cos" in row]
     assert len(shown) == 1 and wanted in shown[0] and "backward" in shown[0]
 
@@ -291,7 +291,7 @@ def test_T9_a_gradient_node_carries_the_name_of_the_forward_op():
 
     for _ in range(2):  # derived by rules, then written out from a template
         (g,) = pb.vjp(f, pb.tensor(X))[1](X)
-        made = {n.op.name: n.forward_op for n in ancestors([g._node]) if n.backward}
+        made = {n.op.name: n.forward_op for n in graph_ancestors([g._node]) if n.backward}
         assert made["Cos"] == "Sin" and all(made.values())
     t = pb.trace(lambda x: pb.grad(lambda x: pb.sin(x).sum())(x), pb.tensor(X))
     rows = [row.split("  # ")[1] for row in t.text(provenance=True).splitlines() if "#" in row]
@@ -303,7 +303,7 @@ def test_T9_a_gradient_node_carries_the_name_of_the_forward_op():
 def test_T9_unrelated_graphs_share_no_metadata():
     def lines_of(f):
         (g,) = pb.vjp(f, pb.tensor(X))[1](X)
-        return {str(n.where) for n in ancestors([g._node]) if n.backward}
+        return {str(n.where) for n in graph_ancestors([g._node]) if n.backward}
 
     first = lines_of(lambda x: pb.sin(x))
     second = lines_of(lambda x: pb.sin(x))

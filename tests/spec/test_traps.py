@@ -14,7 +14,7 @@ from pullback.errors import AxisError, IndexOutOfRange, ShapeError, UnsupportedO
 from pullback.graph.ambient import PENDING_LIMIT
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.lazy import record
 from pullback.transforms.reverse import gradients
 
@@ -332,9 +332,9 @@ def test_a_loop_that_never_reads_does_not_grow_without_bound():
 
 
 def _pending_behind(x):
-    from pullback.graph.graph import ancestors
+    from pullback.graph.graph import graph_ancestors
 
-    return sum(1 for n in ancestors([x._node]) if n.value is None)
+    return sum(1 for n in graph_ancestors([x._node]) if n.value is None)
 
 
 def test_a_failed_computation_does_not_poison_what_follows():

@@ -17,7 +17,7 @@ import pullback as pb
 from pullback.cli.conformance import judge_conformance_case
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import ALL
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.static.catalogue import CATALOGUE
 from pullback.static.descriptions import is_described_builtin
 from pullback.static.profiles import PROFILES

@@ -14,7 +14,7 @@ from pullback import testing
 from pullback.errors import ParseError, TraceError
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.ops.sources import Const, placeholder
 from pullback.static.literals import literal_text
 from pullback.static.module import IRModule as Module

@@ -14,11 +14,11 @@ from ir_ops import F32, F64, I32, I64, Body, Marked, Scaled, TopTwo, source
 from paths import PYTHONPATH
 
 import pullback as pb
-from pullback.graph import dtypes, where
+from pullback.graph import dtypes, source_lines
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
+from pullback.graph.node import Node, constant_node
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Mul, Neg
 from pullback.ops.reduce.reductions import Sum
@@ -26,22 +26,22 @@ from pullback.ops.shape.movement import Reshape
 from pullback.ops.sources import SCALAR, Const, Result, leaf_source
 from pullback.ops.wrap.identity import Alias
 from pullback.static.fingerprints import fingerprint
-from pullback.static.text import print_graph
+from pullback.static.text import static_graph_text
 
 # -- text ---------------------------------------------------------------------------------------
 
 
 def line_of(node: Node, *inputs: Node) -> str:
     """The last instruction's line, without its type."""
-    return print_graph(Graph(inputs, [node])).splitlines()[-2].split(" : ")[0]
+    return static_graph_text(Graph(inputs, [node])).splitlines()[-2].split(" : ")[0]
 
 
 def test_the_example_prints_as_specified():
     x, w = source(2, 3, name="x"), source(3, name="w")
     y = x * w
-    graph = Graph([x, w], [Sum((1,), False)(y * constant(0.5, F32))])
+    graph = Graph([x, w], [Sum((1,), False)(y * constant_node(0.5, F32))])
     assert (
-        print_graph(graph)
+        static_graph_text(graph)
         == str(graph)
         == (
             '%0 = Input() {name: "x"} : Tensor<f32, [2, 3]>\n'
@@ -115,7 +115,7 @@ def test_no_literal_holds_an_address():
     ],
 )  # fmt: skip
 def test_constants_print_in_their_own_type(value, dtype, text):
-    assert line_of(constant(value, dtype)) == f"%0 = {text}"
+    assert line_of(constant_node(value, dtype)) == f"%0 = {text}"
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
@@ -140,7 +140,7 @@ def test_several_results_are_named_on_one_line():
     x = source(5)
     top = TopTwo(2)(x)
     second, again = (Node(Result(1), (top,), top.type[1]) for _ in range(2))
-    assert print_graph(Graph([x], [second + again, x])) == (
+    assert static_graph_text(Graph([x], [second + again, x])) == (
         '%0 = Input() {name: "x"} : Tensor<f32, [5]>\n'
         "%1, %2 = TopTwo(%0) {k: 2} : Tensor<f32, [2]>, Tensor<i64, [2]>\n"
         "%3 = BinOp(Add, %2, %2) : Tensor<i64, [2]>\n"
@@ -153,7 +153,7 @@ def test_leaves_print_as_inputs_and_scalars_as_constants():
     y = -x
     w = leaf_source(Type((2,), F32), np.ones(2, np.float32))
     scalar = Node(SCALAR, (), Type((), F32), value=0.1)
-    assert print_graph(Graph([x], [y * w * scalar])).splitlines()[1:] == [
+    assert static_graph_text(Graph([x], [y * w * scalar])).splitlines()[1:] == [
         '%1 = Input() {name: "leaf1"} : Tensor<f32, [2]>',
         "%2 = Neg(%0) : Tensor<f32, [2]>",
         "%3 = ConstF32(0.1) : Tensor<f32, []>",
@@ -165,8 +165,8 @@ def test_leaves_print_as_inputs_and_scalars_as_constants():
 
 def test_inner_graphs_are_written_in_place():
     x, y = source(2), source(2, name="y")
-    y.where = where.user_line()
-    made = print_graph(Graph([x], [Body(Graph([y], [-y]))(x)]), provenance=True)
+    y.where = source_lines.user_line()
+    made = static_graph_text(Graph([x], [Body(Graph([y], [-y]))(x)]), provenance=True)
     assert made.splitlines()[1:] == [
         "%1 = Body(%0) {body: graph(",
         f'  %0 = Input() {{name: "y"}} : Tensor<f32, [2]>  # test_text.py:{y.where.line}',
@@ -179,14 +179,14 @@ def test_inner_graphs_are_written_in_place():
 
 def test_provenance_follows_the_instruction():
     x = source(2)
-    line = where.user_line()
+    line = source_lines.user_line()
     forward = Node(Neg(), (x,), x.type, line)
     backward = Node(Neg(), (forward,), x.type, line, forward_op="Neg")
-    text = print_graph(Graph([x], [backward]), provenance=True).splitlines()
+    text = static_graph_text(Graph([x], [backward]), provenance=True).splitlines()
     assert text[0].endswith("Tensor<f32, [2]>")
     assert text[1] == f"%1 = Neg(%0) : Tensor<f32, [2]>  # test_text.py:{line.line} neg"
     assert text[2] == f"%2 = Neg(%1) : Tensor<f32, [2]>  # test_text.py:{line.line} backward of neg"
-    assert "#" not in print_graph(Graph([x], [backward]))
+    assert "#" not in static_graph_text(Graph([x], [backward]))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_fingerprints_do_not_depend_on_how_a_program_is_written():
         return Graph([x, y], [Alias()(a)])
 
     first = fingerprint(made("x", False))
-    assert first == fingerprint(made("other", True, where.user_line()))
+    assert first == fingerprint(made("other", True, source_lines.user_line()))
     assert first == fingerprint(canonicalise(made("x", False)))
     assert len(first) == 64
 
@@ -232,8 +232,8 @@ def test_different_programs_have_different_fingerprints():
     x, y, wide = source(2), source(2), source(3)
     graphs = [
         Graph([x], [-x]), Graph([x], [x]), Graph([wide], [-wide]), Graph([x, y], [-x]),
-        Graph([x, y], [-y]), Graph([x], [x * constant(0.0, F32)]),
-        Graph([x], [x * constant(-0.0, F32)]), Graph([x], [-x, -x]),
+        Graph([x, y], [-y]), Graph([x], [x * constant_node(0.0, F32)]),
+        Graph([x], [x * constant_node(-0.0, F32)]), Graph([x], [-x, -x]),
         Graph([x], [Scaled(0.0)(x)]), Graph([x], [Scaled(-0.0)(x)]),
     ]  # fmt: skip
     assert len(set(map(fingerprint, graphs))) == len(graphs)
@@ -251,11 +251,12 @@ PROGRAM = """
 from ir_ops import Graph, Marked, program, source
 from pullback.graph.canonical import canonicalise
 from pullback.static.fingerprints import fingerprint
-from pullback.static.text import print_graph
+from pullback.static.text import static_graph_text
 graph = program()
 x = source(2)
 words = Graph([x], [Marked(frozenset("abcdefgh"))(x)])
-print(print_graph(graph), print_graph(canonicalise(graph)), fingerprint(graph), print_graph(words))
+text = static_graph_text
+print(text(graph), text(canonicalise(graph)), fingerprint(graph), text(words))
 """
 
 

@@ -7,9 +7,9 @@ import pytest
 from ir_ops import F32, F64, Body, TopTwo, source
 
 from pullback.errors import PullbackError, VerificationError
-from pullback.graph import where
+from pullback.graph import source_lines
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, constant, results
+from pullback.graph.node import Node, constant_node, result_nodes
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Add, Neg
 from pullback.ops.reduce.reductions import Sum
@@ -30,10 +30,10 @@ def fails(graph: Graph, code: str, instruction: int | None = None) -> Verificati
 
 def test_a_well_formed_graph_verifies():
     x, y = source(2, 3), source(3)
-    top = results(TopTwo(2)(x))
+    top = result_nodes(TopTwo(2)(x))
     verify(Graph([x, y], [Sum((1,), False)(x * y), *top]))
     verify(Graph([x], []))
-    verify(Graph([], [constant(1.0, F32)]))
+    verify(Graph([], [constant_node(1.0, F32)]))
     verify(Graph([x], [x * leaf_source(Type((3,), F32), np.ones(3, np.float32))]))
 
 
@@ -93,7 +93,7 @@ def test_a_declared_type_must_be_the_inferred_one():
     x = source(2)
     for wrong in (Type((3,), F32), Type((2,), F64), (Type((2,), F32),)):
         y = Node(Neg(), (x,), wrong)
-        fails(Graph([x], [-y if isinstance(wrong, Type) else results(y)[0]]), "E2001", 1)
+        fails(Graph([x], [-y if isinstance(wrong, Type) else result_nodes(y)[0]]), "E2001", 1)
 
 
 def test_type_rules_ignore_sharding():
@@ -132,7 +132,7 @@ def test_graphs_inside_ops_are_verified():
 
 def test_errors_say_where_and_are_the_same_each_time():
     x = source(2)
-    y = Node(Neg(), (x,), Type((3,), F32), where.user_line())
+    y = Node(Neg(), (x,), Type((3,), F32), source_lines.user_line())
     first, second = (str(fails(Graph([x], [y]), "E2001")) for _ in range(2))
     assert first == second
     assert "test_verify.py:" in first

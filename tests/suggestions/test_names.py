@@ -11,7 +11,7 @@ from helpers import told
 import pullback as pb
 from pullback.errors import UnknownImport, UnknownName
 from pullback.suggestions.module_names import TABLES
-from pullback.suggestions.names import find_named_target, target_names
+from pullback.suggestions.names import find_suggested_name, names_in_suggestion
 from pullback.suggestions.object_names import OBJECT_NAMES
 from pullback.suggestions.tensor_names import FOUND_ELSEWHERE, TENSOR_NAMES
 
@@ -58,7 +58,9 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("owner", "name"), ANSWERS)
 def test_the_answer_to_a_name(owner, name):
-    holder = pb.ones(2) if owner == "Tensor" else find_named_target(owner.replace("pullback", "pb"))
+    holder = (
+        pb.ones(2) if owner == "Tensor" else find_suggested_name(owner.replace("pullback", "pb"))
+    )
     with told(UnknownName, AttributeError, repr(name), ANSWERS[owner, name]):
         getattr(holder, name)
 
@@ -67,9 +69,9 @@ def test_every_answer_names_what_exists():
     missing = []
     for owner, table in [*TABLES.items(), ("Tensor", TENSOR_NAMES), *OBJECT_NAMES.items()]:
         for name, answer in table.items():
-            for target in target_names(owner, answer):
+            for target in names_in_suggestion(owner, answer):
                 try:
-                    find_named_target(target)
+                    find_suggested_name(target)
                 except AttributeError:
                     missing.append(f"{owner}.{name}: {target}")
     assert not missing
@@ -80,7 +82,7 @@ def test_no_answer_is_given_for_what_exists():
         f"{owner}.{name}"
         for owner, table in TABLES.items()
         for name in table
-        if hasattr(find_named_target(owner.replace("pullback", "pb")), name)
+        if hasattr(find_suggested_name(owner.replace("pullback", "pb")), name)
     ]
     superfluous += [name for name in (*TENSOR_NAMES, *FOUND_ELSEWHERE) if hasattr(pb.Tensor, name)]
     assert not superfluous

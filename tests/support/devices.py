@@ -11,12 +11,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.engines.xla.builder import Builder
-from pullback.engines.xla.instructions import Block
-from pullback.engines.xla.printer import print_module
+from pullback.engines.xla.hlo_instructions import HloBlock
+from pullback.engines.xla.hlo_printer import print_hlo_module
 from pullback.graph.dtypes import ALL, bfloat16, float64
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
@@ -92,9 +92,11 @@ def run_words(grid, write, *operands):
     types = [Type(parts[0].shape, dtype_of(parts[0])) for parts in operands]
     args = [b.value(t) for t in types]
     outs = write(b, *args)
-    main = Block(tuple(args), b.instructions, tuple(outs))
-    text = print_module(main, attributes=f" attributes {{mhlo.num_replicas = {grid.size} : i32}}")
-    group = engine("xla").group(grid)
+    main = HloBlock(tuple(args), b.instructions, tuple(outs))
+    text = print_hlo_module(
+        main, attributes=f" attributes {{mhlo.num_replicas = {grid.size} : i32}}"
+    )
+    group = registered_engine("xla").group(grid)
     program = group.compile(text, [o.type for o in outs])
     made = program.run([group.put(p, t) for p, t in zip(operands, types, strict=True)])
     return [y.parts() for y in made]

@@ -17,7 +17,7 @@ import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost, heartbeat
 from pullback.engines import processes
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import EngineError, OutOfMemory, PullbackError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
@@ -35,9 +35,9 @@ def say(*words):
 def summing(grid):
     """Return a program that adds one and sums over a grid, and its operand, the position."""
     v = varying("v", (4,), "x")
-    program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v + 1),)))
+    program = registered_engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v + 1),)))
     parts = [np.full(4, float(k)) for k in range(grid.size)]
-    return program, engine("xla").group(grid).put(parts, T)
+    return program, registered_engine("xla").group(grid).put(parts, T)
 
 
 def listens():
@@ -171,7 +171,9 @@ def faults():
     attempt(program, x)
     program, x, mend = failing(apart[1], short, 1)
     heard = processes.current_processes().heartbeat._failures
-    while k == 0 and not list(heard(engine("xla").group(apart[1]))):  # of it, before it starts
+    while k == 0 and not list(
+        heard(registered_engine("xla").group(apart[1]))
+    ):  # of it, before it starts
         time.sleep(0.01)
     attempt(program, x)
     mend()
@@ -202,7 +204,7 @@ def differing(step):
         with contextlib.suppress(
             ProcessMismatch
         ):  # which a program that never ends raises once more
-            engine("xla").client.queue.settle()
+            registered_engine("xla").client.queue.settle()
 
 
 def raising(error):

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from pullback import testing, tree
-from pullback.api.placeholders import stage
+from pullback.api.placeholders import stage_on_placeholders
 from pullback.errors import PullbackError
-from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.graph import Graph, graph_ancestors, graphs_in_parameters
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.ops.prelude import Op, ones
 from pullback.ops.sources import Input
-from pullback.ops.traits import op_communicates
-from pullback.transforms.call_rules import start_rule_log
+from pullback.ops.traits import trait_communicates
+from pullback.transforms.call_rules import start_called_rule_log
 from pullback.transforms.reverse import gradients
 
 
@@ -73,12 +73,12 @@ def names(nodes: Sequence[Node]) -> list[str]:
 
 def gradient(y: Node, *xs: Node) -> list[Node | None]:
     """Gradients of the sum of `y`, under a fresh log of rules."""
-    start_rule_log()
+    start_called_rule_log()
     return gradients([y], [ones(y.type)], xs)
 
 
 def backward_nodes(found: Sequence[Node]) -> list[Node]:
-    return [n for n in ancestors(found) if n.backward]
+    return [n for n in graph_ancestors(found) if n.backward]
 
 
 def source(*shape: int, dtype: Any = None, name: str = "x") -> Node:
@@ -161,7 +161,7 @@ def _innermost(traceback: Any, file: str) -> str:
 def staged(f: Callable, types: Sequence[Type]) -> Graph:
     """A function of tensors as a program; it may name numbers, but no tensors from outside."""
     leaves, in_tree = tree.flatten((tuple(types), {}))
-    made = stage("staged", f, leaves, in_tree)
+    made = stage_on_placeholders("staged", f, leaves, in_tree)
     assert not made.captured
     return made.graph
 
@@ -170,9 +170,9 @@ def collectives(graph: Graph) -> Counter[str]:
     """How often a program for one device communicates, by name; a loop's body counts once."""
     found: Counter[str] = Counter()
     for node in graph.nodes:
-        inner = graphs_within(node.op.parameters())
+        inner = graphs_in_parameters(node.op.parameters())
         for held in inner:
             found += collectives(held)
-        if not inner and op_communicates(node.op):
+        if not inner and trait_communicates(node.op):
             found[node.op.name] += 1
     return found

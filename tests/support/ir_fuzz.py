@@ -10,7 +10,7 @@ import numpy as np
 
 import pullback as pb
 from pullback import testing
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.static.module import IRModule as Module
 
 CORE = """

@@ -9,9 +9,9 @@ import numpy as np
 import pullback.ops  # noqa: F401  (fills the op table)
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, constant, results
+from pullback.graph.node import Node, constant_node, result_nodes
 from pullback.graph.types import Type
-from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.elementwise import Binary, Unary
 from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.sources import Input
@@ -102,6 +102,6 @@ def program() -> Graph:
     a = Alias()(x)
     z = a * y + y * x
     _dead = z + z
-    top = results(TopTwo(2)(StopGradient()(z)))
-    number = -(constant(2, I64) * constant(3, I64))
+    top = result_nodes(TopTwo(2)(StopGradient()(z)))
+    number = -(constant_node(2, I64) * constant_node(3, I64))
     return Graph([x, y, unused], [Sum((1,), False)(z), top[1], number])

@@ -15,11 +15,11 @@ import numpy as np
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
 from pullback.engines.choices import CodeChoices
-from pullback.engines.engine_registry import engine
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.engine_registry import registered_engine
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.ops.conv.geometry import ConvolutionGeometry
 from pullback.ops.fused.attention import Attention, AttentionGradient
 from pullback.ops.linalg.matrix_kernel import RealMatrixKernel
@@ -161,7 +161,7 @@ class KernelProgram:
         self.arrays = [np.array(a, order="C") for given in arrays for a in given]
 
     def run(self, kernels: bool) -> list[np.ndarray]:
-        xla = engine("xla")
+        xla = registered_engine("xla")
         args = [xla.put(a, x.type) for a, x in zip(self.arrays, self.graph.inputs, strict=True)]
         made = xla.compile(self.graph, choices=CodeChoices(kernels)).run(args)
         return [np.asarray(xla.get(v)) for v in made[: len(self.graph.outputs)]]
@@ -189,7 +189,7 @@ PARTS: tuple[Callable, Callable] = (lambda g: g.inputs, lambda g: g.outputs)
 def calls_kernel(graph: Graph) -> bool:
     b = Builder()
     b.kernels, b.neutral = True, False
-    return "pullback_" in build_module(graph, b)
+    return "pullback_" in build_xla_module(graph, b)
 
 
 def large_cases() -> list[Case]:

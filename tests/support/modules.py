@@ -15,7 +15,7 @@ from pullback import ir
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.ops.sources import Input
 
 STEP = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import testing
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.graph.graph import Graph
 
 
@@ -22,7 +22,7 @@ class OneProgram:
 
     def run(self, compiled=None):
         """What XLA computes, by a program that was compiled before or one for this call."""
-        xla = engine("xla")
+        xla = registered_engine("xla")
         args = [xla.put(a, x.type) for a, x in zip(self.arrays, self.graph.inputs, strict=True)]
         made = (compiled or xla.compile(self.graph)).run(args)
         return [np.asarray(xla.get(v)) for v in made[: len(self.graph.outputs)]]

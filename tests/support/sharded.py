@@ -13,7 +13,7 @@ from structured_steps import STRUCTURED
 
 import pullback as pb
 from pullback import testing, tree
-from pullback.api.placeholders import stage
+from pullback.api.placeholders import stage_on_placeholders
 from pullback.graph.dtypes import dtype
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
@@ -45,7 +45,7 @@ def staged(
     """The graph of a function of tensors with given layouts, and the values of its constants."""
     types = [Type(a.shape, dtype(a.dtype), s) for a, s in zip(data, shardings, strict=True)]
     leaves, in_tree = tree.flatten((tuple(types), {}))
-    made = stage("program", f, leaves, in_tree)
+    made = stage_on_placeholders("program", f, leaves, in_tree)
     return made.graph, [wrap(node).numpy() for node in made.captured]
 
 

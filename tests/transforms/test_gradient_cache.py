@@ -18,14 +18,14 @@ from pullback import debug
 from pullback.errors import UnsupportedOp
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import dtype, float64
-from pullback.graph.graph import ancestors
-from pullback.graph.kinds import HigherOrder
-from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
+from pullback.graph.graph import graph_ancestors
+from pullback.graph.node import Node, constant_node
+from pullback.graph.op_kinds import HigherOrderKind
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.record import apply, record_several
 from pullback.ops.elementwise.arithmetic import Mul
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.optimizer_steps import AdamStep
 from pullback.ops.sources import Leaf
 from pullback.transforms import gradient_cache, reverse
@@ -50,7 +50,7 @@ def calls(monkeypatch):
 
 def written(found):
     """A description of the nodes of some gradients, in the order of recording."""
-    nodes = ancestors([g for g in found if g is not None])
+    nodes = graph_ancestors([g for g in found if g is not None])
     index = {n: i for i, n in enumerate(nodes)}
     tokens: dict[Any, int] = {}
     return [
@@ -118,7 +118,7 @@ def several(x):
 
 def composite(x):
     """An op with several results that is differentiated through its expansion."""
-    numbers = [constant(v, float64) for v in (0.1, 1.3, 0.9, 0.1, 0.99, 0.01, 1e-3)]
+    numbers = [constant_node(v, float64) for v in (0.1, 1.3, 0.9, 0.1, 0.99, 0.01, 1e-3)]
     operands = [v._node for v in (x, x * x, pb.sin(x), x * 2)]
     new, mean, square = record_several(AdamStep(), (*operands, *numbers))
     return (new * mean + pb.logsumexp(square)).sum()
@@ -180,7 +180,7 @@ def test_tokens_are_those_of_the_operands(leaf_tokens):
 def test_a_node_carries_the_line_of_its_own_forward_node(calls):
     def lines(f):
         _, pull = pb.vjp(f, pb.tensor(A))
-        made = ancestors([g._node for g in pull(pb.tensor(B))])
+        made = graph_ancestors([g._node for g in pull(pb.tensor(B))])
         return {str(n.where) for n in made if n.backward}
 
     first = lines(lambda x: pb.sin(x) * x)
@@ -535,7 +535,7 @@ def test_rules_look_only_at_ops_and_types(name):
             op.expand(*xs)
         else:
             g, out = (gs, ys) if several else (gs[0], ys[0])
-            handed = (gradients,) if isinstance(op, HigherOrder) else ()
+            handed = (gradients,) if isinstance(op, HigherOrderKind) else ()
             with suppress(UnsupportedOp):  # from a rule that suggests an alternative
                 assert len(op.vjp(g, out, xs, [t.inexact for t in types], *handed)) == len(xs)
 

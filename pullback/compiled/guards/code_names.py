@@ -9,7 +9,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.graph.interned import exact_key
-from pullback.graph.where import SourceLine
+from pullback.graph.source_lines import SourceLine
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
@@ -20,7 +20,7 @@ _REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields", "dir", "getmem
 
 
 @dataclass
-class Names:
+class CodeNames:
     """Names by the place where they are looked up; each with its first line."""
 
     globals: dict[str, SourceLine] = field(default_factory=dict)
@@ -30,9 +30,9 @@ class Names:
 
 
 @lru_cache(maxsize=4096)
-def names_of(code: CodeType) -> Names:
+def names_of(code: CodeType) -> CodeNames:
     """Return the names in the code of a function and of inner ones; strings may be attributes."""
-    found, parts = Names(), [code]
+    found, parts = CodeNames(), [code]
     for part in parts:
         parts.extend(c for c in part.co_consts if isinstance(c, CodeType))
         level: list[Any] = [0, 0]  # IMPORT_NAME comes after its level and its `fromlist`
@@ -49,7 +49,7 @@ def names_of(code: CodeType) -> Names:
             elif step.opname == "MATCH_CLASS":
                 found.attributes.setdefault("__match_args__", where)
             elif step.opname.startswith("LOAD_CONST"):
-                for text in name_texts(name):
+                for text in code_name_texts(name):
                     found.attributes.setdefault(text, where)
             level = [level[1], name]
     every = {*found.globals, *found.attributes}
@@ -57,10 +57,10 @@ def names_of(code: CodeType) -> Names:
     return found
 
 
-def name_texts(x: Any) -> list[str]:
+def code_name_texts(x: Any) -> list[str]:
     """Return the strings in a plain value that could be names of attributes."""
     if isinstance(x, (tuple, frozenset)):
-        return sorted(text for part in x for text in name_texts(part))
+        return sorted(text for part in x for text in code_name_texts(part))
     return [x] if isinstance(x, str) and x.isidentifier() and len(x) < _LONGEST else []
 
 

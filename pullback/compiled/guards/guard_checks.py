@@ -41,7 +41,7 @@ class GuardChecks:
                 if fetch(x) != value:
                     return False
             for fetch, x, expected in self._each:
-                if not _check_all_same(fetch, x, expected):
+                if not _guard_check_all_same(fetch, x, expected):
                     return False
         except (AttributeError, LookupError, ValueError):
             return False  # a name is gone, a cell is empty, an object is dead
@@ -55,7 +55,7 @@ class GuardChecks:
         yield from [(get, (name, ABSENT), "is", value) for get, name, value in self._names]
         yield from [(fetch, (x,), "is", value) for fetch, x, value in self._same]
         yield from [(fetch, (x,), "==", value) for fetch, x, value in self._equal]
-        yield from [(_check_all_same, check, "is", True) for check in self._each]
+        yield from [(_guard_check_all_same, check, "is", True) for check in self._each]
 
     def names(self, get: Callable[[str, Any], Any], names: Iterable[str]) -> None:
         """Check names in a mapping; one that is absent must stay absent."""
@@ -75,26 +75,27 @@ class GuardChecks:
 
     def attributes(self, x: Any, read: Iterable[str], slots: Iterable[str], whole: bool) -> None:
         """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""
-        own, slots = own_checked_attributes(x), tuple([name for name in slots if name in read])
+        own, slots = guard_checked_dict(x), tuple([name for name in slots if name in read])
         if own is None:
-            self.same(lambda get: type(get()), weakly_checked(x))
+            self.same(lambda get: type(get()), guard_checked_weakly(x))
         else:
             names = [name for name in read if name in own]
             absent = frozenset(read).difference(names, slots)
             get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
             self.each(
-                _checked_attributes, (weakly_checked(x), get, absent, len(own) if whole else -1)
+                _guard_checked_attributes,
+                (guard_checked_weakly(x), get, absent, len(own) if whole else -1),
             )
         if slots:
-            self.each(_checked_slots, (weakly_checked(x), slots))
+            self.each(_guard_checked_slots, (guard_checked_weakly(x), slots))
 
 
-def _check_all_same(fetch: Callable[[Any], tuple], x: Any, expected: tuple) -> bool:
+def _guard_check_all_same(fetch: Callable[[Any], tuple], x: Any, expected: tuple) -> bool:
     now = fetch(x)
     return len(now) == len(expected) and all(map(is_, now, expected))
 
 
-def checked_cell(cell: Any) -> Any:
+def guard_checked_cell(cell: Any) -> Any:
     """The value of a closure variable."""
     try:
         return cell.cell_contents
@@ -102,12 +103,12 @@ def checked_cell(cell: Any) -> Any:
         return ABSENT
 
 
-def checked_entries(items: Any) -> tuple:
+def guard_checked_entries(items: Any) -> tuple:
     """The contents of a container."""
     return (*items, *items.values()) if isinstance(items, dict) else tuple(items)
 
 
-def own_checked_attributes(x: Any) -> Any:
+def guard_checked_dict(x: Any) -> Any:
     """The `__dict__` of an object, whatever its class makes of `x.__dict__`; or None."""
     try:
         return object.__getattribute__(x, "__dict__")
@@ -115,21 +116,21 @@ def own_checked_attributes(x: Any) -> Any:
         return x.__dict__ if isinstance(x, threading.local) else None
 
 
-def _checked_attributes(place: Any) -> tuple:
+def _guard_checked_attributes(place: Any) -> tuple:
     ref, get, absent, count = place
     x = ref()
-    own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_checked_attributes(x)
+    own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else guard_checked_dict(x)
     complete = count < 0 or len(own) == count
     return (type(x), complete and own.keys().isdisjoint(absent), *get(own))
 
 
-def _checked_slots(place: Any) -> tuple:
+def _guard_checked_slots(place: Any) -> tuple:
     ref, names = place
     x = ref()
     return tuple([getattr(x, name, ABSENT) for name in names])
 
 
-def weakly_checked(x: Any) -> Callable[[], Any]:
+def guard_checked_weakly(x: Any) -> Callable[[], Any]:
     """A function that returns the object, or None once it is gone."""
     try:
         return weakref.ref(x)
@@ -137,13 +138,13 @@ def weakly_checked(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
-class Ref:
+class GuardCheckRef:
     """An object compared by identity, and not kept alive where that is possible."""
 
     __slots__ = ("_get", "_hash")
 
     def __init__(self, x: Any) -> None:
-        self._get, self._hash = weakly_checked(x), id(x)
+        self._get, self._hash = guard_checked_weakly(x), id(x)
 
     def __hash__(self) -> int:
         return self._hash
@@ -152,7 +153,7 @@ class Ref:
         if self is other:
             return True
         mine = self._get()
-        return isinstance(other, Ref) and mine is not None and mine is other._get()
+        return isinstance(other, GuardCheckRef) and mine is not None and mine is other._get()
 
     def __call__(self) -> Any:
         return self._get()

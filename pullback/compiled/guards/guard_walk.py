@@ -18,17 +18,17 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from pullback.compiled.guards.code_names import name_texts
+from pullback.compiled.guards.code_names import code_name_texts
 from pullback.compiled.guards.guard_checks import GuardChecks
-from pullback.compiled.guards.guard_kinds import KINDS
+from pullback.compiled.guards.guard_visitors import KINDS
 from pullback.compiled.guards.namespaces import Namespace
 from pullback.compiled.guards.value_traits import (
     is_installed_value,
-    is_plain_value,
+    is_plain_guarded_value,
     is_trusted_value,
 )
 from pullback.graph.interned import exact_key
-from pullback.graph.where import SourceLine
+from pullback.graph.source_lines import SourceLine
 from pullback.lazy.tensor import Tensor
 
 # Attribute lookups allowed before installed packages are trusted as a whole.
@@ -128,9 +128,9 @@ class GuardWalk:
         return True
 
     def _look(self, path: str, where: Line, value: Any) -> None:
-        if is_plain_value(value):
+        if is_plain_guarded_value(value):
             self.note(path, where, exact_key(value), repr(value))
-            self.texts.update(dict.fromkeys(name_texts(value)))
+            self.texts.update(dict.fromkeys(code_name_texts(value)))
             return
         known = self._seen.get(id(value))
         if known is not None:
@@ -183,7 +183,7 @@ def walk_guards(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, An
         found = GuardWalk(own, frozenset(id(x) for _, x in arguments), code in _large)
         for path, value in [(getattr(f, "__name__", None) or type(f).__name__, f), *arguments]:
             found.visit(path, None, value)
-        found.namespaces.append(_walked_tensor_methods())
+        found.namespaces.append(_guard_walk_tensor_methods())
         try:
             found.finish()
             return found
@@ -191,13 +191,13 @@ def walk_guards(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, An
             _large.add(code)
 
 
-def _walked_tensor_methods() -> Namespace:
+def _guard_walk_tensor_methods() -> Namespace:
     space = Namespace("Tensor.", vars(Tensor), trusted=True)
     space.get = functools.partial(getattr, Tensor)  # also those of its base classes
     return space
 
 
-class Snapshot:
+class GuardSnapshot:
     """Everything that a function refers to, at one moment.
 
     `key` can be compared and hashed. `tensors` are the handles that were found, in order: those of

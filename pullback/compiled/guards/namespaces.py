@@ -7,8 +7,13 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.guards.guard_checks import ABSENT, GuardChecks, Ref, own_checked_attributes
-from pullback.compiled.guards.value_traits import is_read_unseen, is_trusted_value
+from pullback.compiled.guards.guard_checks import (
+    ABSENT,
+    GuardCheckRef,
+    GuardChecks,
+    guard_checked_dict,
+)
+from pullback.compiled.guards.value_traits import is_guarded_value_read_unseen, is_trusted_value
 
 if TYPE_CHECKING:
     from pullback.compiled.guards.guard_walk import GuardWalk
@@ -57,7 +62,7 @@ class Namespace:
             self._read[name] = None
             known = self.trusted and callable(value) and is_trusted_value(value)
             if known and not isinstance(value, ABCMeta):
-                walk.note(f"{self.prefix}{name}", line, Ref(value), name)
+                walk.note(f"{self.prefix}{name}", line, GuardCheckRef(value), name)
             elif value is not ABSENT:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
@@ -80,6 +85,6 @@ def namespace_of_object(prefix: str, x: Any) -> Namespace:
     kinds = [vars(base).items() for base in type(x).__mro__]
     member = types.MemberDescriptorType
     slots = {name: None for kind in kinds for name, d in kind if isinstance(d, member)}
-    space = Namespace(prefix, own_checked_attributes(x) or {}, x, slots=slots)
-    space.whole = is_read_unseen(type(x))
+    space = Namespace(prefix, guard_checked_dict(x) or {}, x, slots=slots)
+    space.whole = is_guarded_value_read_unseen(type(x))
     return space

@@ -18,8 +18,8 @@ import numpy as np
 
 from pullback.graph.dtypes import DType
 from pullback.graph.interned import exact_key
+from pullback.graph.source_lines import is_internal_file
 from pullback.graph.types import Type
-from pullback.graph.where import is_internal_file
 from pullback.tree_nodes import is_node
 
 # Values of these types never change and are compared by type and bits.
@@ -48,23 +48,23 @@ _METHODS = (types.FunctionType, classmethod, staticmethod, property)
 _CONSTRUCTION = frozenset(("__init__", "__new__", "__post_init__"))
 
 
-def is_plain_value(value: Any) -> bool:
+def is_plain_guarded_value(value: Any) -> bool:
     """Whether a value never changes and is compared by bits; a user's subclass may change."""
     if type(value) in _SIMPLE:
         return True
     if type(value) is tuple:
-        return all(map(is_plain_value, value))
+        return all(map(is_plain_guarded_value, value))
     if isinstance(value, slice):
-        return all(map(is_plain_value, (value.start, value.stop, value.step)))
+        return all(map(is_plain_guarded_value, (value.start, value.stop, value.step)))
     return isinstance(value, PLAIN) and is_trusted_value(type(value))
 
 
 def same_plain_values(x: Any, y: Any) -> bool:
     """Whether two values are plain and the same."""
-    return type(x) is type(y) and is_plain_value(x) and exact_key(x) == exact_key(y)
+    return type(x) is type(y) and is_plain_guarded_value(x) and exact_key(x) == exact_key(y)
 
 
-def value_contents(x: Any, most: float = math.inf) -> tuple | None:
+def guarded_value_contents(x: Any, most: float = math.inf) -> tuple | None:
     """Return the type and bytes of an array, `ctypes` value or other buffer; otherwise None.
 
     The bytes are left out if there are more than `most` elements.
@@ -113,27 +113,27 @@ def _is_standard(file: str | None) -> bool:
     return file is None or os.path.abspath(file).startswith(_LIBRARY)
 
 
-def is_read_unseen(cls: type) -> bool:
+def is_guarded_value_read_unseen(cls: type) -> bool:
     """Whether a library may read any attribute of an instance.
 
     This holds for what pullback calls, for nodes of trees, and for containers that keep their
     contents in attributes, as `UserDict` does.
     """
-    if is_node(cls) or is_called(cls):
+    if is_node(cls) or is_called_guarded_value(cls):
         return True
     kept = [b for b in cls.__mro__ if issubclass(b, Collection) and not inspect.isabstract(b)]
     return any(is_trusted_value(b) and not issubclass(b, _BUILTIN) for b in kept)
 
 
-def is_called(cls: type) -> bool:
+def is_called_guarded_value(cls: type) -> bool:
     """Whether pullback calls methods of a class: then all of them count."""
     return any(base.__module__.partition(".")[0] == "pullback" for base in cls.__mro__)
 
 
-def executes(cls: type, name: str, named: bool) -> bool:
+def guarded_value_executes(cls: type, name: str, named: bool) -> bool:
     """Whether operators, calls, pullback or (if code names the class) construction run a method."""
     f = cls.__dict__[name]
-    if is_called(cls) and isinstance(f, _METHODS):
+    if is_called_guarded_value(cls) and isinstance(f, _METHODS):
         return True
     special = name.startswith("__") and name.endswith("__") and name not in _IGNORED
     if not special or not isinstance(f, types.FunctionType):

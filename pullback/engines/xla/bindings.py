@@ -31,8 +31,8 @@ _cuda_plugin: Any = None  # once it is loaded
 __all__ = [
     "THREADS",
     "_jax",
-    "bind_cpu_kernel",
-    "bind_cuda_kernels_to",
+    "add_cpu_kernel_binding",
+    "add_cuda_plugin_bindings",
     "cuda_bindings",
     "lapack_bindings",
     "profiler_bindings",
@@ -47,7 +47,7 @@ def lapack_bindings() -> Any:
     return importlib.import_module("jaxlib.cpu._lapack")
 
 
-def bind_cpu_kernel(name: str, symbol: Any) -> None:
+def add_cpu_kernel_binding(name: str, symbol: Any) -> None:
     """Let programs on the CPU call a function of a loaded library, by a name."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = (
@@ -64,7 +64,7 @@ def cuda_bindings() -> dict[str, Any]:
     return solver.registrations() if solver else {}
 
 
-def bind_cuda_kernels_to(plugin: Any) -> None:
+def add_cuda_plugin_bindings(plugin: Any) -> None:
     """Let kernels for CUDA be registered with the loaded plugin, not with jaxlib itself."""
     global _cuda_plugin
     _cuda_plugin = plugin

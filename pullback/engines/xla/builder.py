@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.limits import physical_memory, refuse_types_beyond_limits
-from pullback.engines.xla.callbacks import CallOrder
-from pullback.engines.xla.collectives import Collectives
+from pullback.engines.limits import physical_memory_limit, refuse_types_beyond_limits
+from pullback.engines.xla.callbacks import CallbackOrder
 from pullback.engines.xla.donor_marks import donor_marks
-from pullback.engines.xla.instructions import (
-    Block,
+from pullback.engines.xla.hlo_collectives import Collectives
+from pullback.engines.xla.hlo_instructions import (
+    HloBlock,
     HloInstruction,
     HloValue,
-    captured_instructions,
-    is_view_instruction,
+    captured_by_hlo_instruction,
+    is_view_hlo_instruction,
 )
+from pullback.engines.xla.hlo_printer import print_attribute, print_hlo_module
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.kernel_calls import KernelCalls
-from pullback.engines.xla.printer import print_attribute, print_module
-from pullback.engines.xla.regions import ControlFlow
-from pullback.engines.xla.triton.row_kernel_fusion import with_row_kernels
+from pullback.engines.xla.regions import RegionInstructions
+from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
 from pullback.graph.graph import Graph
@@ -37,7 +37,7 @@ COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c
 LOST = (1 << 29) - 1  # the bits of an f64 that an f32 does not have
 
 
-class Builder(ControlFlow, Collectives, KernelCalls):
+class Builder(RegionInstructions, Collectives, KernelCalls):
     """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
@@ -54,7 +54,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         self.donated: frozenset[HloValue] = frozenset()
         self.neutral = True  # whether kernels are called by the names of ops, for any platform
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
-        self.calls = CallOrder()
+        self.calls = CallbackOrder()
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
         self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
@@ -66,16 +66,16 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         self._constants: dict[Any, HloValue] = {}
 
     def op(
-        self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: HloBlock | Sequence[HloBlock] = (),
         **attributes: Any,
     ) -> Any:  # fmt: skip
         """Add an instruction; `out` is its type, or a tuple; `attribute_text` writes attributes."""
         if mnemonic == "stablehlo.sort":  # XLA's compiler divides by zero on 2 ** 36 elements
             types = out if isinstance(out, tuple) else (out,)
-            refuse_types_beyond_limits(types, physical_memory())
+            refuse_types_beyond_limits(types, physical_memory_limit())
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
-        blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
+        blocks = (regions,) if isinstance(regions, HloBlock) else tuple(regions)
         texts = {k: print_attribute(v) for k, v in attributes.items()}
         made = HloInstruction(mnemonic, xs, results, texts, blocks)
         self.instructions.append(made)
@@ -218,16 +218,16 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         """
         made = {y: i for i in self.instructions for y in i.results}
         root = x
-        while root in made and is_view_instruction(made[root]):
+        while root in made and is_view_hlo_instruction(made[root]):
             root = made[root].operands[0]
         plain = root is x and (root not in made or made[root].name == "dynamic_update_slice")
         views = {root}
         dependent: set[HloValue] = set() if plain else {root}
         for i in self.instructions:
-            if is_view_instruction(i) and i.operands[0] in views:
+            if is_view_hlo_instruction(i) and i.operands[0] in views:
                 views.update(i.results)
                 dependent.update(i.results)
-            elif not dependent.isdisjoint((*i.operands, *captured_instructions(i))):
+            elif not dependent.isdisjoint((*i.operands, *captured_by_hlo_instruction(i))):
                 dependent.update(i.results)
         return updates in dependent
 
@@ -300,7 +300,7 @@ class Builder(ControlFlow, Collectives, KernelCalls):
         return (op.kernel if self.platform == "cpu" else op.on_cuda)(self, out, *xs)
 
 
-def lower_with_builder(graph: Graph, b: Builder, donated: Sequence[int] = ()) -> Block:
+def build_xla_block(graph: Graph, b: Builder, donated: Sequence[int] = ()) -> HloBlock:
     """A graph's program; checks add one result that says which of them held."""
     arguments = tuple([b.value(_plain_builder(x.type)) for x in graph.inputs])
     b.donated = frozenset([arguments[i] for i in donated])
@@ -310,18 +310,20 @@ def lower_with_builder(graph: Graph, b: Builder, donated: Sequence[int] = ()) ->
     if b.has_ballast:
         results += (b.ballast(),)
     b.results = results
-    return Block(arguments, b.instructions, results, graph.names)
+    return HloBlock(arguments, b.instructions, results, graph.names)
 
 
-def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
+def build_xla_module(
+    graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()
+) -> str:
     """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
-    main = lower_with_builder(graph, b, donated)
+    main = build_xla_block(graph, b, donated)
     if b.kernels:
         main = with_joined_pads(main)
-        main = main if b.platform == "cpu" else with_row_kernels(main, b)
+        main = main if b.platform == "cpu" else fuse_row_kernels(main, b)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
-    return print_module(main, donor_marks(main, donated), count, name=b.name)
+    return print_hlo_module(main, donor_marks(main, donated), count, name=b.name)
 
 
 def _plain_builder(type: Any) -> Any:

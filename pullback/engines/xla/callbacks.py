@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.base import OpBuilder
-from pullback.engines.xla.instructions import HloValue
+from pullback.engines.xla.hlo_instructions import HloValue
 from pullback.errors import UnsupportedOp
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
@@ -22,7 +22,7 @@ TICKET = Type((), int32)
 TARGET = "xla_ffi_python_cpu_callback"
 
 
-class CallOrder:
+class CallbackOrder:
     """The last ticket of a block. In a loop's body (`looped`), the first one is an argument."""
 
     def __init__(self, last: HloValue | None = None, looped: bool = False) -> None:
@@ -33,7 +33,7 @@ class CallOrder:
 class Callbacks(OpBuilder):
     """The part of `Builder` that writes calls of Python functions."""
 
-    calls: CallOrder
+    calls: CallbackOrder
     functions: list[Callable[..., Any]]  # numbered as in the program
     platform: str
     value: Callable[[Type], HloValue]

@@ -19,12 +19,23 @@ from pullback.engines import fork, processes
 from pullback.engines.environment import environment_variable
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import compiler_options, machine, pinning
-from pullback.engines.xla.bindings import THREADS, _jax, bind_cuda_kernels_to, version, xla_client
-from pullback.engines.xla.cluster import Cluster
+from pullback.engines.xla.bindings import (
+    THREADS,
+    _jax,
+    add_cuda_plugin_bindings,
+    version,
+    xla_client,
+)
 from pullback.engines.xla.executable import Executable, executable_error
-from pullback.engines.xla.jax_arrays import OnDevice, jax_aval_of, jax_device_list
+from pullback.engines.xla.jax_arrays import JaxArrayOnDevice, jax_aval_of, jax_device_list
 from pullback.engines.xla.kernels import kernel_library
-from pullback.engines.xla.sharded import DeviceGroup, ShardedQueue, Shards, Spmd
+from pullback.engines.xla.process_cluster import ProcessCluster
+from pullback.engines.xla.sharded import (
+    ShardedDeviceGroup,
+    ShardedExecutable,
+    ShardedQueue,
+    ShardedValue,
+)
 from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
@@ -64,9 +75,9 @@ class Client:
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = jax_device_list([self.device])
         self._options = compiler_options.compile_options(self.platform)
-        self.place = OnDevice(self.device)
+        self.place = JaxArrayOnDevice(self.device)
         self._own = [self.device]
-        self._groups: dict[tuple[int, ...], DeviceGroup] = {}
+        self._groups: dict[tuple[int, ...], ShardedDeviceGroup] = {}
         self.queue = ShardedQueue(self)
         fork.in_forked_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
@@ -125,11 +136,11 @@ class Client:
             # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
             # it imports the package jax if that is installed, which takes half a second.
             array = buffer._single_device_array_to_np_array_did_copy()[0]
-            return ViewOfBuffer(array, buffer).array() if self.platform == "cpu" else array
+            return ClientBufferView(array, buffer).array() if self.platform == "cpu" else array
         except Exception as error:
             raise executable_error(error, "run") from None
 
-    def wait(self, buffer: Any, group: DeviceGroup | None = None) -> None:
+    def wait(self, buffer: Any, group: ShardedDeviceGroup | None = None) -> None:
         """Return when a buffer on a group of devices, or on one device, has been computed."""
         if fork.lost_xla and not buffer.is_ready():
             fork.refuse_after_fork("reading a value that was not ready when the process was forked")
@@ -268,7 +279,7 @@ class Client:
             parts += machine.machine_driver(), machine.machine_library(_cuda_client_plugin() or "")
         return parts
 
-    def group(self, positions: Sequence[int]) -> DeviceGroup:
+    def group(self, positions: Sequence[int]) -> ShardedDeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""
         key = tuple(positions)
         found = self._groups.get(key)
@@ -276,10 +287,10 @@ class Client:
             if not all(0 <= i < len(self.devices) for i in key):
                 count = 1 if self._cluster is None else self._cluster.count
                 raise _too_few_client_devices(self.platform, max(key) + 1, len(self.devices), count)
-            found = self._groups.setdefault(key, DeviceGroup(self, key))
+            found = self._groups.setdefault(key, ShardedDeviceGroup(self, key))
         return found
 
-    def start(self, program: Spmd, args: list[Shards]) -> list[Any]:
+    def start(self, program: ShardedExecutable, args: list[ShardedValue]) -> list[Any]:
         """Start a program whose devices communicate."""
         if self._cluster is not None and len(program.group.processes) > 1:
             return self._cluster.start(program, args)
@@ -296,7 +307,7 @@ class Client:
         return result
 
 
-class ViewOfBuffer:
+class ClientBufferView:
     """Memory of a buffer for an array of a dtype that NumPy's protocols do not know.
 
     jaxlib's own array refers to the memory, but not to the buffer, whose references tell whether
@@ -311,7 +322,7 @@ class ViewOfBuffer:
         return np.asarray(self).view(self._array.dtype)
 
 
-def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:
+def _make_pinned_client(platform: str | None, joined: ProcessCluster | None) -> Any:
     """Make the client, and pin the threads of its pool to cores if the environment says so."""
     if not environment_variable("PULLBACK_PIN_THREADS", False):
         return _make_client(platform, joined)
@@ -321,7 +332,7 @@ def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:
     return made
 
 
-def _make_client(platform: str | None, joined: Cluster | None) -> Any:
+def _make_client(platform: str | None, joined: ProcessCluster | None) -> Any:
     plugin = _cuda_client_plugin() if platform in (None, "cuda") else None
     if plugin is not None:
         try:
@@ -342,9 +353,9 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
     return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
 
 
-def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
+def _make_cuda_client(plugin: pathlib.Path, joined: ProcessCluster | None) -> Any:
     if not xla_client.pjrt_plugin_loaded("cuda"):
-        bind_cuda_kernels_to(xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin)))
+        add_cuda_plugin_bindings(xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin)))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
     options = xla_client.generate_pjrt_gpu_plugin_options()

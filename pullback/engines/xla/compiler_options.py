@@ -38,13 +38,13 @@ def compiler_flags(platform: str, text: bytes) -> Flags:
     if platform != "cpu":
         return _PRODUCTS_BY_CUBLAS if b"stablehlo.dot_general" in text else ()
     flags = _CONVOLUTION if b"stablehlo.convolution" in text else ()
-    if _is_small_for_compiler(text):
+    if _is_small_for_compiler_options(text):
         return flags + _small_compiler_flags(text)
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
     return flags + _OVERWRITES if overwrites else flags
 
 
-def _is_small_for_compiler(text: bytes) -> bool:
+def _is_small_for_compiler_options(text: bytes) -> bool:
     """Whether compiling a program takes much longer than running it: all arrays are small."""
     if any(size > _PRODUCT_ELEMENTS for size in _sizes_for_compiler(_PRODUCT, text)):
         return False

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.engines.xla.bindings import _jax
 from pullback.engines.xla.client import Client
-from pullback.engines.xla.jax_arrays import OnDevice, jax_aval_of
+from pullback.engines.xla.jax_arrays import JaxArrayOnDevice, jax_aval_of
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import ALL, bfloat16
 from pullback.graph.types import Type
@@ -42,7 +42,7 @@ def buffer_from_capsule(
     type = capsule_type(capsule)
     device = client.devices[client.local_numbers[index]]
     made = _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
-    place = client.place if index == 0 else OnDevice(device)
+    place = client.place if index == 0 else JaxArrayOnDevice(device)
     # jaxlib alone makes an array without an abstract value. It is not committed: the memory is not
     # ours (see `Client.made`)
     aval = jax_aval_of(type)

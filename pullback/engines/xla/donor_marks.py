@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction, HloValue
 
 DONOR_MARKS = b"jax.buffer_donor", b"tf.aliasing_output"  # one of them is in the text
 _DONOR = " {jax.buffer_donor = true}"  # XLA looks for a result by itself
@@ -13,7 +13,7 @@ _MOST_VALUES = 64  # that are followed from a result back to arguments
 _ALIAS = re.compile(r"output_tuple_indices = \[(\d*)\], operand_index = (\d+)")
 
 
-def donor_marks(main: Block, donated: Sequence[int]) -> list[str]:
+def donor_marks(main: HloBlock, donated: Sequence[int]) -> list[str]:
     """Return the attributes of a program's arguments.
 
     XLA pairs donated arguments with results of their type in the order they come in. A result that
@@ -28,7 +28,7 @@ def donor_marks(main: Block, donated: Sequence[int]) -> list[str]:
     near = [
         (distance, k, position[x])
         for k, y in enumerate(main.results)
-        for x, distance in _nearest_donors(y, makers)
+        for x, distance in _nearest_donors_to_mark(y, makers)
         if x in position
     ]
     taken: set[HloValue] = set()
@@ -40,7 +40,7 @@ def donor_marks(main: Block, donated: Sequence[int]) -> list[str]:
     return marks
 
 
-def _nearest_donors(
+def _nearest_donors_to_mark(
     result: HloValue, makers: dict[HloValue, HloInstruction]
 ) -> Iterator[tuple[HloValue, int]]:
     """Yield arguments of the same type that a result is computed from, with their distances."""
@@ -52,13 +52,17 @@ def _nearest_donors(
             if made is None:
                 yield y, distance
                 continue
-            fresh = [x for x in _donor_operands(made, y) if x.type == y.type and x not in seen]
+            fresh = [
+                x
+                for x in _operands_to_mark_as_donors(made, y)
+                if x.type == y.type and x not in seen
+            ]
             seen.update(fresh)
             following += fresh
         level, distance = following, distance + 1
 
 
-def _donor_operands(made: HloInstruction, y: HloValue) -> Sequence[HloValue]:
+def _operands_to_mark_as_donors(made: HloInstruction, y: HloValue) -> Sequence[HloValue]:
     """Return the operands whose memory a result may take."""
     aliases = _ALIAS.findall(made.attributes.get("output_operand_aliases", ""))
     if not aliases:

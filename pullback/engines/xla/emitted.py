@@ -13,11 +13,11 @@ from pullback.engines.limits import refuse_types_beyond_limits
 from pullback.engines.xla import mlir
 from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.donor_marks import donor_marks
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
-from pullback.engines.xla.printer import print_module
+from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction, HloValue
+from pullback.engines.xla.hlo_printer import print_hlo_module
 from pullback.errors import PullbackError, VerificationError
-from pullback.graph.table import TABLE
-from pullback.graph.types import Type, show
+from pullback.graph.op_table import TABLE
+from pullback.graph.types import Type, show_types
 from pullback.ops.linalg.matrix_kernel import PREFIX, MatrixKernel
 
 _NAMES = """
@@ -34,7 +34,7 @@ EMITTED = frozenset(_NAMES.split())
 _CALL_ATTRIBUTES = {"call_target_name", "backend_config"}
 
 
-def read_emitted(data: bytes) -> Block:
+def read_emitted(data: bytes) -> HloBlock:
     """Read the text of a program, which must consist of instructions that pullback writes.
 
     Only text: MLIR's reader of bytes ends the process if they are wrong.
@@ -79,24 +79,24 @@ def emitted_again(
     """
     main = read_emitted(data)
     if platform:
-        _emit_kernel_calls(main, platform)
+        _replace_emitted_kernels(main, platform)
     for what, found, wanted in (
         ("arguments", main.types, inputs), ("results", [y.type for y in main.results], outs),
     ):  # fmt: skip
         if list(found) != list(wanted):
-            shown = f"{show(tuple(found))}, where its header says {show(tuple(wanted))}"
+            shown = f"{show_types(tuple(found))}, where its header says {show_types(tuple(wanted))}"
             raise VerificationError(f"its {what} are {shown}")
     _rename_emitted(main)
     count = f" attributes {{mhlo.num_replicas = {replicas} : i32}}" if replicas else ""
-    return print_module(main, donor_marks(main, donated), count)
+    return print_hlo_module(main, donor_marks(main, donated), count)
 
 
-def _emit_kernel_calls(block: Block, platform: str) -> None:
+def _replace_emitted_kernels(block: HloBlock, platform: str) -> None:
     """Replace the calls of kernels by those that the platform's lowering writes."""
     made: list[HloInstruction] = []
     for i in block.instructions:
         for region in i.regions:
-            _emit_kernel_calls(region, platform)
+            _replace_emitted_kernels(region, platform)
         made += _emitted_platform_calls(i, platform) if i.name == "custom_call" else [i]
     block.instructions[:] = made
 
@@ -114,14 +114,14 @@ def _emitted_platform_calls(i: HloInstruction, platform: str) -> list[HloInstruc
     return b.instructions
 
 
-def _emitted_instructions(block: Block) -> Iterator[HloInstruction]:
+def _emitted_instructions(block: HloBlock) -> Iterator[HloInstruction]:
     for i in block.instructions:
         yield i
         for region in i.regions:
             yield from _emitted_instructions(region)
 
 
-def _rename_emitted(block: Block, first: int = 0) -> int:
+def _rename_emitted(block: HloBlock, first: int = 0) -> int:
     """Give every value a number, as the names of a file may occur twice."""
     values: list[HloValue] = [*block.arguments]
     for i in block.instructions:

@@ -15,29 +15,29 @@ import numpy as np
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.limits import refuse_beyond_limits
 from pullback.engines.xla import machine
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.engines.xla.client import Client
 from pullback.engines.xla.compiler_options import compiler_flags
 from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.kernels import kernel_library
-from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
+from pullback.engines.xla.xla_program import Check, SpmdXlaProgram, XlaProgram, XlaProgramCode
 from pullback.errors import UnsupportedOp
-from pullback.graph.compile_split import Segment, split_into_segments
+from pullback.graph.compile_split import CompileSplitSegment, split_into_segments
 from pullback.graph.dtypes import bool_
-from pullback.graph.graph import Graph, Structure
+from pullback.graph.graph import Graph, GraphStructure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.recognition import recognised
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.profiled import ProfiledXla
-    from pullback.engines.xla.sharded import DeviceGroup
+    from pullback.engines.xla.profiled_ops import ProfiledXla
+    from pullback.engines.xla.sharded import ShardedDeviceGroup
 
 # what a piece computes, which inputs it may overwrite, the mesh that it runs on, and how
-Piece = tuple[Structure, tuple[int, ...], DeviceMesh | None, CodeChoices]
+Piece = tuple[GraphStructure, tuple[int, ...], DeviceMesh | None, CodeChoices]
 
 # The memory of a program, which XLA does not report. Measured over many programs, the resident size
 # is 0.1 MiB plus 15 to 30 times the size of the serialised code; this is an upper bound. Without
@@ -78,7 +78,7 @@ class XlaEngine:
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
         graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, choices)
-        return _engine_checks_of(made or self._compile(graph, donated, choices), origins)
+        return _xla_engine_checks(made or self._compile(graph, donated, choices), origins)
 
     def compile_profiled(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
@@ -89,7 +89,7 @@ class XlaEngine:
     @functools.cached_property
     def profiled(self) -> ProfiledXla:
         """The engine on the same devices whose programs can be profiled."""
-        from pullback.engines.xla.profiled import ProfiledXla  # few programs are profiled
+        from pullback.engines.xla.profiled_ops import ProfiledXla  # few programs are profiled
 
         return ProfiledXla(self.client)
 
@@ -99,13 +99,13 @@ class XlaEngine:
         graph: Graph,
         donated: Sequence[int] = (),
         choices: CodeChoices = USUAL,
-    ) -> SpmdProgram | XlaSequence:
+    ) -> SpmdXlaProgram | XlaSequence:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_beyond_limits(graph)
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
         graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, mesh, choices)
-        return _engine_checks_of(made or self._compile_on(mesh, graph, donated, choices), origins)
+        return _xla_engine_checks(made or self._compile_on(mesh, graph, donated, choices), origins)
 
     def _in_pieces(
         self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, choices: CodeChoices
@@ -115,7 +115,7 @@ class XlaEngine:
         parts = [] if whole else split_into_segments(graph)
         if not parts:
             return None
-        given = _last_takers_in_engine(parts, [graph.inputs[i] for i in donated])
+        given = _xla_engine_last_takers(parts, [graph.inputs[i] for i in donated])
         pieces = [(p.graph.structure, d, mesh, choices) for p, d in zip(parts, given, strict=True)]
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
@@ -132,7 +132,7 @@ class XlaEngine:
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""
-        machine.give_back_machine_memory()
+        machine.trim_machine_heap()
 
     def portable(
         self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None
@@ -144,14 +144,18 @@ class XlaEngine:
         builder = Builder(mesh)
         builder.guards = True  # it may run on a CPU
         builder.literal = False
-        text = build_module(graph, builder, donated)
+        text = build_xla_module(graph, builder, donated)
         if builder.functions:
             hint = "Remove pb.debug.print from the function."
             raise UnsupportedOp("a program that prints cannot be saved", hint=hint)
         return text.encode(), [check for _, check in builder.checks]
 
     def load(
-        self, program: str, outs: Sequence[Type], checks: int, group: DeviceGroup | None = None
+        self,
+        program: str,
+        outs: Sequence[Type],
+        checks: int,
+        group: ShardedDeviceGroup | None = None,
     ) -> Executable:
         """Compile the text of a program; its last result tells the outcome of `checks` checks."""
         more = [Type((checks,), bool_)] if checks else []
@@ -179,32 +183,32 @@ class XlaEngine:
 
     def _compile(self, graph: Graph, donated: Sequence[int], choices: CodeChoices) -> XlaProgram:
         builder = self._builder(None, choices)
-        text = build_module(graph, builder, donated)
+        text = build_xla_module(graph, builder, donated)
         code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(
         self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int], choices: CodeChoices
-    ) -> SpmdProgram:
+    ) -> SpmdXlaProgram:
         builder, group = self._builder(mesh, choices), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
-        text = build_module(graph, builder, donated)
+        text = build_xla_module(graph, builder, donated)
         outs = [y.type for y in builder.results]
         code = self._code(text, outs, group, builder.functions)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
         code.executable.checksum = zlib.crc32(text.encode())
-        return SpmdProgram(self.client, code, graph, builder.checks)
+        return SpmdXlaProgram(self.client, code, graph, builder.checks)
 
-    def group(self, mesh: DeviceMesh) -> DeviceGroup:
+    def group(self, mesh: DeviceMesh) -> ShardedDeviceGroup:
         """Return the devices of a mesh."""
         return self.client.group(mesh.devices)
 
     def _code(
-        self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None,
+        self, program: str | bytes, outs: list[Type], group: ShardedDeviceGroup | None = None,
         functions: Sequence[Callable[..., Any]] = (),
-    ) -> Code:  # fmt: skip
+    ) -> XlaProgramCode:  # fmt: skip
         """Load machine code from the disk, or compile it and store it there; a program that calls
         functions of this process is not stored."""
         disk, place = disk_cache(), group or self.client
@@ -212,21 +216,21 @@ class XlaEngine:
         flags = compiler_flags(self.platform, text)
         if functions:
             calling = place.compile(text, outs, functions, flags)
-            return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
+            return XlaProgramCode(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
         identity = self._identity if group is None else disk_key(group.identity)
         key = disk_key([identity, repr(flags).encode(), text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
             executable = place.load(found, outs, flags)
             if executable is not None:
-                return Code(executable, "disk", _BASE + _PER_CODE * len(found))
+                return XlaProgramCode(executable, "disk", _BASE + _PER_CODE * len(found))
             disk.forget(key)
         executable = place.compile(program, outs, flags=flags)
         code = executable.serialise() if disk.on else None
         if code is not None:
             disk.write(key, code)
         growth = _PER_TEXT * len(text) if code is None else _PER_CODE * len(code)
-        return Code(executable, "missed" if disk.on else "compiler", _BASE + growth)
+        return XlaProgramCode(executable, "missed" if disk.on else "compiler", _BASE + growth)
 
     @functools.cached_property
     def _identity(self) -> bytes:
@@ -236,14 +240,14 @@ class XlaEngine:
 Compiled = TypeVar("Compiled", bound=XlaProgram | XlaSequence)
 
 
-def _engine_checks_of(program: Compiled, origins: dict[Node, Node]) -> Compiled:
+def _xla_engine_checks(program: Compiled, origins: dict[Node, Node]) -> Compiled:
     """Let the checks of a program name nodes of the graph that it was made from."""
     program.checks = [(error, origins.get(node, node)) for error, node in program.checks]
     return program
 
 
-def _last_takers_in_engine(
-    parts: Sequence[Segment], donated: Sequence[Node]
+def _xla_engine_last_takers(
+    parts: Sequence[CompileSplitSegment], donated: Sequence[Node]
 ) -> list[tuple[int, ...]]:
     """Return for each piece the inputs that it may overwrite: donated ones that it uses last."""
     last = {x: k for k, part in enumerate(parts) for x in part.takes}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.engines import fork
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.limits import physical_memory
+from pullback.engines.limits import physical_memory_limit
 from pullback.engines.xla.jax_arrays import jax_result_handler
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
@@ -31,7 +31,7 @@ class Executable:
         self._handlers = [jax_result_handler(t, sharding) for t in outs]
         self.loaded = loaded
         needs = self.memory()
-        self._awaited = on_host and _is_large_executable(needs)
+        self._awaited = on_host and _is_memory_heavy_executable(needs)
         overwrites = self._awaited and loaded.get_compiled_memory_stats().alias_size_in_bytes
         self._tried = needs.results + needs.temporaries if overwrites else 0
         # What starts the program, and what its `consume_with_handlers` takes
@@ -90,8 +90,8 @@ class Executable:
         return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
 
 
-def _is_large_executable(needs: MemoryUse) -> bool:
-    return needs.results + needs.temporaries > physical_memory() // 16
+def _is_memory_heavy_executable(needs: MemoryUse) -> bool:
+    return needs.results + needs.temporaries > physical_memory_limit() // 16
 
 
 def executable_error(error: Exception, action: str) -> EngineError:

@@ -34,7 +34,7 @@ def jax_aval_of(type: Type) -> Aval:
     return aval
 
 
-class OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
+class JaxArrayOnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
     """Places a whole array on one device."""
 
     memory_kind = None
@@ -53,7 +53,7 @@ class OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
         return xla_client.HloSharding.replicate()
 
 
-class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
+class JaxArrayOnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
     """Places an array on each of several devices, each with its own values.
 
     For jaxlib, the shape of one part is the shape of the whole. (If the sharding claimed that the

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction, HloValue
 
 
-class Padded(NamedTuple):
+class JoinedPad(NamedTuple):
     """An array between zeros, along one dimension."""
 
     x: HloValue
@@ -20,7 +20,7 @@ class Padded(NamedTuple):
         return self.start + self.x.shape[self.dimension]
 
 
-def with_joined_pads(block: Block) -> Block:
+def with_joined_pads(block: HloBlock) -> HloBlock:
     """The program with such sums written as concatenations, which read each array once."""
     uses: dict[HloValue, int] = {}
     for i in block.instructions:
@@ -51,7 +51,7 @@ def _joined(i: HloInstruction, uses: dict[HloValue, int]) -> HloInstruction | No
     return HloInstruction("stablehlo.concatenate", xs, (y,), attributes, location=i.location)
 
 
-def _addends_to_join(x: HloValue, uses: dict[HloValue, int]) -> list[Padded | None]:
+def _addends_to_join(x: HloValue, uses: dict[HloValue, int]) -> list[JoinedPad | None]:
     """The padded arrays that a value is the sum of; None for other addends."""
     if uses[x] > 1:
         return [None]
@@ -61,7 +61,7 @@ def _addends_to_join(x: HloValue, uses: dict[HloValue, int]) -> list[Padded | No
     return [_padded_to_join(x)]
 
 
-def _padded_to_join(x: HloValue) -> Padded | None:
+def _padded_to_join(x: HloValue) -> JoinedPad | None:
     made = x.made_by
     if made is None or made.name != "pad" or any(made["interior_padding"]):
         return None
@@ -72,4 +72,4 @@ def _padded_to_join(x: HloValue) -> Padded | None:
     along = [n for n, pair in enumerate(zip(low, high, strict=True)) if any(pair)]
     if len(along) != 1 or min(*low, *high) < 0:
         return None
-    return Padded(made.operands[0], along[0], low[along[0]])
+    return JoinedPad(made.operands[0], along[0], low[along[0]])

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.base import OpBuilder
-from pullback.engines.xla.instructions import HloInstruction, HloValue
+from pullback.engines.xla.hlo_instructions import HloInstruction, HloValue
+from pullback.engines.xla.hlo_printer import print_hlo_quoted
 from pullback.engines.xla.kernels import PREFIX, kernel_library
-from pullback.engines.xla.printer import print_quoted
 from pullback.engines.xla.strided_views import strided_view
 from pullback.engines.xla.triton.tile_text import KernelText
 from pullback.graph.types import Type
@@ -37,14 +37,14 @@ class KernelCalls(OpBuilder):
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
         """Call a LAPACK routine, named without the letter of the dtype; matrices are stored by
         columns, and dimensions in front of them are a batch. Options are letters or flags."""
-        _register_lapack_kernels()
+        _register_lapack_kernel_calls()
         dtype = xs[0].dtype
         name = _COMPLEX.get(routine, routine) if dtype.is_complex else routine
         return self.ffi_call(f"lapack_{_PREFIXES[dtype.name]}{name}_ffi", *xs, out=out, **options)
 
     def cusolver(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
         """Call a routine of the CUDA plugin by its name without `_ffi`."""
-        _register_cuda_kernels()
+        _register_cuda_kernel_calls()
         return self.ffi_call(f"{routine}_ffi", *xs, out=out, **options)
 
     def cudnn(
@@ -53,8 +53,8 @@ class KernelCalls(OpBuilder):
     ) -> Any:  # fmt: skip
         """Call a routine of cuDNN that XLA knows, with its configuration. Operands are stored by
         rows; `orders` lists the dimensions of each result, from the outermost in memory."""
-        ins = [_kernel_layout_in_order(range(x.type.rank)) for x in xs]
-        outs = [_kernel_layout_in_order(order) for order in orders]
+        ins = [_ordered_kernel_call_layout(range(x.type.rank)) for x in xs]
+        outs = [_ordered_kernel_call_layout(order) for order in orders]
         text = json.dumps({"operation_queue_id": "0", **config}).replace('"', "\\22")
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"__cudnn${target}"',
@@ -90,9 +90,13 @@ class KernelCalls(OpBuilder):
         added to the program. Operands and results are stored by rows."""
         sizes = {"grid_x": grid[0], "grid_y": grid[1], "grid_z": 1, "num_warps": warps}
         numbers = [f"{k} = {n} : i32" for k, n in {**sizes, "num_stages": 1}.items()]
-        texts = [f'name = "{text.name}"', f"ir = {print_quoted(text.module())}", "debug = false"]
+        texts = [
+            f'name = "{text.name}"',
+            f"ir = {print_hlo_quoted(text.module())}",
+            "debug = false",
+        ]
         layouts = [
-            f"[{', '.join([_kernel_layout_in_order(range(v.type.rank)) for v in vs])}]"
+            f"[{', '.join([_ordered_kernel_call_layout(range(v.type.rank)) for v in vs])}]"
             for vs in (xs, results)
         ]
         attributes = {
@@ -120,8 +124,8 @@ class KernelCalls(OpBuilder):
         that is still needed."""
         batch = len(xs[0].shape) - 2
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
-        ins = [_kernel_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
-        outs = [_kernel_layout(t.rank, batch, by_rows is True) for t in out]
+        ins = [_kernel_call_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
+        outs = [_kernel_call_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_kernel_option(v)}" for k, v in options.items()])
         pairs = in_place if isinstance(in_place, dict) else {0: len(xs) - 1} if in_place else {}
         aliases = ", ".join([_kernel_alias(k, i, len(out)) for k, i in pairs.items()])
@@ -149,21 +153,21 @@ def _kernel_alias(result: int, operand: int, results: int) -> str:
     )
 
 
-def _kernel_layout(rank: int, batch: int, by_rows: bool) -> str:
+def _kernel_call_layout(rank: int, batch: int, by_rows: bool) -> str:
     order = list(range(rank))
     if rank == batch + 2 and not by_rows:
         order[-2:] = order[-1], order[-2]
-    return _kernel_layout_in_order(order)
+    return _ordered_kernel_call_layout(order)
 
 
-def _kernel_layout_in_order(order: Sequence[int]) -> str:
+def _ordered_kernel_call_layout(order: Sequence[int]) -> str:
     """The layout with these dimensions, from the outermost in memory, as XLA's texts write it."""
     dims = list(reversed(order))
     return f"dense<{dims if dims else ''}> : tensor<{len(dims)}xindex>"
 
 
 @functools.cache
-def _register_lapack_kernels() -> None:
+def _register_lapack_kernel_calls() -> None:
     from pullback.engines.xla import bindings  # jaxlib: heavy
 
     lapack = bindings.lapack_bindings()
@@ -173,7 +177,7 @@ def _register_lapack_kernels() -> None:
 
 
 @functools.cache
-def _register_cuda_kernels() -> None:
+def _register_cuda_kernel_calls() -> None:
     from pullback.engines.xla import bindings  # jaxlib: heavy
 
     for name, kernel in bindings.cuda_bindings().items():

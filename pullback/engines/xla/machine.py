@@ -47,7 +47,7 @@ def machine_library(path: str | os.PathLike) -> bytes:
         return b"no library"
 
 
-def give_back_machine_memory() -> None:
+def trim_machine_heap() -> None:
     """Return freed memory to the system, which the C library of Linux would keep."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from pullback.engines.xla.builder import Builder, lower_with_builder
-from pullback.engines.xla.instructions import (
+from pullback.engines.xla.builder import Builder, build_xla_block
+from pullback.engines.xla.hlo_instructions import (
     HloInstruction,
     HloValue,
-    captured_instructions,
-    instruction_key,
+    captured_by_hlo_instruction,
+    hlo_instruction_key,
 )
 from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
@@ -51,7 +51,7 @@ _MAJOR = {
 
 
 @dataclass
-class Buffer:
+class EstimatedBuffer:
     """A value that exists in memory between its writer and its last reader."""
 
     type: Type
@@ -71,9 +71,9 @@ class Footprint:
 
     def __init__(self, graph: Graph, mesh: Any = None, kernels: bool = False) -> None:
         graph, written = recognised(graph, "cpu") if kernels else (graph, {})
-        builder = _MemoryRecorder(mesh)
+        builder = _MemoryEstimateRecorder(mesh)
         builder.kernels, builder.neutral = kernels, not kernels
-        main = lower_with_builder(graph, builder)
+        main = build_xla_block(graph, builder)
         outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
         self.arguments = sum(x.type.nbytes for x in main.arguments)
         self.results = sum(y.type.nbytes for y in outputs)
@@ -90,12 +90,12 @@ class Footprint:
         # Of the possible orders of execution, XLA chooses one that needs little memory.
         plans = [
             _simulate_memory(flow, flow.steps),
-            _simulate_memory(flow, _frugal_memory_order(flow)),
+            _simulate_memory(flow, _frugal_order_for_estimate(flow)),
         ]
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
 
 
-class _MemoryRecorder(Builder):
+class _MemoryEstimateRecorder(Builder):
     """Remembers which node an instruction was written for, and the value of each node."""
 
     def __init__(self, mesh: Any) -> None:
@@ -129,7 +129,7 @@ Origins = dict[HloInstruction, tuple[Node | None, Node | None]]
 
 
 @dataclass(eq=False)
-class _Step:
+class _EstimatedStep:
     """A fused loop or a whole instruction, with the values it reads from and writes to memory."""
 
     instruction: HloInstruction
@@ -141,7 +141,7 @@ class _Step:
 
 
 @dataclass
-class _Loop:
+class _EstimatedLoop:
     """How a value is computed from values in memory."""
 
     sources: dict[HloValue, None]
@@ -176,10 +176,12 @@ class _MemoryFlow:
         for i in self.instructions:
             for x in dict.fromkeys(map(self.root, self.reads[i])):
                 self.readers.setdefault(x, []).append(i)
-        self.buffers: dict[HloValue, Buffer] = {}  # stored values that are not inputs or outputs
+        self.buffers: dict[
+            HloValue, EstimatedBuffer
+        ] = {}  # stored values that are not inputs or outputs
         self.piece: dict[Any, int] = {}  # the piece of the program that a node is in
         self.handed: set[HloValue] = set()  # values that one piece passes to others
-        self.steps: list[_Step] = []
+        self.steps: list[_EstimatedStep] = []
 
     def _distinct(self, instructions: Sequence[HloInstruction]) -> list[HloInstruction]:
         """The instructions without repeated ones, which XLA merges; fills in `reads`."""
@@ -189,9 +191,9 @@ class _MemoryFlow:
         found: dict[Any, HloInstruction] = {}
         for i in instructions:
             operands = list(map(self.root, i.operands))
-            outer = {x: self.root(x) for x in captured_instructions(i)}
+            outer = {x: self.root(x) for x in captured_by_hlo_instruction(i)}
             barrier = i.name == "optimization_barrier"
-            first = found.setdefault(i if barrier else instruction_key(i, operands, outer), i)
+            first = found.setdefault(i if barrier else hlo_instruction_key(i, operands, outer), i)
             if first is not i:
                 self.same.update(zip(i.results, first.results, strict=True))
             else:
@@ -212,7 +214,7 @@ class _MemoryFlow:
     def origin(self, i: HloInstruction) -> tuple[Node | None, Node | None]:
         return self.origins.get(i, (None, None))
 
-    def piece_of(self, step: _Step) -> int:
+    def piece_of(self, step: _EstimatedStep) -> int:
         return self.piece.get(self.origin(step.instruction)[1], 0)
 
     def root(self, x: HloValue) -> HloValue:
@@ -230,23 +232,23 @@ class _MemoryFlow:
                 kept.append(i)
         return kept[::-1]
 
-    def _steps(self) -> Iterable[_Step]:
-        loops = {x: _Loop({x: None}) for x in self.inputs}
+    def _steps(self) -> Iterable[_EstimatedStep]:
+        loops = {x: _EstimatedLoop({x: None}) for x in self.inputs}
         for i in self.instructions:
             loop = self._loop(i, loops)
             writes = [y for y in i.results if self._is_stored(i, y, loop)]
             for y in i.results:
-                loops[y] = _Loop({y: None}) if y in writes else loop
+                loops[y] = _EstimatedLoop({y: None}) if y in writes else loop
             for y in writes:
                 if y not in self.outputs:
-                    self.buffers[y] = Buffer(y.type, self.origin(i)[0])
+                    self.buffers[y] = EstimatedBuffer(y.type, self.origin(i)[0])
             if writes:
-                yield _Step(
+                yield _EstimatedStep(
                     i, list(loop.sources), loop.after, writes, _memory_inside(i), loop.moves
                 )
 
-    def _loop(self, i: HloInstruction, loops: dict[HloValue, _Loop]) -> _Loop:
-        made = _Loop({}, set(), i.name in _COSTLY, i.name in _MOVING)
+    def _loop(self, i: HloInstruction, loops: dict[HloValue, _EstimatedLoop]) -> _EstimatedLoop:
+        made = _EstimatedLoop({}, set(), i.name in _COSTLY, i.name in _MOVING)
         for x in self.reads[i]:
             read = loops.get(self.root(x))
             if read is not None:  # a constant is not read
@@ -259,7 +261,7 @@ class _MemoryFlow:
                     made.after |= loops[other].sources.keys()
         return made
 
-    def _is_stored(self, i: HloInstruction, y: HloValue, loop: _Loop) -> bool:
+    def _is_stored(self, i: HloInstruction, y: HloValue, loop: _EstimatedLoop) -> bool:
         """Whether a value is written to memory.
 
         It is if a whole instruction makes or reads it, at a barrier, and if every reader would
@@ -307,15 +309,17 @@ def _memory_inside(i: HloInstruction) -> int:
 def _memory_of_body(i: HloInstruction) -> int:
     """Bytes that the regions of a loop or conditional need."""
     body = [j for region in i.regions for j in region.instructions]
-    read = {x for j in body for x in (*j.operands, *captured_instructions(j))}
+    read = {x for j in body for x in (*j.operands, *captured_by_hlo_instruction(j))}
     last = [y for j in body for y in j.results if y not in read]
     flow = _MemoryFlow(body, [], last, {}).work_out()
     return _simulate_memory(flow, flow.steps)[0] if flow.steps else 0
 
 
-def _simulate_memory(flow: _MemoryFlow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
+def _simulate_memory(
+    flow: _MemoryFlow, steps: Sequence[_EstimatedStep]
+) -> tuple[int, list[EstimatedBuffer]]:
     """The largest number of bytes of temporaries that exist at once, and those temporaries."""
-    waiting = _waiting_memory(flow)
+    waiting = _estimate_reader_counts(flow)
     live: dict[HloValue, int] = {}
     best = 0
     at: list[HloValue] = []
@@ -342,7 +346,7 @@ def _simulate_memory(flow: _MemoryFlow, steps: Sequence[_Step]) -> tuple[int, li
     return best, [flow.buffers[x] for x in at]
 
 
-def _reused_memory(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
+def _reused_memory(step: _EstimatedStep, written: dict[HloValue, int], dying: list[int]) -> int:
     """The bytes that a step writes over operands which it is the last to read."""
     total = 0
     loop = step.instruction.name not in _WHOLE and not step.moves
@@ -354,25 +358,25 @@ def _reused_memory(step: _Step, written: dict[HloValue, int], dying: list[int]) 
     return total
 
 
-def _frugal_memory_order(flow: _MemoryFlow) -> list[_Step]:
+def _frugal_order_for_estimate(flow: _MemoryFlow) -> list[_EstimatedStep]:
     """The steps, ordered greedily by how little each grows the memory in use."""
-    waiting = _waiting_memory(flow)
+    waiting = _estimate_reader_counts(flow)
     writer = {y: step for step in flow.steps for y in step.writes}
-    missing: dict[_Step, int] = {}
-    users: dict[_Step, list[_Step]] = {}
+    missing: dict[_EstimatedStep, int] = {}
+    users: dict[_EstimatedStep, list[_EstimatedStep]] = {}
     for step in flow.steps:
         needs = {writer[x] for x in (*step.reads, *step.after) if x in writer} - {step}
         missing[step] = len(needs)
         for other in needs:
             users.setdefault(other, []).append(step)
 
-    def growth(step: _Step) -> int:
+    def growth(step: _EstimatedStep) -> int:
         made = sum(flow.buffers[y].nbytes for y in step.writes if y in flow.buffers)
         freed = [x for x in step.reads if x in flow.buffers and waiting[x] == 1]
         return made - sum(flow.buffers[x].nbytes for x in freed)
 
     ready = [step for step in flow.steps if not missing[step]]
-    order: list[_Step] = []
+    order: list[_EstimatedStep] = []
     place = {step: t for t, step in enumerate(flow.steps)}
     while ready:
         step = min(ready, key=lambda s: (flow.piece_of(s), growth(s), place[s]))
@@ -387,6 +391,6 @@ def _frugal_memory_order(flow: _MemoryFlow) -> list[_Step]:
     return order
 
 
-def _waiting_memory(flow: _MemoryFlow) -> Counter[HloValue]:
+def _estimate_reader_counts(flow: _MemoryFlow) -> Counter[HloValue]:
     """The number of steps that read each value."""
     return Counter(x for step in flow.steps for x in step.reads)

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla import depth
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, instruction_type
+from pullback.engines.xla.hlo_instructions import (
+    HloBlock,
+    HloInstruction,
+    HloValue,
+    hlo_instruction_type,
+)
 from pullback.errors import ArgumentError, ParseError, PullbackError, VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
@@ -40,12 +45,12 @@ def _mlir_context() -> Any:
     return context
 
 
-def read_mlir(program: str | bytes) -> Block:
+def read_mlir(program: str | bytes) -> HloBlock:
     """The body of the program's `main`, from text or from portable bytes."""
     module = _mlir_module(program)
     if b"chlo." in (program if isinstance(program, bytes) else program.encode()):
         _expand_mlir(module, program)
-    return _MlirReader(module).main()
+    return _MlirTranslator(module).main()
 
 
 def _expand_mlir(module: Any, program: str | bytes) -> None:
@@ -59,7 +64,7 @@ def _expand_mlir(module: Any, program: str | bytes) -> None:
         with module.context:
             passmanager.PassManager.parse(passes).run(module.operation)
     except Exception as error:  # MLIR's
-        raise _unreadable_mlir(error, program) from None
+        raise _mlir_error(error, program) from None
 
 
 def parsed_mlir(text: str | bytes) -> Any:
@@ -85,7 +90,7 @@ def portable_mlir(text: str) -> bytes:
             return _stablehlo.serialize_portable_artifact(module, version)
         except Exception as error:
             failure = error
-    raise _unreadable_mlir(failure, text)
+    raise _mlir_error(failure, text)
 
 
 def _mlir_module(program: str | bytes) -> Any:
@@ -103,10 +108,10 @@ def _mlir_module(program: str | bytes) -> Any:
     except PullbackError:
         raise
     except Exception as error:  # MLIR's, or the bytes are not UTF-8
-        raise _unreadable_mlir(error, program) from None
+        raise _mlir_error(error, program) from None
 
 
-def _unreadable_mlir(error: Exception, program: str | bytes) -> PullbackError:
+def _mlir_error(error: Exception, program: str | bytes) -> PullbackError:
     """MLIR's error, at the line and column it names."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     for line in lines:
@@ -122,7 +127,7 @@ def _unreadable_mlir(error: Exception, program: str | bytes) -> PullbackError:
     )  # fmt: skip
 
 
-class _MlirReader:
+class _MlirTranslator:
     """Reads a module's `main`; the bodies of functions are inlined where they are called."""
 
     def __init__(self, module: Any) -> None:
@@ -136,18 +141,18 @@ class _MlirReader:
                 raise unsupported_mlir(f.name, _mlir_location(f.location))
             self.functions[str(f.attributes["sym_name"]).strip('"')] = f
 
-    def main(self) -> Block:
+    def main(self) -> HloBlock:
         if "main" not in self.functions:
             found = ", ".join(self.functions) or "none"
             raise ArgumentError(f"a program must have a function main, got {found}")
         (body,) = self.functions["main"].regions[0].blocks
         return self.block(body)
 
-    def block(self, block: Any) -> Block:
+    def block(self, block: Any) -> HloBlock:
         arguments = self.new(block.arguments, "an argument")
         instructions, end = self.instructions(block)
         names = tuple([_mlir_name(x.location) for x in block.arguments])
-        return Block(arguments, instructions, self.known(end.operands), names)
+        return HloBlock(arguments, instructions, self.known(end.operands), names)
 
     def instructions(self, block: Any) -> tuple[list[HloInstruction], Any]:
         """The instructions of a block, with calls inlined, and its last one, which returns."""
@@ -193,7 +198,7 @@ class _MlirReader:
     def new(self, values: Any, where: str) -> tuple[HloValue, ...]:
         made = []
         for v in values:
-            type = instruction_type(str(v.type))
+            type = hlo_instruction_type(str(v.type))
             if type is None:
                 raise unsupported_mlir(f"the type {v.type}", where)
             self.values[v] = HloValue(f"%{self.count}", type)

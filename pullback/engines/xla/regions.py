@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.engines.xla.callbacks import TICKET, Callbacks, CallOrder
-from pullback.engines.xla.instructions import Block, HloValue
+from pullback.engines.xla.callbacks import TICKET, CallbackOrder, Callbacks
+from pullback.engines.xla.hlo_instructions import HloBlock, HloValue
 from pullback.graph.dtypes import DType, bool_
 from pullback.graph.types import Type
 
@@ -24,12 +24,12 @@ class Region:
     a region must pass on the outcome of its checks.
     """
 
-    def __init__(self, b: Any, types: Sequence[Type], calls: CallOrder | None = None) -> None:
+    def __init__(self, b: Any, types: Sequence[Type], calls: CallbackOrder | None = None) -> None:
         self.b = b
         self.arguments = [b.value(t) for t in types]
         self.results: list[HloValue] = []
         self.checks: list[tuple[HloValue, Any]] = []
-        self.calls = calls or CallOrder(looped=True)
+        self.calls = calls or CallbackOrder(looped=True)
         self._inside: tuple = ([], {}, self.checks, self.calls)
 
     def __enter__(self) -> Region:
@@ -45,17 +45,17 @@ class Region:
         b.instructions, b._constants, b.checks, b.calls = inside
 
     @property
-    def block(self) -> Block:
-        return Block(tuple(self.arguments), self._inside[0], tuple(self.results))
+    def block(self) -> HloBlock:
+        return HloBlock(tuple(self.arguments), self._inside[0], tuple(self.results))
 
 
-class ControlFlow(Callbacks):
+class RegionInstructions(Callbacks):
     """The part of `Builder` that writes instructions with regions."""
 
     checks: list[tuple[HloValue, Any]]
     value: Callable[[Type], HloValue]
 
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block:
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> HloBlock:
         """A region with arguments of the given types, for `op(regions=...)`."""
         region = Region(self, types)
         with region:
@@ -63,7 +63,7 @@ class ControlFlow(Callbacks):
         assert not region.checks, "the outcome of a check cannot leave this region"
         return region.block
 
-    def combination(self, dtype: DType, name: str) -> Block:
+    def combination(self, dtype: DType, name: str) -> HloBlock:
         """The region that combines two elements with a binary instruction such as `add`."""
         one = Type((), dtype)
         return self.region([one, one], lambda x, y: [self.op(f"stablehlo.{name}", x, y, out=one)])
@@ -73,7 +73,7 @@ class ControlFlow(Callbacks):
     ) -> tuple[HloValue, ...]:
         """The results of the branch selected by `index` (i32[], in range)."""
         before = self.calls.last
-        regions = [Region(self, (), CallOrder(before)) for _ in branches]
+        regions = [Region(self, (), CallbackOrder(before)) for _ in branches]
         for region, branch in zip(regions, branches, strict=True):
             with region:
                 region.results = list(branch())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.engines.environment import environment_variable
-from pullback.engines.xla.sharded import DeviceGroup, Shards, sharded_checksum
+from pullback.engines.xla.sharded import ShardedDeviceGroup, ShardedValue, sharded_value_checksum
 from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding
 
@@ -22,7 +22,7 @@ def check_replicas() -> bool:
     return environment_variable("PULLBACK_CHECK_REPLICAS", False)
 
 
-class SharedProgram:
+class ReplicatedProgram:
     """A program on a mesh that spans processes: all must start it, on equal values."""
 
     identity = ""  # the same on every process; found when they first agree on it
@@ -46,20 +46,20 @@ class SharedProgram:
         self, value: Any, sharding: Sharding, shape: tuple[int, ...]
     ) -> dict[str, int]:
         if isinstance(value, np.ndarray):
-            return {"": sharded_checksum(value)}
-        shards: Shards = value.shards
+            return {"": sharded_value_checksum(value)}
+        shards: ShardedValue = value.shards
         if shards.checksum is not None:
             return {"": shards.checksum}
-        shared = _replicated_parts(self.devices, sharding, shape)
+        shared = _replica_parts(self.devices, sharding, shape)
         if not shared:
             return {}
         shards.wait()
         buffers, get = shards.buffers(), self.devices.client.get
-        return {key: sharded_checksum(get(buffers[k])) for key, k in shared.items()}
+        return {key: sharded_value_checksum(get(buffers[k])) for key, k in shared.items()}
 
 
-def _replicated_parts(
-    devices: DeviceGroup, sharding: Sharding, shape: tuple[int, ...]
+def _replica_parts(
+    devices: ShardedDeviceGroup, sharding: Sharding, shape: tuple[int, ...]
 ) -> dict[str, int]:
     """Return the parts here that other processes have, too, each with a position that has it."""
     keys = [

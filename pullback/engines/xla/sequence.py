@@ -9,9 +9,13 @@ import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
-from pullback.engines.xla.program import XlaProgram, program_check_masks, program_failed_outputs
+from pullback.engines.xla.xla_program import (
+    XlaProgram,
+    xla_program_check_masks,
+    xla_program_failed_outputs,
+)
 from pullback.errors import PullbackError
-from pullback.graph.compile_split import Segment
+from pullback.graph.compile_split import CompileSplitSegment
 from pullback.graph.dtypes import uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -25,7 +29,7 @@ class XlaSequence(ProgramBase):
 
     def __init__(
         self, put: Callable[[np.ndarray, Type], Any], graph: Graph,
-        parts: Sequence[tuple[Segment, XlaProgram]], origins: set[str],
+        parts: Sequence[tuple[CompileSplitSegment, XlaProgram]], origins: set[str],
     ) -> None:  # fmt: skip
         self._put = put
         self.pieces = [program for _, program in parts]
@@ -40,12 +44,12 @@ class XlaSequence(ProgramBase):
         self._size, self._count = len(places), len(graph.inputs)
         self._types = [x.type for x in places]
         self._outputs = [places[y] for y in graph.outputs]
-        self._steps = _sequence_steps(parts, places, set(self._outputs))
+        self._steps = _xla_sequence_steps(parts, places, set(self._outputs))
         self._splits = any(segment.words for segment, _ in parts)
         self._last_scalars: tuple[Any, list[Any]] = None, []
-        self.checks = [check for part in parts for check in _sequence_checks(*part)]
+        self.checks = [check for part in parts for check in _xla_sequence_checks(*part)]
         super().__init__(graph)
-        self._check_masks = program_check_masks(graph, self.checks)
+        self._check_masks = xla_program_check_masks(graph, self.checks)
 
     def run(self, args: list[Any]) -> list[Any]:
         """Start every piece; return the results, and last the outcomes of checks."""
@@ -64,7 +68,7 @@ class XlaSequence(ProgramBase):
             for i in over:
                 values[i] = None
         outputs = [values[i] for i in self._outputs]
-        return [*outputs, CheckOutcomes(words)] if words else outputs
+        return [*outputs, XlaSequenceOutcomes(words)] if words else outputs
 
     def _scalars(self, packed: np.ndarray) -> list[Any]:
         """Return the packed scalars of each piece that has some; those of the last run, if the
@@ -92,7 +96,7 @@ class XlaSequence(ProgramBase):
         found = [piece.work() for piece in self.pieces]
         return sum(flops for flops, _ in found), sum(traffic for _, traffic in found)
 
-    def failures(self, word: CheckOutcomes, lines: Sequence[Any]) -> dict[int, PullbackError]:
+    def failures(self, word: XlaSequenceOutcomes, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
         checked = [piece for piece in self.pieces if piece.checks]
         failed: dict[int, str] = {}
@@ -100,10 +104,10 @@ class XlaSequence(ProgramBase):
         for piece, its in zip(checked, word.words, strict=True):
             failed |= {before + i: where for i, where in piece.failed(its).items()}
             before += len(piece.checks)
-        return program_failed_outputs(self.checks, self._check_masks, failed, lines)
+        return xla_program_failed_outputs(self.checks, self._check_masks, failed, lines)
 
 
-class CheckOutcomes:
+class XlaSequenceOutcomes:
     """The outcomes of the checks of several pieces."""
 
     def __init__(self, words: list[Any]) -> None:
@@ -113,8 +117,8 @@ class CheckOutcomes:
         return all(w.is_ready() for w in self.words)
 
 
-def _sequence_steps(
-    parts: Sequence[tuple[Segment, XlaProgram]], places: dict[Node, int], kept: set[int]
+def _xla_sequence_steps(
+    parts: Sequence[tuple[CompileSplitSegment, XlaProgram]], places: dict[Node, int], kept: set[int]
 ) -> list[tuple]:
     """Return for each piece what it runs, takes and gives, and which values it uses last."""
     last: dict[int, int] = {}
@@ -134,7 +138,7 @@ def _sequence_steps(
     return steps
 
 
-def _sequence_checks(segment: Segment, program: XlaProgram) -> list[Check]:
+def _xla_sequence_checks(segment: CompileSplitSegment, program: XlaProgram) -> list[Check]:
     """Return a piece's checks with their nodes in the whole program, not in an equal piece."""
     own = segment.graph.nodes
     errors = [error for error, _ in program.checks]

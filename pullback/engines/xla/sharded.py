@@ -16,7 +16,12 @@ import numpy as np
 
 from pullback.engines.xla.bindings import _jax
 from pullback.engines.xla.executable import Executable
-from pullback.engines.xla.jax_arrays import OnDevice, OnDevices, jax_aval_of, jax_device_list
+from pullback.engines.xla.jax_arrays import (
+    JaxArrayOnDevice,
+    JaxArrayOnDevices,
+    jax_aval_of,
+    jax_device_list,
+)
 from pullback.errors import EngineError
 from pullback.graph.types import Type
 
@@ -25,13 +30,13 @@ if TYPE_CHECKING:
     from pullback.engines.xla.compiler_options import Flags
 
 
-class Shards:
+class ShardedValue:
     """A value of which every device of a group has a part; all parts have the same type."""
 
     __slots__ = ("array", "checksum", "group", "type")
 
     def __init__(
-        self, group: DeviceGroup, type: Type, array: Any, checksum: int | None = None
+        self, group: ShardedDeviceGroup, type: Type, array: Any, checksum: int | None = None
     ) -> None:
         self.group, self.type, self.array = group, type, array
         # of the whole value on the host that it was cut from, which all processes must share
@@ -65,7 +70,7 @@ class Shards:
         return f"<Shards of {self.type} on {len(self.group)} devices>"
 
 
-class DeviceGroup:
+class ShardedDeviceGroup:
     """Devices of a client, in the order in which programs count them."""
 
     def __init__(self, client: Client, positions: tuple[int, ...]) -> None:
@@ -77,8 +82,10 @@ class DeviceGroup:
         self.here = [k for k, d in enumerate(self.devices) if d.process_index == mine]
         self.local = [self.devices[k] for k in self.here]
         # A part on the client's own device is a buffer like those that are not sharded.
-        self.places = [client.place if d == client.device else OnDevice(d) for d in self.local]
-        self.sharding = OnDevices(self.devices, len(self.here) == len(self.devices))
+        self.places = [
+            client.place if d == client.device else JaxArrayOnDevice(d) for d in self.local
+        ]
+        self.sharding = JaxArrayOnDevices(self.devices, len(self.here) == len(self.devices))
         self.options = client.options_for(self.devices)
 
     def __len__(self) -> int:
@@ -86,7 +93,7 @@ class DeviceGroup:
 
     def put(
         self, parts: Sequence[np.ndarray | None], type: Type, whole: np.ndarray | None = None
-    ) -> Shards:
+    ) -> ShardedValue:
         """Transfer the parts of a value, one for each position; other processes' may be None.
 
         The arrays must not be written to afterwards. All processes must have the same `whole`
@@ -95,44 +102,46 @@ class DeviceGroup:
         given: list[Any] = [parts[k] for k in self.here]
         array = self.client.transfer(given, type, self.sharding, self.local)
         alone = len(self.processes) == 1
-        return Shards(
-            self, type, array, None if alone or whole is None else sharded_checksum(whole)
+        return ShardedValue(
+            self, type, array, None if alone or whole is None else sharded_value_checksum(whole)
         )
 
-    def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
+    def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> ShardedValue:
         """Transfer an array: position k gets a copy of `array[slices[k]]`."""
         parts: list = [None] * len(self)
         for k in self.here:
             parts[k] = np.array(array[slices[k]], order="C")
         return self.put(parts, type)
 
-    def spread(self, array: np.ndarray, type: Type) -> Shards:
+    def spread(self, array: np.ndarray, type: Type) -> ShardedValue:
         """Transfer the same array to every device."""
         return self.put([array] * len(self), type, array)
 
-    def join(self, buffers: dict[int, Any], type: Type) -> Shards:
+    def join(self, buffers: dict[int, Any], type: Type) -> ShardedValue:
         """Combine buffers that are on the right devices, as those of `Shards.buffers`."""
         given = [buffers[k] for k in self.here]
         array = _jax.ArrayImpl(jax_aval_of(type), self.sharding, given, False, _skip_checks=True)
-        return Shards(self, type, array)
+        return ShardedValue(self, type, array)
 
     def owns(self, value: Any) -> bool:
-        return isinstance(value, Shards) and value.group is self
+        return isinstance(value, ShardedValue) and value.group is self
 
     def compile(
         self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = (),
         flags: Flags = (),
-    ) -> Spmd:  # fmt: skip
+    ) -> ShardedExecutable:  # fmt: skip
         """Compile the program of one device, for all of them."""
         devices = jax_device_list(self.devices)
         loaded = self.client.compiled(text, devices, self._options_with, functions, flags)
-        return Spmd(self, loaded, outs)
+        return ShardedExecutable(self, loaded, outs)
 
-    def load(self, code: bytes, outs: Sequence[Type], flags: Flags = ()) -> Spmd | None:
+    def load(
+        self, code: bytes, outs: Sequence[Type], flags: Flags = ()
+    ) -> ShardedExecutable | None:
         """Load the result of `Spmd.serialise`; return None if XLA rejects it."""
         devices = jax_device_list(self.devices)
         loaded = self.client.loaded(code, devices, self._options_with, flags)
-        return None if loaded is None else Spmd(self, loaded, outs)
+        return None if loaded is None else ShardedExecutable(self, loaded, outs)
 
     def _options_with(self, flags: Flags) -> Any:
         return self.client.options_for(self.devices, flags) if flags else self.options
@@ -143,31 +152,31 @@ class DeviceGroup:
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
-def sharded_checksum(array: np.ndarray) -> int:
+def sharded_value_checksum(array: np.ndarray) -> int:
     """Return a number that differs if a bit of an array does."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
-class Spmd(Executable):
+class ShardedExecutable(Executable):
     """A compiled program that runs on all devices of a group at once."""
 
     collective = True  # whether the devices communicate
     ballast = False  # whether the last result is not used
     checksum = 0  # identifies the program, on every process alike
 
-    def __init__(self, group: DeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
+    def __init__(self, group: ShardedDeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
         # Other processes are not waited for here: they may be lost.
         on_host = group.client.platform == "cpu" and len(group.processes) == 1
         super().__init__(loaded, outs, group.sharding, on_host)
         self.group, self.outs = group, tuple(outs)
 
-    def run(self, args: list[Shards]) -> list[Shards]:
+    def run(self, args: list[ShardedValue]) -> list[ShardedValue]:
         """Start the program; the devices may still be computing its results."""
         arrays = self.group.client.queue.run(self, args) if self.collective else self.start(args)
-        results = [Shards(self.group, t, y) for t, y in zip(self.outs, arrays, strict=True)]
+        results = [ShardedValue(self.group, t, y) for t, y in zip(self.outs, arrays, strict=True)]
         return results[:-1] if self.ballast else results
 
-    def start(self, args: list[Shards]) -> list[Any]:
+    def start(self, args: list[ShardedValue]) -> list[Any]:
         return super().run([x.array for x in args])
 
 
@@ -182,9 +191,9 @@ class ShardedQueue:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._last: tuple[Any, DeviceGroup] | None = None
+        self._last: tuple[Any, ShardedDeviceGroup] | None = None
 
-    def run(self, program: Spmd, args: list[Shards]) -> list[Any]:
+    def run(self, program: ShardedExecutable, args: list[ShardedValue]) -> list[Any]:
         with self._lock:
             self.settle()
             results = self._client.start(program, args)

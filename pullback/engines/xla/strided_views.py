@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pullback.engines.xla.instructions import HloInstruction, HloValue
+from pullback.engines.xla.hlo_instructions import HloInstruction, HloValue
 
 Strides = tuple[int, ...]
 

@@ -10,13 +10,13 @@ import numpy as np
 from pullback.engines import processes
 from pullback.engines.base import Check
 from pullback.engines.choices import USUAL, CodeChoices
-from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
+from pullback.engines.mesh import MeshEngine, MeshEngineProgram, OnMesh
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
-from pullback.engines.xla.program import SpmdProgram
-from pullback.engines.xla.replicas import SharedProgram, check_replicas
+from pullback.engines.xla.replicas import ReplicatedProgram, check_replicas
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.engines.xla.sharded import Shards
+from pullback.engines.xla.sharded import ShardedValue
+from pullback.engines.xla.xla_program import SpmdXlaProgram
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -26,10 +26,10 @@ from pullback.sharding.parts import part_of_array
 from pullback.sharding.spec import Sharding, layout
 
 
-class Spread(OnMesh):
+class OnXlaMesh(OnMesh):
     """A value whose parts are buffers on the devices of a mesh."""
 
-    def __init__(self, engine: XlaMesh, type: Type, shards: Shards) -> None:
+    def __init__(self, engine: XlaMesh, type: Type, shards: ShardedValue) -> None:
         super().__init__(engine, type)
         self.shards = shards
 
@@ -52,22 +52,22 @@ class XlaMesh(MeshEngine):
         if not self.group.here:
             raise EngineError(
                 f"process {processes.current_processes().index} has no device of {mesh}: they "
-                f"belong to {processes.show_processes(self.group.processes)}",
+                f"belong to {processes.processes_in_words(self.group.processes)}",
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size
 
-    def put(self, array: np.ndarray, type: Type) -> Spread:
+    def put(self, array: np.ndarray, type: Type) -> OnXlaMesh:
         sharding: Sharding = type.sharding or self.whole
         parts: list[np.ndarray | None] = [None] * self.mesh.size
         for k in self.group.here:
             parts[k] = part_of_array(array, sharding, k)
-        return Spread(self, type, self.group.put(parts, self.part_type(type), array))
+        return OnXlaMesh(self, type, self.group.put(parts, self.part_type(type), array))
 
-    def assemble(self, parts: list[np.ndarray | None], type: Type) -> Spread:
+    def assemble(self, parts: list[np.ndarray | None], type: Type) -> OnXlaMesh:
         """Transfer the parts of a value; each process has only its own."""
         whole = None if any(layout(type)) else parts[self.group.here[0]]
-        return Spread(self, type, self.group.put(parts, self.part_type(type), whole))
+        return OnXlaMesh(self, type, self.group.put(parts, self.part_type(type), whole))
 
     def part_type(self, type: Type) -> Type:
         """Return the type of a part of a value."""
@@ -100,7 +100,7 @@ class XlaMesh(MeshEngine):
             )
         local, stands_for = self.partitioned(graph)
         data, checks = self.xla.portable(local, donated, self.mesh)
-        return data, [(error, whole_mesh_node(node, stands_for)) for error, node in checks]
+        return data, [(error, whole_xla_mesh_node(node, stands_for)) for error, node in checks]
 
     def load(self, program: str, outs: Sequence[Type], checks: int) -> LoadedMeshProgram:
         """Compile the program of one device, for all of them."""
@@ -108,14 +108,14 @@ class XlaMesh(MeshEngine):
         local = [Type(shape, t.dtype) for shape, t in zip(shapes, outs, strict=True)]
         return LoadedMeshProgram(self, outs, self.xla.load(program, local, checks, self.group))
 
-    def outcomes(self, word: Shards) -> np.ndarray:
+    def outcomes(self, word: ShardedValue) -> np.ndarray:
         """Return which checks of a run held on all devices."""
         return np.logical_and.reduce(list(word.parts().values()))
 
-    def spread(self, results: list[Shards], types: Sequence[Type]) -> list[Any]:
+    def spread(self, results: list[ShardedValue], types: Sequence[Type]) -> list[Any]:
         """Return the results of a run; those that are on no mesh are the same on all devices."""
         values = [
-            Spread(self, t, y) if t.sharding else y.buffers()[self.group.here[0]]
+            OnXlaMesh(self, t, y) if t.sharding else y.buffers()[self.group.here[0]]
             for y, t in zip(results, types, strict=False)
         ]
         return values + results[len(types) :]
@@ -127,39 +127,39 @@ class LoadedMeshProgram:
     def __init__(self, engine: XlaMesh, types: Sequence[Type], executable: Executable) -> None:
         self.engine, self.types, self.executable = engine, types, executable
 
-    def run(self, args: list[Spread]) -> list[Any]:
+    def run(self, args: list[OnXlaMesh]) -> list[Any]:
         return self.engine.spread(self.executable.run([x.shards for x in args]), self.types)
 
 
-class XlaMeshProgram(MeshProgram):
+class XlaMeshProgram(MeshEngineProgram):
     """A program that all devices run; its checks are attributed to the whole program."""
 
     engine: XlaMesh
-    compiled: SpmdProgram | XlaSequence
+    compiled: SpmdXlaProgram | XlaSequence
 
     def __init__(
-        self, engine: XlaMesh, graph: Graph, local: Graph, compiled: SpmdProgram | XlaSequence,
+        self, engine: XlaMesh, graph: Graph, local: Graph, compiled: SpmdXlaProgram | XlaSequence,
         stands_for: dict,
     ) -> None:  # fmt: skip
         super().__init__(engine, graph, local, compiled)
         self.checks = [
-            (error, whole_mesh_node(node, stands_for)) for error, node in compiled.checks
+            (error, whole_xla_mesh_node(node, stands_for)) for error, node in compiled.checks
         ]
         # Checks of an op in a graph that was inlined have lines of their own.
         self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
         self.memory, self.work = compiled.memory, compiled.work
         self.host_scalars = compiled.host_scalars
-        self._shared = SharedProgram(engine, graph, local)
+        self._shared = ReplicatedProgram(engine, graph, local)
         self._compares = engine.spans_processes  # whether the next run is compared with others
         self._always = engine.spans_processes and check_replicas()  # and all later ones
 
-    def run(self, args: list[Spread]) -> list[Any]:
+    def run(self, args: list[OnXlaMesh]) -> list[Any]:
         if self._compares:
             # This also starts them together: Gloo waits 30 s for a first connection.
             processes.current_processes().agree_on_launch(self._shared, args, self._always)
             self._compares = self._always
-        results = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
+        results = self.compiled.run([x.shards if isinstance(x, OnXlaMesh) else x for x in args])
         return self.engine.spread(results, self.types)
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
@@ -167,7 +167,7 @@ class XlaMeshProgram(MeshProgram):
         return self.compiled.failures(word, [own or line for own, line in inner])
 
 
-def whole_mesh_node(node: Node, stands_for: dict[Node, Node]) -> Node:
+def whole_xla_mesh_node(node: Node, stands_for: dict[Node, Node]) -> Node:
     """Return the node of the whole program that a node with a check belongs to."""
     found = stands_for.get(node)
     if found is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pullback.engines.xla.builder import COMPARISONS
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction, HloValue
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.types import Type
 
 _RULES = ("compare", "convert", "iota", "select")
 
 
-def rewrite_foreign(block: Block) -> Block:
+def rewrite_foreign(block: HloBlock) -> HloBlock:
     """The same program, made of the instructions that the ops are lowered to."""
     return _ForeignRewriter().block(block)
 
@@ -21,7 +21,7 @@ class _ForeignRewriter:
     def __init__(self) -> None:
         self.same: dict[HloValue, HloValue] = {}  # values that were replaced by others
 
-    def block(self, block: Block) -> Block:
+    def block(self, block: HloBlock) -> HloBlock:
         made: list[HloInstruction] = []
         for i in block.instructions:
             operands = tuple([self.same.get(x, x) for x in i.operands])

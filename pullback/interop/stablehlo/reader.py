@@ -12,18 +12,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pullback.engines.xla import instructions, mlir
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, Key
+from pullback.engines.xla import hlo_instructions, mlir
+from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction, HloValue, Key
 from pullback.errors import PullbackError
-from pullback.graph import table
+from pullback.graph import op_table
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, results
-from pullback.graph.table import TABLE
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.interop.stablehlo.foreign import rewrite_foreign
-from pullback.interop.stablehlo.writer import UncheckedWriter, written_stablehlo
-from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.imported import from_hlo
+from pullback.interop.stablehlo.writer import UncheckedStableHloWriter, written_stablehlo
+from pullback.ops.elementwise.elementwise import Elementwise
+from pullback.ops.imported import imported_op
 from pullback.ops.sources import Const, Input
 from pullback.static.catalogue import catalogued
 from pullback.static.module import IRModule
@@ -47,7 +47,7 @@ def from_stablehlo(program: str | bytes) -> IRModule:
 
 
 def read_stablehlo_graph(program: str | bytes) -> Graph:
-    block = instructions.normal_instructions(rewrite_foreign(mlir.read_mlir(program)))
+    block = hlo_instructions.normal_hlo_instructions(rewrite_foreign(mlir.read_mlir(program)))
     names = _read_stablehlo_names(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
     return Graph(inputs, _ReaderScope(block, inputs).results(), names)
@@ -65,7 +65,7 @@ class _ReaderScope:
     """Makes nodes of the instructions of a block; `outer` has the nodes around it."""
 
     def __init__(
-        self, block: Block, inputs: Sequence[Node], outer: Iterable[tuple[HloValue, Node]] = ()
+        self, block: HloBlock, inputs: Sequence[Node], outer: Iterable[tuple[HloValue, Node]] = ()
     ) -> None:
         self.block = block
         self.nodes: dict[HloValue, Node] = dict(outer)
@@ -74,7 +74,7 @@ class _ReaderScope:
     def results(self) -> tuple[Node, ...]:
         for i in self.block.instructions:
             made = self.apply(i)
-            several = results(made) if isinstance(made.type, tuple) else (made,)
+            several = result_nodes(made) if isinstance(made.type, tuple) else (made,)
             self.nodes.update(zip(i.results, several, strict=True))
         return tuple([self.nodes[y] for y in self.block.results])
 
@@ -82,17 +82,17 @@ class _ReaderScope:
         if i.array is not None:
             (kind,) = i.types
             return Const(kind.dtype, kind.shape, i.array.tobytes())()
-        outer = instructions.captured_instructions(i)
+        outer = hlo_instructions.captured_by_hlo_instruction(i)
         values = [self.nodes[x] for x in outer]
         graphs = tuple([_read_region_graph(r, outer, values) for r in i.regions])
         op = self.find_op(replace(i, graphs=graphs), outer)
-        return op(*[self.nodes[i.operands[p]] for p in _operands_read(op, i)], *values)
+        return op(*[self.nodes[i.operands[p]] for p in _stablehlo_reader_operands(op, i)], *values)
 
     def find_op(self, i: HloInstruction, outer: Sequence[HloValue]) -> Any:
         """The op that is lowered to an instruction whose regions capture `outer`."""
-        for cls in stablehlo_readers(table.version).get(i.name, ()):
+        for cls in stablehlo_readers(op_table.version).get(i.name, ()):
             try:
-                op = from_hlo(cls, i)
+                op = imported_op(cls, i)
             except (PullbackError, KeyError):  # parameters do not fit, an attribute is missing
                 continue
             if op is not None and self.is_lowered_to(op, i, outer):
@@ -100,23 +100,25 @@ class _ReaderScope:
         raise mlir.unsupported_mlir(f"stablehlo.{i.name}", i.where, _describe_unread_instruction(i))
 
     def is_lowered_to(self, op: Any, i: HloInstruction, outer: Sequence[HloValue]) -> bool:
-        positions = _operands_read(op, i)
+        positions = _stablehlo_reader_operands(op, i)
         count = len(positions)
         types = [*[i.operands[p].type for p in positions], *[x.type for x in outer]]
-        wanted = _lowering_to_read(op, tuple(types))
+        wanted = _stablehlo_reader_key(op, tuple(types))
         if wanted is None or any(x not in self.constants for x in i.operands[count:]):
             return False
         given: list[Key] = [("in", positions.index(p)) for p in range(count)]
         given += [self.constants[x] for x in i.operands[count:]]
         known: dict[HloValue, Key] = {x: ("in", count + n) for n, x in enumerate(outer)}
-        return instructions.instruction_key(i, given, known) == wanted
+        return hlo_instructions.hlo_instruction_key(i, given, known) == wanted
 
     @functools.cached_property
     def constants(self) -> dict[HloValue, Key]:
-        return _constants_read(self.block)
+        return _stablehlo_reader_constants(self.block)
 
 
-def _read_region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Node]) -> Graph:
+def _read_region_graph(
+    region: HloBlock, outer: Sequence[HloValue], values: Sequence[Node]
+) -> Graph:
     """A region as a graph over its arguments and the `outer` values that it uses."""
     types = [*region.types, *[v.type for v in values]]
     inputs = [Input(f"x{n}", t.shape, t.dtype)() for n, t in enumerate(types)]
@@ -146,35 +148,39 @@ def _describe_unread_instruction(i: HloInstruction) -> str:
     return f"It is applied to {types}{f' with {attributes}' if attributes else ''}."
 
 
-def _operands_read(op: Any, i: HloInstruction) -> Sequence[int]:
+def _stablehlo_reader_operands(op: Any, i: HloInstruction) -> Sequence[int]:
     """The positions of the instruction's operands that the op takes: its own constants are not."""
     return op.imported.taken or range(len(i.operands) - op.imported.implied)
 
 
 @functools.lru_cache(maxsize=4096)
-def _lowering_to_read(op: Any, types: tuple[Type, ...]) -> Key | None:
+def _stablehlo_reader_key(op: Any, types: tuple[Type, ...]) -> Key | None:
     """The key of the instruction that an op is lowered to.
 
     None if it is lowered to several, constants aside, or needs a run-time check.
     """
     inputs = [Input(f"x{n}", t.shape, t.dtype)() for n, t in enumerate(types)]
-    builder = UncheckedWriter()
+    builder = UncheckedStableHloWriter()
     try:
         made = op(*inputs)
-        outputs = results(made) if isinstance(made.type, tuple) else (made,)
+        outputs = result_nodes(made) if isinstance(made.type, tuple) else (made,)
         block = written_stablehlo(Graph(inputs, outputs), builder)
     except PullbackError:
         return None
     rest = [i for i in block.instructions if i.array is None]
     if builder.asked or len(rest) != 1 or rest[0].results != block.results:
         return None
-    known = {a: ("in", n) for n, a in enumerate(block.arguments)} | _constants_read(block)
-    return instructions.instruction_key(rest[0], [known[x] for x in rest[0].operands], known)
+    known = {a: ("in", n) for n, a in enumerate(block.arguments)} | _stablehlo_reader_constants(
+        block
+    )
+    return hlo_instructions.hlo_instruction_key(
+        rest[0], [known[x] for x in rest[0].operands], known
+    )
 
 
-def _constants_read(block: Block) -> dict[HloValue, Key]:
+def _stablehlo_reader_constants(block: HloBlock) -> dict[HloValue, Key]:
     return {
-        i.results[0]: instructions.constant_instruction_key(i)
+        i.results[0]: hlo_instructions.constant_hlo_instruction_key(i)
         for i in block.instructions
         if i.array is not None
     }

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any, Literal, overload
 
 from pullback.engines.xla import mlir
-from pullback.engines.xla.builder import Builder, build_module
-from pullback.engines.xla.instructions import Block, HloValue, normal_instructions
-from pullback.engines.xla.printer import print_module, print_quoted, print_type
-from pullback.graph.arguments import validated
+from pullback.engines.xla.builder import Builder, build_xla_module
+from pullback.engines.xla.hlo_instructions import HloBlock, HloValue, normal_hlo_instructions
+from pullback.engines.xla.hlo_printer import print_hlo_module, print_hlo_quoted, print_hlo_type
+from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.graph import Graph
-from pullback.static.module import IRModule, require_module
+from pullback.static.module import IRModule, require_static_module
 
 
-class UncheckedWriter(Builder):
+class UncheckedStableHloWriter(Builder):
     """Leaves out run-time checks, which StableHLO cannot express."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ def to_stablehlo(program: IRModule | Graph, portable: Literal[False] = False) ->
 def to_stablehlo(program: IRModule | Graph, portable: Literal[True]) -> bytes: ...
 @overload
 def to_stablehlo(program: IRModule | Graph, portable: bool) -> str | bytes: ...
-@validated
+@with_argument_checks
 def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | bytes:
     """A module or graph as a StableHLO program with one function, `main`.
 
@@ -52,11 +52,11 @@ def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | byt
     }
     """
     if not isinstance(program, Graph):
-        program = require_module("to_stablehlo", program).graph
-    main = written_stablehlo(program, UncheckedWriter())
+        program = require_static_module("to_stablehlo", program).graph
+    main = written_stablehlo(program, UncheckedStableHloWriter())
     # Portable bytes hold locations: names for arguments, and nothing that depends on the text.
-    names = [f" loc({'unknown' if n is None else print_quoted(n)})" for n in main.names]
-    text = print_module(main, names, location=" loc(unknown)")
+    names = [f" loc({'unknown' if n is None else print_hlo_quoted(n)})" for n in main.names]
+    text = print_hlo_module(main, names, location=" loc(unknown)")
     return (
         mlir.portable_mlir(text)
         if portable
@@ -64,19 +64,20 @@ def to_stablehlo(program: IRModule | Graph, portable: bool = False) -> str | byt
     )
 
 
-def written_stablehlo(graph: Graph, builder: UncheckedWriter) -> Block:
+def written_stablehlo(graph: Graph, builder: UncheckedStableHloWriter) -> HloBlock:
     """A graph's StableHLO in the normal form."""
     # MLIR reads the text, because instructions are compared with others that it has read.
-    return normal_instructions(
-        replace(mlir.read_mlir(build_module(graph, builder)), names=graph.names)
+    return normal_hlo_instructions(
+        replace(mlir.read_mlir(build_xla_module(graph, builder)), names=graph.names)
     )
 
 
-def _write_stablehlo_names(text: str, main: Block) -> str:
+def _write_stablehlo_names(text: str, main: HloBlock) -> str:
     """Add the names of the arguments to MLIR's text, which omits all locations."""
-    plain = [f"%arg{i}: {print_type(t)}" for i, t in enumerate(main.types)]
+    plain = [f"%arg{i}: {print_hlo_type(t)}" for i, t in enumerate(main.types)]
     named = [
-        f"{a} loc({print_quoted(n or f'x{i}')})" for i, (a, n) in enumerate(zip(plain, main.names))
+        f"{a} loc({print_hlo_quoted(n or f'x{i}')})"
+        for i, (a, n) in enumerate(zip(plain, main.names))
     ]
     head = "func.func public @main("
     return text.replace(head + ", ".join(plain), head + ", ".join(named), 1)

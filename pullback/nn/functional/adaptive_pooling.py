@@ -9,11 +9,11 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import integer, literal
+from pullback.functions.arguments import checked_integer_argument, literal_argument
 from pullback.functions.composed import composed
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.arguments import Layout, functional_float_argument
 from pullback.nn.functional.image_layouts import images_channels_last, images_in_layout
 from pullback.typing import ArrayLike
 
@@ -88,12 +88,12 @@ Pooled = Callable[[Tensor, int, "np.ndarray | None"], Tensor]
 
 
 def _adaptive_pool(rank: int, x: ArrayLike, size: PoolSize, layout: str, pooled: Pooled) -> Tensor:
-    images, single = images_channels_last(float_tensor_argument(x), rank, layout)
+    images, single = images_channels_last(functional_float_argument(x), rank, layout)
     given: Sequence[Any] = size if isinstance(size, (tuple, list)) else (size,)
     given = tuple(given) * (rank if len(given) == 1 else 1)
     if len(given) != rank:
         message = f"output_size must be a number, or one for each of {rank} dimensions"
-        raise ArgumentError(f"{message}, got {shown(size)}")
+        raise ArgumentError(f"{message}, got {shown_argument(size)}")
     for i, wanted in enumerate(given):
         if wanted is not None:
             images = _adaptive_pool_axis(images, i + 1, wanted, pooled)
@@ -109,7 +109,7 @@ def adaptive_pool_means(images: Tensor, sizes: Sequence[int]) -> Tensor:
 
 def _adaptive_pool_axis(x: Tensor, axis: int, wanted: int, pooled: Pooled) -> Tensor:
     """Reduce `wanted` windows along one axis: pooling over a box is pooling along each side."""
-    count, n = integer("", wanted, "output_size"), x.shape[axis]
+    count, n = checked_integer_argument("", wanted, "output_size"), x.shape[axis]
     if count < 1 or n < 1:
         raise ArgumentError(f"output_size must be at least 1, got {count} for {n} elements")
     if n == count:
@@ -128,14 +128,14 @@ def _adaptive_pool_axis(x: Tensor, axis: int, wanted: int, pooled: Pooled) -> Te
 def _adaptive_mean(x: Tensor, axis: int, inside: np.ndarray | None) -> Tensor:
     if inside is None:
         return pf.mean(x, axis)
-    total = pf.sum(pf.where(inside, x, literal(0, x.dtype)), axis)
-    return total / literal(inside.sum(1), x.dtype)
+    total = pf.sum(pf.where(inside, x, literal_argument(0, x.dtype)), axis)
+    return total / literal_argument(inside.sum(1), x.dtype)
 
 
 def _adaptive_largest(x: Tensor, axis: int, inside: np.ndarray | None) -> Tensor:
     if inside is None:
         return pf.max(x, axis)
-    return pf.max(pf.where(inside, x, literal(float("-inf"), x.dtype)), axis)
+    return pf.max(pf.where(inside, x, literal_argument(float("-inf"), x.dtype)), axis)
 
 
 __all__ = [

@@ -6,13 +6,21 @@ import math
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import float_arguments, integer, literal, shape_argument
+from pullback.functions.arguments import (
+    checked_integer_argument,
+    float_arguments,
+    literal_argument,
+    shape_argument,
+)
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import bool_, int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import narrowed_to_argument, widened_argument
+from pullback.nn.functional.arguments import (
+    narrowed_to_functional_argument,
+    widened_functional_argument,
+)
 from pullback.nn.functional.dropouts import dropout
 from pullback.nn.functional.loss_arguments import real_loss_argument
 from pullback.ops.fused.attention import Attention
@@ -61,20 +69,22 @@ def scaled_dot_product_attention(
     if isinstance(factor, Tensor):
         q, factor = q * factor, 1.0
     if not dropout_p and _attention_is_one_op(q, k, v, groups, masks):
-        limits = _attention_band(is_causal, window, query_offset)
-        return _attended(q, k, v, float(factor), limits, attn_mask, bias, query_offset)
+        limits = _functional_attention_band(is_causal, window, query_offset)
+        return _functional_attention(q, k, v, float(factor), limits, attn_mask, bias, query_offset)
     if groups > 1:  # [..., key heads, group, length, depth]
         q = pf.reshape(q, (*k.shape[:-2], groups, *q.shape[-2:]))
         k, v = pf.expand_dims(k, -3), pf.expand_dims(v, -3)
-    scores = pf.matmul(widened_argument(q) * factor, pf.matrix_transpose(widened_argument(k)))
-    scores, seen = _masked_attention_scores(scores, attn_mask, bias, groups)
-    lower, upper = _attention_band(is_causal, window, query_offset)
-    for more in _attention_band_masks(q.shape[-2], k.shape[-2], lower, upper, query_offset):
+    scores = pf.matmul(
+        widened_functional_argument(q) * factor, pf.matrix_transpose(widened_functional_argument(k))
+    )
+    scores, seen = _functional_attention_scores(scores, attn_mask, bias, groups)
+    lower, upper = _functional_attention_band(is_causal, window, query_offset)
+    for more in _functional_attention_masks(q.shape[-2], k.shape[-2], lower, upper, query_offset):
         seen = more if seen is None else seen & more
     weights = _attention_weights(scores, seen)
     if dropout_p:
         weights = dropout(weights, dropout_p, key=dropout_key)
-    y = pf.matmul(narrowed_to_argument(weights, v.dtype), v)
+    y = pf.matmul(narrowed_to_functional_argument(weights, v.dtype), v)
     return pf.reshape(y, (*y.shape[:-4], -1, *y.shape[-2:])) if groups > 1 else y
 
 
@@ -89,7 +99,7 @@ def _attention_is_one_op(q: Tensor, k: Tensor, v: Tensor, groups: int, masks: li
     return alike and q.dtype.is_float and all(fit)
 
 
-def _attended(
+def _functional_attention(
     q: Tensor, k: Tensor, v: Tensor, scale: float, limits: tuple[int | None, int | None],
     mask: ArrayLike | None, bias: ArrayLike | None, offset: int | Tensor,
 ) -> Tensor:  # fmt: skip
@@ -98,7 +108,7 @@ def _attended(
     added, seen = _attention_bias_and_mask(q, mask, bias)
     lower, upper = limits
     if isinstance(offset, Tensor):  # positions are known only at run time
-        for more in _attention_band_masks(q.shape[-2], k.shape[-2], lower, upper, offset):
+        for more in _functional_attention_masks(q.shape[-2], k.shape[-2], lower, upper, offset):
             seen = more if seen is None else seen & more
         lower = upper = None
     elif offset:
@@ -130,7 +140,7 @@ def _attention_bias_and_mask(
         if found.dtype is bool_:
             seen = found
         else:
-            found = real_loss_argument(found, widened_argument(q), what)
+            found = real_loss_argument(found, widened_functional_argument(q), what)
             added = found if added is None else added + found
     return added, seen
 
@@ -161,7 +171,7 @@ def _attention_head_groups(q: Tensor, k: Tensor, v: Tensor) -> int:
     return heads // shared
 
 
-def _masked_attention_scores(
+def _functional_attention_scores(
     scores: Tensor, mask: ArrayLike | None, bias: ArrayLike | None, groups: int
 ) -> tuple[Tensor, Tensor | None]:
     """The scores with what is added to them, and which of them count (`None`: all)."""
@@ -183,17 +193,17 @@ def _masked_attention_scores(
     return scores, seen
 
 
-def _attention_band(
+def _functional_attention_band(
     is_causal: bool, window: object, offset: int | Tensor
 ) -> tuple[int | None, int | None]:
     """How far before and after its own position a query sees keys."""
     left, right = _attention_window_sides(window)
     if not isinstance(offset, Tensor):
-        integer("", offset, "query_offset")
+        checked_integer_argument("", offset, "query_offset")
     return None if left is None else -left, 0 if is_causal else right
 
 
-def _attention_band_masks(
+def _functional_attention_masks(
     queries: int, keys: int, lower: int | None, upper: int | None, offset: int | Tensor
 ) -> list[Tensor]:
     """Masks [L, S] of the keys that a query sees by their positions."""
@@ -212,7 +222,7 @@ def _attention_window_sides(window: object) -> tuple[int | None, int | None]:
     if window is None:
         return None, None
     sides = window if isinstance(window, (tuple, list)) else (window, window)
-    found = [None if n is None else integer("", n, "window") for n in sides]
+    found = [None if n is None else checked_integer_argument("", n, "window") for n in sides]
     if len(found) != 2 or any(n is not None and n < 0 for n in found):
         must = "a number of at least 0, or a pair of them"
         raise ArgumentError(f"window must be {must}, got {window!r}")
@@ -223,9 +233,9 @@ def _attention_weights(scores: Tensor, seen: Tensor | None) -> Tensor:
     """The softmax over the keys that are seen: 0 for the others, also where there is none."""
     if seen is None:
         return pf.softmax(scores)
-    least = literal(float(pf.finfo(scores.dtype).min), scores.dtype)
+    least = literal_argument(float(pf.finfo(scores.dtype).min), scores.dtype)
     weights = pf.softmax(pf.where(seen, scores, least))
-    return pf.where(seen, weights, literal(0, weights.dtype))
+    return pf.where(seen, weights, literal_argument(0, weights.dtype))
 
 
 @composed
@@ -236,7 +246,7 @@ def split_heads(x: ArrayLike, num_heads: int) -> Tensor:
     (2, 3, 5, 4)
     """
     a = as_tensor(x)
-    heads = integer("", num_heads, "num_heads")
+    heads = checked_integer_argument("", num_heads, "num_heads")
     if a.ndim < 2 or heads < 1 or a.shape[-1] % heads:
         message = f"needs [..., length, features] with features divisible by {heads}"
         raise ShapeError(f"{message}, got {a._node.type}")

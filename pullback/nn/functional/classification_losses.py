@@ -10,16 +10,16 @@ from typing import Literal
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import axis_of, literal
+from pullback.functions.arguments import axis_argument, literal_argument
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    float_tensor_argument,
-    narrowed_to_argument,
-    one_of_arguments,
-    widened_argument,
+    functional_choice_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.loss_arguments import (
     loss_class_indices,
@@ -51,9 +51,9 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(f"label_smoothing must be from 0 to 1, got {label_smoothing}")
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = _class_axis(a, axis)
-    log_p = pf.log_softmax(widened_argument(a), axis)
+    log_p = pf.log_softmax(widened_functional_argument(a), axis)
     labels = as_tensor(target)
     if labels.dtype.is_inexact and labels.shape == a.shape:
         loss = _class_probability_loss(log_p, labels, weight, label_smoothing, axis, reduction)
@@ -61,7 +61,7 @@ def cross_entropy(
         loss = _class_index_loss(
             log_p, target, weight, ignore_index, reduction, label_smoothing, axis
         )
-    return narrowed_to_argument(loss, a.dtype)
+    return narrowed_to_functional_argument(loss, a.dtype)
 
 
 @composed
@@ -76,18 +76,18 @@ def nll_loss(
     >>> pb.nn.functional.nll_loss([[-0.5, -1.0], [-2.0, -0.25]], [0, 1]).item()
     0.375
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = _class_axis(a, axis)
     loss = _class_index_loss(
-        widened_argument(a), target, weight, ignore_index, reduction, 0.0, axis
+        widened_functional_argument(a), target, weight, ignore_index, reduction, 0.0, axis
     )
-    return narrowed_to_argument(loss, a.dtype)
+    return narrowed_to_functional_argument(loss, a.dtype)
 
 
 def _class_axis(x: Tensor, axis: int) -> int:
     if not x.ndim:
         raise ShapeError(f"needs classes along an axis, got {x._node.type}")
-    return axis_of("", axis, x.ndim)
+    return axis_argument("", axis, x.ndim)
 
 
 def _class_index_loss(
@@ -111,7 +111,7 @@ def _class_index_loss(
         others = log_p if scale is None else log_p * _class_weights_along(scale, log_p, axis)
         loss = loss * (1 - smoothing) - pf.sum(others, axis) * (smoothing / count)
     if skipped is not None:
-        zero = literal(0, loss.dtype)
+        zero = literal_argument(0, loss.dtype)
         loss = pf.where(skipped, zero, loss)
         share = (~skipped).astype(loss.dtype) if share is None else pf.where(skipped, zero, share)
     if reduction == "mean" and share is not None:
@@ -158,11 +158,11 @@ def binary_cross_entropy(
     0.3465...
     """
     a, t = loss_operands(x, target)
-    p, y = widened_argument(a), widened_argument(t)
+    p, y = widened_functional_argument(a), widened_functional_argument(t)
     logs = (pf.clip(log, -100.0, None) for log in (pf.log(p), pf.log1p(-p)))
     of_one, of_zero = logs
     loss = weighted_loss(-(y * of_one + (1 - y) * of_zero), weight)
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -178,13 +178,15 @@ def binary_cross_entropy_with_logits(
     0.3465...
     """
     a, t = loss_operands(x, target)
-    z, y = widened_argument(a), widened_argument(t)
+    z, y = widened_functional_argument(a), widened_functional_argument(t)
     if pos_weight is None:
         loss = pf.softplus(z) - y * z
     else:
         positives = real_loss_argument(pos_weight, z, "pos_weight")
         loss = (1 - y) * pf.softplus(z) + positives * y * pf.softplus(-z)
-    return narrowed_to_argument(reduced_loss(weighted_loss(loss, weight), reduction), a.dtype)
+    return narrowed_to_functional_argument(
+        reduced_loss(weighted_loss(loss, weight), reduction), a.dtype
+    )
 
 
 @composed
@@ -201,14 +203,14 @@ def kl_div(
     0.6931...
     """
     a, t = loss_operands(x, target)
-    log_q, p = widened_argument(a), widened_argument(t)
+    log_q, p = widened_functional_argument(a), widened_functional_argument(t)
     loss = pf.exp(p) * (p - log_q) if log_target else xlogy(p, p) - p * log_q
-    one_of_arguments(reduction, ("none", "mean", "sum", "batchmean"), "reduction")
+    functional_choice_argument(reduction, ("none", "mean", "sum", "batchmean"), "reduction")
     if reduction == "batchmean":
         if not a.ndim:
             raise ShapeError(f'reduction="batchmean" needs a first axis, got {a._node.type}')
-        return narrowed_to_argument(pf.sum(loss) / a.shape[0], a.dtype)
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+        return narrowed_to_functional_argument(pf.sum(loss) / a.shape[0], a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 __all__ = [

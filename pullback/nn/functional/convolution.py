@@ -13,17 +13,21 @@ from typing import Any, Literal
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import float_arguments, integer, placed
+from pullback.functions.arguments import (
+    checked_integer_argument,
+    converted_argument,
+    float_arguments,
+)
 from pullback.functions.composed import composed
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import Layout, one_of_arguments
+from pullback.nn.functional.arguments import Layout, functional_choice_argument
 from pullback.nn.functional.image_layouts import (
+    image_layout_numbers,
     images_channels_last,
     images_in_layout,
-    spatial_layout_numbers,
 )
 from pullback.ops.conv.convolution import Convolution, ConvolutionBackwardInput
 from pullback.ops.conv.windows import dilated_window, resolve_window_padding
@@ -45,7 +49,9 @@ def conv1d(
     >>> F.conv1d(pb.ones((1, 5, 2)), pb.ones((3, 2, 4)), padding=1).shape
     (1, 5, 4)
     """
-    return _convolved(1, x, weight, bias, stride, padding, dilation, groups, layout, filter_layout)
+    return _functional_convolution(
+        1, x, weight, bias, stride, padding, dilation, groups, layout, filter_layout
+    )
 
 
 @composed
@@ -67,7 +73,9 @@ def conv2d(
     >>> F.conv2d(pb.ones((1, 3, 8, 8)), pb.ones((3, 3, 3, 4)), layout="NCHW").shape
     (1, 4, 6, 6)
     """
-    return _convolved(2, x, weight, bias, stride, padding, dilation, groups, layout, filter_layout)
+    return _functional_convolution(
+        2, x, weight, bias, stride, padding, dilation, groups, layout, filter_layout
+    )
 
 
 @composed
@@ -82,7 +90,9 @@ def conv3d(
     >>> F.conv3d(pb.ones((1, 4, 4, 4, 2)), pb.ones((2, 2, 2, 2, 3))).shape
     (1, 3, 3, 3, 3)
     """
-    return _convolved(3, x, weight, bias, stride, padding, dilation, groups, layout, filter_layout)
+    return _functional_convolution(
+        3, x, weight, bias, stride, padding, dilation, groups, layout, filter_layout
+    )
 
 
 @composed
@@ -141,14 +151,14 @@ def conv_transpose3d(
     )
 
 
-def _convolved(
+def _functional_convolution(
     rank: int, x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None, stride: Shape,
     padding: ConvPadding, dilation: Shape, groups: int, layout: str, filter_layout: str,
 ) -> Tensor:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
     images, filters = _convolution_filters(images, weight, rank, filter_layout)
-    steps = spatial_layout_numbers(stride, rank, "stride", least=1)
-    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
+    steps = image_layout_numbers(stride, rank, "stride", least=1)
+    apart = image_layout_numbers(dilation, rank, "dilation", least=1)
     count = _convolution_groups(groups)
     if filters.shape[-2] * count != images.shape[-1] or filters.shape[-1] % count:
         raise _convolution_channels_error(images, filters, count, "C / groups, F")
@@ -167,10 +177,10 @@ def _transposed_convolved(
 ) -> Tensor:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
     images, filters = _convolution_filters(images, weight, rank, filter_layout)
-    steps = spatial_layout_numbers(stride, rank, "stride", least=1)
-    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
-    border = spatial_layout_numbers(padding, rank, "padding")
-    extra = spatial_layout_numbers(output_padding, rank, "output_padding")
+    steps = image_layout_numbers(stride, rank, "stride", least=1)
+    apart = image_layout_numbers(dilation, rank, "dilation", least=1)
+    border = image_layout_numbers(padding, rank, "padding")
+    extra = image_layout_numbers(output_padding, rank, "output_padding")
     if any(e >= max(s, d) for e, s, d in zip(extra, steps, apart)):
         must = "less than the stride or the dilation"
         raise ArgumentError(f"output_padding must be {must}, got {list(extra)}")
@@ -191,7 +201,7 @@ def _convolution_filters(
     images: Tensor, weight: ArrayLike, rank: int, layout: str
 ) -> tuple[Tensor, Tensor]:
     """Images and filters of the same dtype, the filters as [spatial..., I, O]."""
-    one_of_arguments(layout, ("HWIO", "OIHW"), "filter_layout")
+    functional_choice_argument(layout, ("HWIO", "OIHW"), "filter_layout")
     images, filters = map(wrap, float_arguments(images, weight))
     if filters.ndim != rank + 2:
         raise ShapeError(f"weight must have rank {rank + 2}, got {filters._node.type}")
@@ -199,7 +209,7 @@ def _convolution_filters(
 
 
 def _convolution_groups(groups: int) -> int:
-    found = integer("", groups, "groups")
+    found = checked_integer_argument("", groups, "groups")
     if found < 1:
         raise ArgumentError(f"groups must be at least 1, got {found}")
     return found
@@ -227,11 +237,13 @@ def _spatial_convolution_padding(
         isinstance(p, (tuple, list)) for p in padding
     ):
         numbers: Any = padding
-        pairs = [(p, p) for p in spatial_layout_numbers(numbers, len(sizes), "padding")]
+        pairs = [(p, p) for p in image_layout_numbers(numbers, len(sizes), "padding")]
     elif len(padding) != len(sizes):
         must = f"a pair for each of {len(sizes)} spatial dimensions"
-        raise ArgumentError(f"padding must be {must}, got {shown(padding)}")
-    return placed("conv", resolve_window_padding, pairs, sizes, window, strides, dilation)
+        raise ArgumentError(f"padding must be {must}, got {shown_argument(padding)}")
+    return converted_argument(
+        "conv", resolve_window_padding, pairs, sizes, window, strides, dilation
+    )
 
 
 def _convolved_with_bias(y: Tensor, bias: ArrayLike | None) -> Tensor:

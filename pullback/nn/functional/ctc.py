@@ -15,18 +15,18 @@ import numpy as np
 from pullback import functions as pf
 from pullback.api.loops import scan
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, literal
+from pullback.functions.arguments import checked_integer_argument, literal_argument
 from pullback.functions.composed import composed
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import int64
-from pullback.lazy.index_plan import known_index
+from pullback.lazy.index_plan import index_plan_integers
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    float_tensor_argument,
-    narrowed_to_argument,
-    widened_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.loss_arguments import loss_class_indices, reduced_loss
 from pullback.typing import ArrayLike
@@ -50,24 +50,24 @@ def ctc_loss(
     >>> pb.nn.functional.ctc_loss(log_probs, [[1]], [3], [1], reduction="sum").exp().item()
     1.3333...
     """
-    a = float_tensor_argument(log_probs)
+    a = functional_float_argument(log_probs)
     if a.ndim not in (2, 3):
         raise ShapeError(f"log_probs must be [T, N, C] or [T, C], got {a._node.type}")
     single = a.ndim == 2
-    frames = widened_argument(pf.expand_dims(a, 1) if single else a)
+    frames = widened_functional_argument(pf.expand_dims(a, 1) if single else a)
     steps, count, classes = frames.shape
-    empty = integer("", blank, "blank")
+    empty = checked_integer_argument("", blank, "blank")
     if not 0 <= empty < classes:
         raise ArgumentError(f"blank must be a class index below {classes}, got {empty}")
     labels, sizes = _ctc_labels(targets, target_lengths, count, classes, single)
     spans = _ctc_lengths(input_lengths, count, steps, "input_lengths")
     loss = _ctc_negative_log(frames, labels, spans, sizes, empty)
     if zero_infinity:
-        loss = pf.where(loss == math.inf, literal(0, loss.dtype), loss)
+        loss = pf.where(loss == math.inf, literal_argument(0, loss.dtype), loss)
     if reduction == "mean":
         loss = loss / pf.clip(sizes, 1, None).astype(loss.dtype)
     loss = pf.squeeze(loss, 0) if single else loss
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 def _ctc_lengths(given: ArrayLike, count: int, most: int, what: str) -> Tensor:
@@ -99,11 +99,12 @@ def _ctc_labels(
 
 def _ctc_rows(targets: ArrayLike, lengths: ArrayLike, count: int) -> Tensor:
     """Targets of all sequences, one after the other, as rows [N, S]."""
-    sizes = known_index(lengths)
+    sizes = index_plan_integers(lengths)
     if sizes is None:
         hint = "Pass the lengths as a list or NumPy array, or targets [N, S]."
         raise ArgumentError(
-            f"target_lengths must be known to split targets, got {shown(lengths)}", hint=hint
+            f"target_lengths must be known to split targets, got {shown_argument(lengths)}",
+            hint=hint,
         )
     flat = as_tensor(targets)
     sizes = sizes.reshape(-1)
@@ -122,7 +123,7 @@ def _ctc_negative_log(
 ) -> Tensor:
     """The loss of each sequence."""
     count = labels.shape[0]
-    never = literal(-math.inf, frames.dtype)
+    never = literal_argument(-math.inf, frames.dtype)
     chain = _ctc_chain(labels, blank)
     states = chain.shape[1]
     before = pf.pad(chain, ((0, 0), (2, 0)), constant_values=blank)[:, :states]
@@ -140,7 +141,7 @@ def _ctc_negative_log(
         return pf.where(pf.expand_dims(time < spans, -1), new, state), None
 
     # Before the first frame, a path is in a state from which the first blank is next
-    start = pf.where(pf.arange(states) == 0, literal(0, frames.dtype), never)
+    start = pf.where(pf.arange(states) == 0, literal_argument(0, frames.dtype), never)
     start = pf.broadcast_to(start, (count, states))
     if frames.shape[0]:
         first = pf.where(pf.arange(states) < 2, emitted[0], never)
@@ -166,11 +167,13 @@ def ctc_log_sum(*xs: Tensor) -> Tensor:
     for x in xs[1:]:
         top = pf.maximum(top, x)
     never = top == -math.inf
-    top = pf.where(never, literal(0, top.dtype), top).detach()
+    top = pf.where(never, literal_argument(0, top.dtype), top).detach()
     total = pf.exp(xs[0] - top)
     for x in xs[1:]:
         total = total + pf.exp(x - top)
-    return pf.where(never, literal(-math.inf, top.dtype), pf.log(pf.where(never, 1, total)) + top)
+    return pf.where(
+        never, literal_argument(-math.inf, top.dtype), pf.log(pf.where(never, 1, total)) + top
+    )
 
 
 __all__ = ["ctc_loss"]

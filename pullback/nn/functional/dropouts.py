@@ -11,12 +11,12 @@ import math
 from pullback import functions as pf
 from pullback.errors import ArgumentError
 from pullback.functions.activations import SELU_ALPHA, SELU_SCALE
-from pullback.functions.arguments import literal
+from pullback.functions.arguments import literal_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import uint32
-from pullback.lazy.operators import as_tensor, scalar_operand
+from pullback.lazy.operators import as_tensor, scalar_operator_operand
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.arguments import Layout, functional_float_argument
 from pullback.nn.functional.image_layouts import channel_axis_of_layout
 from pullback.nn.keys import next_key
 from pullback.random.discrete import bernoulli, bits
@@ -34,7 +34,7 @@ def dropout(
     >>> pb.nn.functional.dropout(pb.ones(4), 0.75, key=pb.random.key(2)).tolist()
     [0.0, 0.0, 4.0, 0.0]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     return _dropped(a, a.shape, p, training, key)
 
 
@@ -51,7 +51,7 @@ def feature_dropout(
     >>> x.tolist()
     [[[2.0, 0.0, 2.0], [2.0, 0.0, 2.0]]]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     return _dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
@@ -66,7 +66,7 @@ def alpha_dropout(
     >>> pb.nn.functional.alpha_dropout([1.0, 1.0], key=pb.random.key(1)).tolist()
     [1.665..., -0.779...]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     return _alpha_dropped(a, a.shape, p, training, key)
 
 
@@ -80,7 +80,7 @@ def feature_alpha_dropout(
     >>> pb.nn.functional.feature_alpha_dropout(pb.ones((1, 2, 3)), key=pb.random.key(1)).shape
     (1, 2, 3)
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     return _alpha_dropped(a, _dropout_per_feature(a, layout), p, training, key)
 
 
@@ -97,7 +97,7 @@ def _dropout_mask(
         return bernoulli(used, 1 - p, shape)
     # 32 bits for each element take half as long as a sample to within 2**-64
     limit = min(round((1 - p) * 2**32), 2**32 - 1)
-    return bits(used, shape) < wrap(scalar_operand(limit, uint32))
+    return bits(used, shape) < wrap(scalar_operator_operand(limit, uint32))
 
 
 def _dropped(
@@ -106,7 +106,7 @@ def _dropped(
     kept = _dropout_mask(shape, p, training, key)
     if kept is None:
         return a
-    zero = literal(0, a.dtype)
+    zero = literal_argument(0, a.dtype)
     if not isinstance(p, Tensor):
         return pf.where(kept, a / (1 - p) if p < 1 else zero, zero)
     return pf.where(kept, a / as_tensor(1 - p).astype(a.dtype), zero)
@@ -121,7 +121,7 @@ def _alpha_dropped(
     if p == 1:
         return a * 0
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LEAST**2))
-    return pf.where(kept, a, literal(_LEAST, a.dtype)) * scale - scale * p * _LEAST
+    return pf.where(kept, a, literal_argument(_LEAST, a.dtype)) * scale - scale * p * _LEAST
 
 
 def _dropout_per_feature(a: Tensor, layout: str) -> tuple[int, ...]:

@@ -16,16 +16,16 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ShapeError
-from pullback.functions.arguments import float_arguments, literal, shape_argument
+from pullback.functions.arguments import float_arguments, literal_argument, shape_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import int64
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.functional.arguments import (
     Layout,
-    float_tensor_argument,
-    narrowed_to_argument,
-    one_of_arguments,
-    widened_argument,
+    functional_choice_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.image_layouts import (
     images_channels_last,
@@ -54,8 +54,8 @@ def grid_sample(
     >>> pb.nn.functional.grid_sample(x, grid).flatten().tolist()
     [2.0, 0.0, 3.0]
     """
-    one_of_arguments(mode, ("bilinear", "nearest", "bicubic"), "mode")
-    one_of_arguments(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
+    functional_choice_argument(mode, ("bilinear", "nearest", "bicubic"), "mode")
+    functional_choice_argument(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
     a, g = map(wrap, float_arguments(x, grid))
     rank = a.ndim - 2
     wanted = rank in (2, 3) and g.ndim == a.ndim and g.shape[-1] == rank
@@ -63,7 +63,7 @@ def grid_sample(
         given = f"got {a._node.type} and {g._node.type}"
         raise ShapeError(f"needs images of 2 or 3 spatial dimensions and a grid for each, {given}")
     images, single = images_channels_last(a, rank, layout)
-    wide, places = widened_argument(images), widened_argument(g)
+    wide, places = widened_functional_argument(images), widened_functional_argument(g)
     sampler = _GridSampler(wide, padding_mode, align_corners)
     coordinates = [sampler.unscaled(places[..., rank - 1 - i], i) for i in range(rank)]
     if mode == "nearest":
@@ -74,7 +74,7 @@ def grid_sample(
         )
     else:
         found = _bicubic_grid_sample(sampler, coordinates)
-    return images_in_layout(narrowed_to_argument(found, a.dtype), layout, single)
+    return images_in_layout(narrowed_to_functional_argument(found, a.dtype), layout, single)
 
 
 class _GridSampler:
@@ -111,7 +111,7 @@ class _GridSampler:
         shape = (-1, *(1,) * len(self.sizes))
         batch = pf.reshape(pf.arange(self.images.shape[0]), shape)
         found = self.images[(batch, *index)]
-        zero = literal(0, found.dtype)
+        zero = literal_argument(0, found.dtype)
         return pf.where(pf.expand_dims(inside, -1), found, zero)
 
 
@@ -150,19 +150,19 @@ def affine_grid(
     >>> pb.nn.functional.affine_grid(identity, (1, 1, 2, 3)).tolist()
     [[[[-0.5, 0.0], [0.5, 0.0]]]]
     """
-    t, sizes = float_tensor_argument(theta), shape_argument("affine_grid", size)
+    t, sizes = functional_float_argument(theta), shape_argument("affine_grid", size)
     rank = len(sizes) - 2
     if rank not in (2, 3) or t.shape != (sizes[0], rank, rank + 1):
         message = f"needs theta [N, 2, 3] or [N, 3, 4] and the size of a result, got {list(sizes)}"
         raise ShapeError(f"{message} and {t._node.type}")
     spatial = sizes[2:] if is_layout_channels_first(layout) else sizes[1:-1]
-    lines = [_grid_line(n, align_corners) for n in spatial]
+    lines = [_grid_sampling_positions(n, align_corners) for n in spatial]
     grids = np.meshgrid(*lines, indexing="ij")[::-1]
-    points = literal(np.stack([*grids, np.ones(spatial)], -1), t.dtype)
+    points = literal_argument(np.stack([*grids, np.ones(spatial)], -1), t.dtype)
     return pf.einsum("...k,njk->n...j", points, t)
 
 
-def _grid_line(n: int, align_corners: bool) -> np.ndarray:
+def _grid_sampling_positions(n: int, align_corners: bool) -> np.ndarray:
     if align_corners:
         return np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
     return (np.arange(n) * 2 + 1) / n - 1

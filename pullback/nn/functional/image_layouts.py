@@ -6,8 +6,8 @@ from typing import Any
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer
-from pullback.graph.arguments import shown
+from pullback.functions.arguments import checked_integer_argument
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.typing import ArrayLike, Shape
@@ -56,13 +56,13 @@ def images_in_layout(x: Tensor, layout: str, single: bool) -> Tensor:
     return pf.squeeze(x, 0) if single else x
 
 
-def spatial_layout_numbers(value: Shape, rank: int, what: str, least: int = 0) -> tuple[int, ...]:
+def image_layout_numbers(value: Shape, rank: int, what: str, least: int = 0) -> tuple[int, ...]:
     """One int for each spatial dimension, from an int for all of them or a sequence."""
     items: Any = value if isinstance(value, (tuple, list)) else (value,) * rank
-    found = tuple(integer("", n, what) for n in items)
+    found = tuple(checked_integer_argument("", n, what) for n in items)
     if len(found) == 1:
         found *= rank
     if len(found) != rank or any(n < least for n in found):
         must = f"a number of at least {least}, or {rank} of them"
-        raise ArgumentError(f"{what} must be {must}, got {shown(value)}")
+        raise ArgumentError(f"{what} must be {must}, got {shown_argument(value)}")
     return found

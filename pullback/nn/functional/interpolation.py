@@ -15,17 +15,17 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, literal
+from pullback.functions.arguments import checked_integer_argument, literal_argument
 from pullback.functions.composed import composed
-from pullback.graph.arguments import shown
+from pullback.graph.argument_checks import shown_argument
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.adaptive_pooling import adaptive_pool_means
 from pullback.nn.functional.arguments import (
     Layout,
-    float_tensor_argument,
-    narrowed_to_argument,
-    one_of_arguments,
-    widened_argument,
+    functional_choice_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.image_layouts import images_channels_last, images_in_layout
 from pullback.typing import ArrayLike
@@ -60,7 +60,7 @@ def interpolate(
     >>> pb.nn.functional.interpolate(x, 4, mode="linear").flatten().tolist()
     [0.0, 1.0, 3.0, 4.0]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     rank = _interpolated_image_rank(a, mode)
     images, single = images_channels_last(a, rank, layout)
     if single:
@@ -71,7 +71,7 @@ def interpolate(
         raise ArgumentError(f"align_corners has no meaning for mode {mode!r}")
     if mode == "area":
         return images_in_layout(adaptive_pool_means(images, sizes), layout, single)
-    wide = images if mode.startswith("nearest") else widened_argument(images)
+    wide = images if mode.startswith("nearest") else widened_functional_argument(images)
     for i, (n, wanted, scale) in enumerate(zip(given, sizes, scales)):
         if mode.startswith("nearest"):
             wide = _nearest_interpolation(
@@ -85,11 +85,11 @@ def interpolate(
                 else _linear_interpolation_taps(places, n)
             )
             wide = _weighted_interpolation_taps(wide, i + 1, *taps)
-    return images_in_layout(narrowed_to_argument(wide, a.dtype), layout, single)
+    return images_in_layout(narrowed_to_functional_argument(wide, a.dtype), layout, single)
 
 
 def _interpolated_image_rank(a: Tensor, mode: str) -> int:
-    one_of_arguments(mode, _MODES, "mode")
+    functional_choice_argument(mode, _MODES, "mode")
     rank = a.ndim - 2
     if not 1 <= rank <= 3:
         raise ShapeError(f"needs images with 1 to 3 spatial dimensions, got {a._node.type}")
@@ -111,9 +111,9 @@ def _interpolated_image_sizes(
     if len(many) != len(given):
         what = "scale_factor" if size is None else "size"
         message = f"{what} must be a number, or one for each of {len(given)} dimensions"
-        raise ArgumentError(f"{message}, got {shown(wanted)}")
+        raise ArgumentError(f"{message}, got {shown_argument(wanted)}")
     if size is not None:
-        sizes = [integer("", n, "size") for n in many]
+        sizes = [checked_integer_argument("", n, "size") for n in many]
     else:
         sizes = [math.floor(n * f) for n, f in zip(given, many)]
     if min(sizes) < 1 or min(given) < 1:
@@ -182,7 +182,7 @@ def _weighted_interpolation_taps(
 ) -> Tensor:
     shape = (-1, *(1,) * (x.ndim - axis - 1))
     parts = [
-        pf.take(x, places, axis) * literal(weight.reshape(shape), x.dtype)
+        pf.take(x, places, axis) * literal_argument(weight.reshape(shape), x.dtype)
         for places, weight in zip(taps, weights)
     ]
     return functools.reduce(operator.add, parts)

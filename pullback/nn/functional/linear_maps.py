@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import float_arguments, integer
+from pullback.functions.arguments import checked_integer_argument, float_arguments
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
@@ -74,7 +74,7 @@ def embedding(x: ArrayLike, weight: ArrayLike, padding_idx: int | None = None) -
     rows = pf.take(table, index, 0)
     if padding_idx is None:
         return rows
-    unused = integer("", padding_idx, "padding_idx")
+    unused = checked_integer_argument("", padding_idx, "padding_idx")
     if not -count <= unused < count:
         raise ArgumentError(f"padding_idx must be an index of {count} rows, got {unused}")
     return pf.where(pf.expand_dims(index == unused % count, -1), rows.detach(), rows)

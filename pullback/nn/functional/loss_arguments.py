@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pullback import functions as pf
 from pullback.errors import DTypeError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import float_arguments, literal
+from pullback.functions.arguments import float_arguments, literal_argument
 from pullback.graph.dtypes import int64
-from pullback.lazy.index_plan import known_index
+from pullback.lazy.index_plan import index_plan_integers
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.nn.functional.arguments import float_tensor_argument, one_of_arguments
+from pullback.nn.functional.arguments import functional_choice_argument, functional_float_argument
 from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike
 
 
 def reduced_loss(x: Tensor, reduction: str) -> Tensor:
     """The mean or sum of a loss, or all of its elements."""
-    one_of_arguments(reduction, ("none", "mean", "sum"), "reduction")
+    functional_choice_argument(reduction, ("none", "mean", "sum"), "reduction")
     if reduction == "none":
         return x
     return pf.mean(x) if reduction == "mean" else pf.sum(x)
@@ -33,7 +33,7 @@ def loss_class_indices(
         if x.size:
             raise DTypeError(f"{what} must be an integer, got {x._node.type}")
         x = x.astype(int64)
-    values = known_index(given)
+    values = index_plan_integers(given)
     if values is not None:
         wrong = (values < 0) | (values >= count)
         wrong = values[wrong if ignored is None else wrong & (values != ignored)]
@@ -44,7 +44,7 @@ def loss_class_indices(
     skipped = None
     if ignored is not None:
         skipped = x == ignored
-        x = pf.where(skipped, literal(0, int64), x)
+        x = pf.where(skipped, literal_argument(0, int64), x)
     return record(CheckedIndex(count), (node_of(x),)), skipped
 
 
@@ -61,7 +61,7 @@ def loss_operands(x: ArrayLike, *others: ArrayLike) -> list[Tensor]:
 
 def real_loss_argument(v: ArrayLike, x: Tensor, what: str) -> Tensor:
     """Real numbers in the dtype of x."""
-    found = float_tensor_argument(v)
+    found = functional_float_argument(v)
     if found.dtype.is_complex and not x.dtype.is_complex:
         raise DTypeError(f"{what} must be real, got {found._node.type}")
     return found.astype(x.dtype)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pullback import functions as pf
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.functions import cosine_similarity, normalize, pairwise_distance
-from pullback.functions.arguments import float_arguments, literal
+from pullback.functions.arguments import float_arguments, literal_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.nn.functional.arguments import (
     Reduction,
-    float_tensor_argument,
-    narrowed_to_argument,
-    widened_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.loss_arguments import (
     loss_class_indices,
@@ -37,11 +37,11 @@ def cosine_embedding_loss(
     1.0
     """
     a, b = loss_operands(x1, x2)
-    cos = cosine_similarity(widened_argument(a), widened_argument(b))
+    cos = cosine_similarity(widened_functional_argument(a), widened_functional_argument(b))
     t = _margin_signs(target, cos)
-    zero = literal(0, cos.dtype)
+    zero = literal_argument(0, cos.dtype)
     loss = pf.where(t == 1, 1 - cos, pf.where(t == -1, pf.relu(cos - margin), zero))
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -58,13 +58,13 @@ def triplet_margin_loss(
     3.0
     """
     points = loss_operands(anchor, positive, negative)
-    a, near, far = map(widened_argument, points)
+    a, near, far = map(widened_functional_argument, points)
     if margin <= 0:
         raise ArgumentError(f"margin must be positive, got {margin}")
     good, bad = pairwise_distance(a, near, p, eps), pairwise_distance(a, far, p, eps)
     if swap:
         bad = pf.minimum(bad, pairwise_distance(near, far, p, eps))
-    return narrowed_to_argument(
+    return narrowed_to_functional_argument(
         reduced_loss(pf.relu(good - bad + margin), reduction), points[0].dtype
     )
 
@@ -81,8 +81,8 @@ def margin_ranking_loss(
     """
     a, b = loss_operands(x1, x2)
     t = _margin_signs(target, a)
-    loss = pf.relu(margin - t * (widened_argument(a) - widened_argument(b)))
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    loss = pf.relu(margin - t * (widened_functional_argument(a) - widened_functional_argument(b)))
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -94,11 +94,13 @@ def hinge_embedding_loss(
     >>> pb.nn.functional.hinge_embedding_loss([0.25, 0.25], [1, -1], reduction="none").tolist()
     [0.25, 0.75]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     t = _margin_signs(target, a)
-    zero = literal(0, a.dtype)
+    zero = literal_argument(0, a.dtype)
     loss = pf.where(t == 1, a, pf.where(t == -1, pf.relu(margin - a), zero))
-    return narrowed_to_argument(reduced_loss(widened_argument(loss), reduction), a.dtype)
+    return narrowed_to_functional_argument(
+        reduced_loss(widened_functional_argument(loss), reduction), a.dtype
+    )
 
 
 @composed
@@ -108,10 +110,10 @@ def soft_margin_loss(x: ArrayLike, target: ArrayLike, reduction: Reduction = "me
     >>> pb.nn.functional.soft_margin_loss([0.0, 500.0], [1, -1], reduction="none").tolist()
     [0.693..., 500.0]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     t = _margin_signs(target, a)
-    return narrowed_to_argument(
-        reduced_loss(pf.softplus(-t * widened_argument(a)), reduction), a.dtype
+    return narrowed_to_functional_argument(
+        reduced_loss(pf.softplus(-t * widened_functional_argument(a)), reduction), a.dtype
     )
 
 
@@ -120,7 +122,7 @@ def _margin_signs(target: ArrayLike, like: Tensor) -> Tensor:
     t = as_tensor(target)
     if t.shape != like.shape:
         raise ShapeError(f"target must have shape {list(like.shape)}, got {t._node.type}")
-    return widened_argument(t.astype(like.dtype))
+    return widened_functional_argument(t.astype(like.dtype))
 
 
 @composed
@@ -135,11 +137,11 @@ def multi_margin_loss(
     >>> pb.nn.functional.multi_margin_loss([[1.0, 0.5, 3.0]], [2]).item()
     0.0
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     if p not in (1, 2):
         raise ArgumentError(f"p must be 1 or 2, got {p}")
     index = _margin_targets(a, target, a.shape[:-1])
-    z, count = widened_argument(a), a.shape[-1]
+    z, count = widened_functional_argument(a), a.shape[-1]
     own = pf.take_along_axis(z, pf.expand_dims(index, -1), -1)
     gaps = pf.relu(margin - own + z)
     gaps = gaps if p == 1 else pf.square(gaps)
@@ -149,8 +151,8 @@ def multi_margin_loss(
             raise ShapeError(f"weight must be [{count}], got {scale._node.type}")
         gaps = gaps * pf.expand_dims(pf.take(scale, index), -1)
     others = pf.arange(count) != pf.expand_dims(index, -1)
-    loss = pf.sum(pf.where(others, gaps, literal(0, z.dtype)), -1) / count
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    loss = pf.sum(pf.where(others, gaps, literal_argument(0, z.dtype)), -1) / count
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -164,21 +166,23 @@ def multilabel_margin_loss(
     >>> pb.nn.functional.multilabel_margin_loss([[0.0, 2.0]], [[1, -1]]).item()
     0.0
     """
-    a, t = float_tensor_argument(x), as_tensor(target)
+    a, t = functional_float_argument(x), as_tensor(target)
     if t.shape != a.shape or not a.ndim:
         given = f"got {a._node.type} and {t._node.type}"
         raise ShapeError(f"scores and targets must both be [..., C], {given}")
     if not t.dtype.is_integer:
         raise DTypeError(f"a class index must be an integer, got {t._node.type}")
-    count, z = a.shape[-1], widened_argument(a)
+    count, z = a.shape[-1], widened_functional_argument(a)
     listed = pf.cumulative_prod((t >= 0).astype(int64), axis=-1) == 1
     index, _ = loss_class_indices(pf.where(listed, t, 0), count)
     is_class = pf.expand_dims(index, -1) == pf.arange(count)
     wanted = pf.any(is_class & pf.expand_dims(listed, -1), axis=-2)
     own = pf.expand_dims(pf.take_along_axis(z, index, -1), -1)
     counted = pf.expand_dims(listed, -1) & ~pf.expand_dims(wanted, -2)
-    gaps = pf.where(counted, pf.relu(1 - own + pf.expand_dims(z, -2)), literal(0, z.dtype))
-    return narrowed_to_argument(reduced_loss(pf.sum(gaps, (-2, -1)) / count, reduction), a.dtype)
+    gaps = pf.where(counted, pf.relu(1 - own + pf.expand_dims(z, -2)), literal_argument(0, z.dtype))
+    return narrowed_to_functional_argument(
+        reduced_loss(pf.sum(gaps, (-2, -1)) / count, reduction), a.dtype
+    )
 
 
 @composed
@@ -191,10 +195,10 @@ def multilabel_soft_margin_loss(
     >>> pb.nn.functional.multilabel_soft_margin_loss([[0.0, 0.0]], [[1, 0]]).item()
     0.6931...
     """
-    a, t = loss_operands(x, wrap(float_arguments(target, float_tensor_argument(x))[0]))
-    z, y = widened_argument(a), widened_argument(t)
+    a, t = loss_operands(x, wrap(float_arguments(target, functional_float_argument(x))[0]))
+    z, y = widened_functional_argument(a), widened_functional_argument(t)
     loss = weighted_loss(pf.softplus(z) - y * z, weight)
-    return narrowed_to_argument(reduced_loss(pf.mean(loss, -1), reduction), a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(pf.mean(loss, -1), reduction), a.dtype)
 
 
 def _margin_targets(x: Tensor, target: ArrayLike, shape: tuple[int, ...]) -> Tensor:

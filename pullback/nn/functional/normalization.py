@@ -10,15 +10,19 @@ from typing import NamedTuple
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import index_argument_along, integer, shape_argument
+from pullback.functions.arguments import (
+    axis_slice_argument,
+    checked_integer_argument,
+    shape_argument,
+)
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Layout,
-    float_tensor_argument,
-    narrowed_to_argument,
-    widened_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.image_layouts import channel_axis_of_layout
 from pullback.typing import ArrayLike, Shape
@@ -47,7 +51,7 @@ def batch_norm(
     >>> pb.nn.functional.batch_norm(x, training=True, eps=0.0).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = channel_axis_of_layout(a, layout)
     if training:
         center, spread = _batch_norm_statistics(a, axis)
@@ -78,7 +82,7 @@ def batch_norm_train(
     >>> found.running_mean.tolist(), found.running_var.tolist()
     ([1.0], [1.5])
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = channel_axis_of_layout(a, layout)
     center, spread = _batch_norm_statistics(a, axis)
     output = _norm_standardised(a, center, spread, eps, weight, bias, axis)
@@ -88,7 +92,7 @@ def batch_norm_train(
     unbiased = spread.detach() * (count / (count - 1))
     new = []
     for old, batch in ((running_mean, center.detach()), (running_var, unbiased)):
-        kept = float_tensor_argument(old)
+        kept = functional_float_argument(old)
         if kept.shape != (a.shape[axis],) or kept.dtype.is_complex:
             what = f"running statistics must be real and [{a.shape[axis]}]"
             raise ShapeError(f"{what}, got {kept._node.type}")
@@ -109,14 +113,14 @@ def layer_norm(
     >>> pb.nn.functional.layer_norm([1.0, 3.0], 2, eps=0.0).tolist()
     [-1.0, 1.0]
     """
-    a = float_tensor_argument(x)
-    axes = _normalised_axes(a, normalized_shape)
-    wide = widened_argument(a)
+    a = functional_float_argument(x)
+    axes = _functional_norm_axes(a, normalized_shape)
+    wide = widened_functional_argument(a)
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = (wide - center) * pf.rsqrt(spread + eps)
     _check_norm_affine(y.shape[axes[0] :], weight=weight, bias=bias)
-    return narrowed_to_argument(_norm_scaled_and_shifted(y, weight, bias), a.dtype)
+    return narrowed_to_functional_argument(_norm_scaled_and_shifted(y, weight, bias), a.dtype)
 
 
 def _check_norm_affine(shape: tuple[int, ...], **given: ArrayLike | None) -> None:
@@ -139,13 +143,13 @@ def rms_norm(
     >>> pb.nn.functional.rms_norm([1.0, 7.0], 2).tolist()
     [0.2000..., 1.3999...]
     """
-    a = float_tensor_argument(x)
-    axes = _normalised_axes(a, normalized_shape)
-    wide = widened_argument(a)
+    a = functional_float_argument(x)
+    axes = _functional_norm_axes(a, normalized_shape)
+    wide = widened_functional_argument(a)
     tiny = float(pf.finfo(a.dtype).eps) if eps is None else eps
     y = wide * pf.rsqrt(pf.mean(pf.square(wide), axes, keepdims=True) + tiny)
     _check_norm_affine(y.shape[axes[0] :], weight=weight)
-    return narrowed_to_argument(_norm_scaled_and_shifted(y, weight, None), a.dtype)
+    return narrowed_to_functional_argument(_norm_scaled_and_shifted(y, weight, None), a.dtype)
 
 
 @composed
@@ -158,19 +162,19 @@ def group_norm(
     >>> pb.nn.functional.group_norm([[1.0, 3.0, 8.0, 4.0]], 2, eps=0.0).tolist()
     [[-1.0, 1.0, 1.0, -1.0]]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = channel_axis_of_layout(a, layout)
-    count = integer("", num_groups, "num_groups")
+    count = checked_integer_argument("", num_groups, "num_groups")
     channels = a.shape[axis]
     if count < 1 or channels % count:
         raise ArgumentError(f"num_groups must divide the {channels} channels, got {count}")
     grouped = (*a.shape[:axis], count, channels // count, *a.shape[axis + 1 :])
-    wide = pf.reshape(widened_argument(a), grouped)
+    wide = pf.reshape(widened_functional_argument(a), grouped)
     axes = tuple(i for i in range(1, wide.ndim) if i != axis)
     center = pf.mean(wide, axes, keepdims=True)
     spread = pf.var(wide, axes, keepdims=True, mean=center)
     y = pf.reshape((wide - center) * pf.rsqrt(spread + eps), a.shape)
-    return narrowed_to_argument(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
+    return narrowed_to_functional_argument(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
 
 
 @composed
@@ -188,7 +192,7 @@ def instance_norm(
     """
     if not use_input_stats:
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, layout=layout)
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = channel_axis_of_layout(a, layout)
     axes = tuple(i for i in range(1, a.ndim) if i != axis)
     if math.prod(a.shape[i] for i in axes) < 2:
@@ -209,18 +213,20 @@ def local_response_norm(
     >>> pb.nn.functional.local_response_norm([[2.0, 0.0]], 1, alpha=1.0, beta=1.0).tolist()
     [[0.4..., 0.0]]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     axis = channel_axis_of_layout(a, layout)
-    count = integer("", size, "size")
+    count = checked_integer_argument("", size, "size")
     if count < 1:
         raise ArgumentError(f"size must be at least 1, got {count}")
-    squares = pf.pad(pf.square(widened_argument(a)), {axis: (count // 2, (count - 1) // 2)})
+    squares = pf.pad(
+        pf.square(widened_functional_argument(a)), {axis: (count // 2, (count - 1) // 2)}
+    )
     n = a.shape[axis]
-    total = squares[index_argument_along(axis, slice(0, n))]
+    total = squares[axis_slice_argument(axis, slice(0, n))]
     for i in range(1, count):
-        total = total + squares[index_argument_along(axis, slice(i, i + n))]
-    return narrowed_to_argument(
-        widened_argument(a) / (total * (alpha / count) + k) ** beta, a.dtype
+        total = total + squares[axis_slice_argument(axis, slice(i, i + n))]
+    return narrowed_to_functional_argument(
+        widened_functional_argument(a) / (total * (alpha / count) + k) ** beta, a.dtype
     )
 
 
@@ -230,7 +236,7 @@ def _batch_norm_statistics(a: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 def _norm_mean_and_variance(a: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    wide = widened_argument(a)
+    wide = widened_functional_argument(a)
     center = pf.mean(wide, axes, keepdims=True)
     return center, pf.var(wide, axes, keepdims=True, mean=center)
 
@@ -239,8 +245,8 @@ def _norm_standardised(
     a: Tensor, center: Tensor, spread: Tensor, eps: float, weight: ArrayLike | None,
     bias: ArrayLike | None, axis: int,
 ) -> Tensor:  # fmt: skip
-    y = (widened_argument(a) - center) * pf.rsqrt(spread + eps)
-    return narrowed_to_argument(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
+    y = (widened_functional_argument(a) - center) * pf.rsqrt(spread + eps)
+    return narrowed_to_functional_argument(_norm_scaled_channels(y, weight, bias, axis), a.dtype)
 
 
 def _norm_scaled_channels(
@@ -259,13 +265,13 @@ def _norm_scaled_and_shifted(y: Tensor, weight: ArrayLike | None, bias: ArrayLik
 
 def _norm_per_channel(v: ArrayLike, x: Tensor, axis: int, what: str) -> Tensor:
     """A vector with a number for each channel, in a shape that broadcasts with x."""
-    found = float_tensor_argument(v)
+    found = functional_float_argument(v)
     if found.shape != (x.shape[axis],):
         raise ShapeError(f"{what} must be [{x.shape[axis]}], got {found._node.type}")
     return pf.reshape(found, (-1, *(1,) * (x.ndim - axis - 1)))
 
 
-def _normalised_axes(x: Tensor, shape: Shape) -> tuple[int, ...]:
+def _functional_norm_axes(x: Tensor, shape: Shape) -> tuple[int, ...]:
     sizes = shape_argument("", shape)
     if not sizes or x.shape[-len(sizes) :] != sizes:
         last = f"the last dimensions of {x._node.type}"

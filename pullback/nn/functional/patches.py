@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 from pullback import functions as pf
 from pullback.errors import ShapeError
-from pullback.functions.arguments import literal
+from pullback.functions.arguments import literal_argument
 from pullback.functions.composed import composed
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import Layout
 from pullback.nn.functional.image_layouts import (
+    image_layout_numbers,
     images_channels_last,
     images_in_layout,
-    spatial_layout_numbers,
 )
 from pullback.ops.conv.windows import dilated_window
 from pullback.ops.shape.concat_pad import Pad
@@ -64,7 +64,7 @@ def fold(
     rows, single = images_channels_last(x, 1, layout)
     geometry = _patch_geometry(kernel_size, dilation, padding, stride)
     size, _, border, _ = geometry
-    sizes = spatial_layout_numbers(output_size, 2, "output_size", least=1)
+    sizes = image_layout_numbers(output_size, 2, "output_size", least=1)
     counts = _patch_counts(sizes, geometry)
     taps = _patch_taps(size)
     if rows.shape[1] != counts[0] * counts[1] or rows.shape[-1] % len(taps):
@@ -84,10 +84,10 @@ def fold(
 
 def _patch_geometry(size: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Geometry:
     return (
-        spatial_layout_numbers(size, 2, "kernel_size", least=1),
-        spatial_layout_numbers(dilation, 2, "dilation", least=1),
-        spatial_layout_numbers(padding, 2, "padding"),
-        spatial_layout_numbers(stride, 2, "stride", least=1),
+        image_layout_numbers(size, 2, "kernel_size", least=1),
+        image_layout_numbers(dilation, 2, "dilation", least=1),
+        image_layout_numbers(padding, 2, "padding"),
+        image_layout_numbers(stride, 2, "stride", least=1),
     )
 
 
@@ -115,7 +115,7 @@ def _spread_patch(x: Tensor, places: Sequence[slice], full: Sequence[int]) -> Te
     low = (0, *(p.start for p in places), 0)
     high = (0, *(n - p.stop for p, n in zip(places, full)), 0)
     between = (0, *(p.step - 1 for p in places), 0)
-    return record(Pad(low, high, between), (node_of(x), literal(0, x.dtype)._node))
+    return record(Pad(low, high, between), (node_of(x), literal_argument(0, x.dtype)._node))
 
 
 __all__ = ["fold", "unfold"]

@@ -13,17 +13,17 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import literal
+from pullback.functions.arguments import literal_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.nn.functional.arguments import Layout, float_tensor_argument
+from pullback.nn.functional.arguments import Layout, functional_float_argument
 from pullback.nn.functional.image_layouts import (
+    image_layout_numbers,
     images_channels_last,
     images_in_layout,
-    spatial_layout_numbers,
 )
 from pullback.ops.conv.window_extrema import WindowIndex, WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
@@ -33,7 +33,7 @@ from pullback.typing import ArrayLike, Shape
 Numbers = tuple[int, ...]
 
 
-class PoolWindow(NamedTuple):
+class FunctionalPoolWindow(NamedTuple):
     """Windows over spatial dimensions; `padding` has what `ceil_mode` adds at the end, too."""
 
     size: Numbers
@@ -231,7 +231,7 @@ def _max_pool(
     dilation: Shape, ceil_mode: bool, return_indices: bool, layout: str,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     images, single = images_channels_last(x, rank, layout)
-    window = pool_window(images, kernel_size, stride, padding, dilation, ceil_mode)
+    window = functional_pool_window(images, kernel_size, stride, padding, dilation, ceil_mode)
     largest = record(WindowMax(*window.parameters()), (node_of(images),))
     found = images_in_layout(largest, layout, single)
     if not return_indices:
@@ -239,11 +239,11 @@ def _max_pool(
     return found, images_in_layout(_pooled_positions(images, window), layout, single)
 
 
-def _pooled_positions(images: Tensor, window: PoolWindow) -> Tensor:
+def _pooled_positions(images: Tensor, window: FunctionalPoolWindow) -> Tensor:
     """Where the largest elements are in the flattened spatial dimensions."""
     tap = record(WindowIndex(*window.parameters()), (node_of(images),)).astype(int64)
     counts, rank = tap.shape[1:-1], len(window.size)
-    place = literal(0, int64)
+    place = literal_argument(0, int64)
     taps = []
     for size in reversed(window.size):
         taps.append(tap % size)
@@ -251,7 +251,7 @@ def _pooled_positions(images: Tensor, window: PoolWindow) -> Tensor:
     for i, within in enumerate(reversed(taps)):
         start = np.arange(counts[i]) * window.stride[i] - window.padding[i][0]
         start = start.reshape(-1, *(1,) * (rank - i))
-        index = within * window.dilation[i] + literal(start, int64)
+        index = within * window.dilation[i] + literal_argument(start, int64)
         place = place * images.shape[1 + i] + index
     return place
 
@@ -260,8 +260,8 @@ def _avg_pool(
     rank: int, x: ArrayLike, kernel_size: Shape, stride: Shape | None, padding: Shape,
     ceil_mode: bool, count_include_pad: bool, divisor: int | None, layout: str,
 ) -> Tensor:  # fmt: skip
-    images, single = images_channels_last(float_tensor_argument(x), rank, layout)
-    window = pool_window(images, kernel_size, stride, padding, 1, ceil_mode)
+    images, single = images_channels_last(functional_float_argument(x), rank, layout)
+    window = functional_pool_window(images, kernel_size, stride, padding, 1, ceil_mode)
     total = record(WindowSum(*window.parameters()), (node_of(images),))
     if divisor is None:
         counts = _pooled_counts(images, window, count_include_pad)
@@ -269,10 +269,10 @@ def _avg_pool(
         raise ArgumentError("divisor_override must not be 0")
     else:
         counts = np.asarray(divisor)
-    return images_in_layout(total / literal(counts, total.dtype), layout, single)
+    return images_in_layout(total / literal_argument(counts, total.dtype), layout, single)
 
 
-def _pooled_counts(images: Tensor, window: PoolWindow, with_padding: bool) -> np.ndarray:
+def _pooled_counts(images: Tensor, window: FunctionalPoolWindow, with_padding: bool) -> np.ndarray:
     """The number of elements of each window, an array that broadcasts with the result."""
     total: Any = np.ones((), np.int64)
     for i, n in enumerate(images.shape[1:-1]):
@@ -292,22 +292,22 @@ def _lp_pool(
 ) -> Tensor:  # fmt: skip
     if norm_type <= 0:
         raise ArgumentError(f"norm_type must be positive, got {norm_type}")
-    powers = float_tensor_argument(x) ** norm_type
+    powers = functional_float_argument(x) ** norm_type
     means = _avg_pool(rank, powers, kernel_size, stride, 0, ceil_mode, True, None, layout)
-    size = math.prod(spatial_layout_numbers(kernel_size, rank, "kernel_size", least=1))
+    size = math.prod(image_layout_numbers(kernel_size, rank, "kernel_size", least=1))
     return (pf.relu(means) * size) ** (1 / norm_type)
 
 
-def pool_window(
+def functional_pool_window(
     images: Tensor, kernel_size: Shape, stride: Shape | None, padding: Shape, dilation: Shape,
     ceil_mode: bool,
-) -> PoolWindow:  # fmt: skip
+) -> FunctionalPoolWindow:  # fmt: skip
     """The windows over images [N, spatial..., C]."""
     rank = images.ndim - 2
-    size = spatial_layout_numbers(kernel_size, rank, "kernel_size", least=1)
-    step = size if stride is None else spatial_layout_numbers(stride, rank, "stride", least=1)
-    border = spatial_layout_numbers(padding, rank, "padding")
-    apart = spatial_layout_numbers(dilation, rank, "dilation", least=1)
+    size = image_layout_numbers(kernel_size, rank, "kernel_size", least=1)
+    step = size if stride is None else image_layout_numbers(stride, rank, "stride", least=1)
+    border = image_layout_numbers(padding, rank, "padding")
+    apart = image_layout_numbers(dilation, rank, "dilation", least=1)
     if any(2 * p > dilated_window(k, d) for p, k, d in zip(border, size, apart)):
         message = "padding must be at most half of kernel_size"
         raise ArgumentError(f"{message}, got {list(border)} and {list(size)}")
@@ -315,7 +315,7 @@ def pool_window(
     pads = tuple(
         (p, p + _pool_cut_off(n, k, s, p, d) if ceil_mode else p) for n, k, s, p, d in sides
     )
-    return PoolWindow(size, step, border, apart, pads)
+    return FunctionalPoolWindow(size, step, border, apart, pads)
 
 
 def _pool_cut_off(n: int, size: int, stride: int, border: int, dilation: int) -> int:

@@ -6,15 +6,15 @@ import numpy as np
 
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import integer, literal
+from pullback.functions.arguments import checked_integer_argument, literal_argument
 from pullback.functions.composed import composed
 from pullback.graph.dtypes import float32, float64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
-    float_tensor_argument,
-    narrowed_to_argument,
-    widened_argument,
+    functional_float_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.typing import ArrayLike
 
@@ -36,14 +36,18 @@ def rotary_embedding(
     >>> pb.nn.functional.rotary_embedding(x).round(3).tolist()[0]
     [1.0, 1.0]
     """
-    a = float_tensor_argument(x)
+    a = functional_float_argument(x)
     if a.ndim < 2:
         raise ShapeError(f"needs [..., length, depth], got {a._node.type}")
-    depth = a.shape[-1] if rotary_dim is None else integer("", rotary_dim, "rotary_dim")
+    depth = (
+        a.shape[-1]
+        if rotary_dim is None
+        else checked_integer_argument("", rotary_dim, "rotary_dim")
+    )
     if depth % 2 or not 0 < depth <= a.shape[-1]:
         message = "the number of rotated features must be even and at most the depth"
         raise ArgumentError(f"{message}, got {depth} for {a._node.type}")
-    wide = widened_argument(a)
+    wide = widened_functional_argument(a)
     places = pf.arange(a.shape[-2]) if positions is None else as_tensor(positions)
     if places.dtype.is_complex or not places.ndim:
         raise ShapeError(f"positions must be real and [..., length], got {places._node.type}")
@@ -51,14 +55,14 @@ def rotary_embedding(
     turned = _rotary_rotated(wide[..., :depth], pf.cos(angles), pf.sin(angles), interleaved)
     if depth < a.shape[-1]:
         turned = pf.concat([turned, wide[..., depth:]], axis=-1)
-    return narrowed_to_argument(turned, a.dtype)
+    return narrowed_to_functional_argument(turned, a.dtype)
 
 
 def _rotary_angles(places: Tensor, depth: int, base: float, like: Tensor) -> Tensor:
     """Angles [..., length, depth / 2], which broadcast with x."""
     speeds = base ** -(np.arange(0, depth, 2) / depth)
     dtype = float64 if like.dtype is float64 else float32
-    angles = pf.expand_dims(places.astype(dtype), -1) * literal(speeds, dtype)
+    angles = pf.expand_dims(places.astype(dtype), -1) * literal_argument(speeds, dtype)
     missing = like.ndim - angles.ndim
     if places.ndim > 1 and missing > 0:  # positions of each example hold for all of its heads
         lead = (*places.shape[:-1], *(1,) * missing)
@@ -85,12 +89,12 @@ def sinusoidal_embedding(positions: ArrayLike, depth: int, *, base: float = 1000
     >>> pb.nn.functional.sinusoidal_embedding([0, 1], 2).round(3).tolist()
     [[0.0, 1.0], [0.841..., 0.54...]]
     """
-    size = integer("", depth, "depth")
+    size = checked_integer_argument("", depth, "depth")
     if size < 2 or size % 2:
         raise ArgumentError(f"depth must be even and positive, got {size}")
-    places = float_tensor_argument(positions)
+    places = functional_float_argument(positions)
     speeds = base ** -(np.arange(0, size, 2) / size)
-    angles = pf.expand_dims(places, -1) * literal(speeds, places.dtype)
+    angles = pf.expand_dims(places, -1) * literal_argument(speeds, places.dtype)
     return pf.concat([pf.sin(angles), pf.cos(angles)], axis=-1)
 
 

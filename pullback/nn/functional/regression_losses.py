@@ -10,9 +10,9 @@ from pullback.functions.composed import composed
 from pullback.lazy.tensor import Tensor
 from pullback.nn.functional.arguments import (
     Reduction,
-    narrowed_to_argument,
-    one_of_arguments,
-    widened_argument,
+    functional_choice_argument,
+    narrowed_to_functional_argument,
+    widened_functional_argument,
 )
 from pullback.nn.functional.loss_arguments import (
     loss_operands,
@@ -34,7 +34,10 @@ def mse_loss(
     """
     a, t = loss_operands(x, target)
     return _difference_loss(
-        a, pf.square(widened_argument(a) - widened_argument(t)), reduction, weight
+        a,
+        pf.square(widened_functional_argument(a) - widened_functional_argument(t)),
+        reduction,
+        weight,
     )
 
 
@@ -48,7 +51,12 @@ def l1_loss(
     1.5
     """
     a, t = loss_operands(x, target)
-    return _difference_loss(a, pf.abs(widened_argument(a) - widened_argument(t)), reduction, weight)
+    return _difference_loss(
+        a,
+        pf.abs(widened_functional_argument(a) - widened_functional_argument(t)),
+        reduction,
+        weight,
+    )
 
 
 @composed
@@ -67,7 +75,8 @@ def smooth_l1_loss(
         return l1_loss(a, t, reduction)
     return _difference_loss(
         a,
-        _huber_regression(widened_argument(a) - widened_argument(t), beta) / beta,
+        _huber_regression(widened_functional_argument(a) - widened_functional_argument(t), beta)
+        / beta,
         reduction,
         None,
     )
@@ -87,7 +96,10 @@ def huber_loss(
     if delta <= 0:
         raise ArgumentError(f"delta must be positive, got {delta}")
     return _difference_loss(
-        a, _huber_regression(widened_argument(a) - widened_argument(t), delta), reduction, weight
+        a,
+        _huber_regression(widened_functional_argument(a) - widened_functional_argument(t), delta),
+        reduction,
+        weight,
     )
 
 
@@ -97,12 +109,12 @@ def _huber_regression(d: Tensor, delta: float) -> Tensor:
 
 
 def _difference_loss(x: Tensor, loss: Tensor, reduction: str, weight: ArrayLike | None) -> Tensor:
-    one_of_arguments(reduction, ("none", "mean", "sum"), "reduction")
+    functional_choice_argument(reduction, ("none", "mean", "sum"), "reduction")
     result = reduced_loss(weighted_loss(loss, weight), reduction)
     if weight is not None and reduction == "mean":
         share = pf.broadcast_to(real_loss_argument(weight, loss, "weight"), loss.shape)
         result = result / pf.mean(share)
-    return narrowed_to_argument(result, x.dtype)
+    return narrowed_to_functional_argument(result, x.dtype)
 
 
 @composed
@@ -119,13 +131,13 @@ def poisson_nll_loss(
     [1.0, 1.0]
     """
     a, t = loss_operands(x, target)
-    z, y = widened_argument(a), widened_argument(t)
+    z, y = widened_functional_argument(a), widened_functional_argument(t)
     loss = pf.exp(z) - y * z if log_input else z - y * pf.log(z + eps)
     if full:
         large = pf.where(y > 1, y, 1)
         more = large * pf.log(large) - large + pf.log(large * (2 * math.pi)) / 2
         loss = loss + pf.where(y > 1, more, 0)
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 @composed
@@ -142,7 +154,7 @@ def gaussian_nll_loss(
     2.0
     """
     a, t = loss_operands(x, target)
-    v = widened_argument(real_loss_argument(var, a, "var"))
+    v = widened_functional_argument(real_loss_argument(var, a, "var"))
     if v.shape != a.shape and v.shape == a.shape[:-1]:
         v = pf.expand_dims(v, -1)
     if v.ndim > a.ndim or any(m not in (1, n) for m, n in zip(v.shape[::-1], a.shape[::-1])):
@@ -150,10 +162,12 @@ def gaussian_nll_loss(
     if eps <= 0:
         raise ArgumentError(f"eps must be positive, got {eps}")
     v = v + (pf.clip(v, eps, None) - v).detach()
-    loss = (pf.log(v) + pf.square(widened_argument(a) - widened_argument(t)) / v) / 2
+    loss = (
+        pf.log(v) + pf.square(widened_functional_argument(a) - widened_functional_argument(t)) / v
+    ) / 2
     if full:
         loss = loss + math.log(2 * math.pi) / 2
-    return narrowed_to_argument(reduced_loss(loss, reduction), a.dtype)
+    return narrowed_to_functional_argument(reduced_loss(loss, reduction), a.dtype)
 
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pullback import functions as pf
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import one_hot
-from pullback.functions.arguments import integer
+from pullback.functions.arguments import checked_integer_argument
 from pullback.functions.composed import composed
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
@@ -29,7 +29,7 @@ def pixel_shuffle(x: ArrayLike, upscale_factor: int, *, layout: Layout = "NHWC")
     [[1.0, 2.0], [3.0, 4.0]]
     """
     images, single = images_channels_last(x, 2, layout)
-    r = integer("", upscale_factor, "upscale_factor")
+    r = checked_integer_argument("", upscale_factor, "upscale_factor")
     n, h, w, c = images.shape
     if r < 1 or c % (r * r):
         raise ShapeError(f"the channels must be divisible by {r} * {r}, got {images._node.type}")
@@ -47,7 +47,7 @@ def pixel_unshuffle(x: ArrayLike, downscale_factor: int, *, layout: Layout = "NH
     [[[[1.0, 2.0, 3.0, 4.0]]]]
     """
     images, single = images_channels_last(x, 2, layout)
-    r = integer("", downscale_factor, "downscale_factor")
+    r = checked_integer_argument("", downscale_factor, "downscale_factor")
     n, h, w, c = images.shape
     if r < 1 or h % r or w % r:
         raise ShapeError(f"height and width must be divisible by {r}, got {images._node.type}")
@@ -66,7 +66,7 @@ def channel_shuffle(x: ArrayLike, groups: int, *, layout: Layout = "NHWC") -> Te
     """
     a = as_tensor(x)
     axis = channel_axis_of_layout(a, layout)
-    count = integer("", groups, "groups")
+    count = checked_integer_argument("", groups, "groups")
     if count < 1 or a.shape[axis] % count:
         raise ArgumentError(f"groups must divide the {a.shape[axis]} channels, got {count}")
     parts = (*a.shape[:axis], count, a.shape[axis] // count, *a.shape[axis + 1 :])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.graph.dtypes import int64
-from pullback.ops.collective.reduce import Collective
+from pullback.ops.collective.all_reduce import Collective
 from pullback.ops.prelude import TABLE, Axis, Node, Type
 
 

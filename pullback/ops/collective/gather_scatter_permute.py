@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import node_varying_over
-from pullback.ops.collective.reduce import (
+from pullback.ops.collective.all_reduce import (
     OneOperandCollective,
-    reduce_total,
+    all_reduce_total,
     require_varying_reduce,
-    without_reduced_axes,
+    without_all_reduced_axes,
 )
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, spread
 
 
-class GatherScatterAlongAxis(OneOperandCollective, abstract=True):
+class GatherPermuteCollective(OneOperandCollective, abstract=True):
     """A linear collective along one axis."""
 
     axis: str
@@ -42,7 +42,7 @@ class GatherScatterAlongAxis(OneOperandCollective, abstract=True):
         return b.mesh.groups((self.axis,))
 
 
-class GatherScatterEntries(GatherScatterAlongAxis, abstract=True):
+class GatherPermuteEntries(GatherPermuteCollective, abstract=True):
     """A collective with an entry of dimension `dim` for each of `size` examples."""
 
     size: int
@@ -59,7 +59,7 @@ class GatherScatterEntries(GatherScatterAlongAxis, abstract=True):
         """Return the op batched over its own axis, which is the first dimension of `x`."""
 
 
-class AllGather(GatherScatterEntries):
+class AllGather(GatherPermuteEntries):
     """The values of all examples, stacked along a new dimension `dim`."""
 
     wire: ClassVar[str] = "all_gather"
@@ -68,10 +68,10 @@ class AllGather(GatherScatterEntries):
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return without_reduced_axes(super().varies(axes), self.axis)
+        return without_all_reduced_axes(super().varies(axes), self.axis)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [PSlice(self.axis, self.size, self.dim)(reduce_total(g, (self.axis,)))]
+        return [PSlice(self.axis, self.size, self.dim)(all_reduce_total(g, (self.axis,)))]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         row = b.reshape(x, (*x.shape[: self.dim], 1, *x.shape[self.dim :]))
@@ -82,7 +82,7 @@ class AllGather(GatherScatterEntries):
         return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
 
 
-class PSlice(GatherScatterEntries):
+class PSlice(GatherPermuteEntries):
     """This example's entry of dimension `dim`."""
 
     def infer(self, x: Type) -> Type:
@@ -115,7 +115,7 @@ class PSlice(GatherScatterEntries):
         return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return self.batch_rows(x) if mapped else _gathered_to_front(x, self.dim)
+        return self.batch_rows(x) if mapped else _gather_permute_to_front(x, self.dim)
 
     def batch_rows(self, x: Node) -> Node:
         """Example i takes entry i of its own operand: the result is the diagonal."""
@@ -128,7 +128,7 @@ class PSlice(GatherScatterEntries):
         return TABLE["Slice"]((0, *zeros), (k * k, *shape), (k + 1, *ones))(x)
 
 
-class ReduceScatter(GatherScatterEntries):
+class ReduceScatter(GatherPermuteEntries):
     """This example's entry, along dimension `dim`, of the sum along the axis."""
 
     wire: ClassVar[str] = "reduce_scatter"
@@ -147,10 +147,10 @@ class ReduceScatter(GatherScatterEntries):
         return b.reshape(row, out.shape)
 
     def batch_rows(self, x: Node) -> Node:
-        return _gathered_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
+        return _gather_permute_to_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
 
-class AllToAll(GatherScatterAlongAxis):
+class AllToAll(GatherPermuteCollective):
     """Example i sends entry j of dimension `split` to example j, which stacks the entries that it
     receives along a new dimension `concat`."""
 
@@ -182,7 +182,7 @@ class AllToAll(GatherScatterAlongAxis):
         return TABLE["Transpose"](order)(x)
 
 
-class PPermute(GatherScatterAlongAxis):
+class PPermute(GatherPermuteCollective):
     """Sends the value of `source` to `target` for each pair; other examples receive zeros."""
 
     wire: ClassVar[str] = "permute"
@@ -212,7 +212,7 @@ def type_without_gathered(x: Type, dim: int, size: int) -> Type:
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
 
 
-def _gathered_to_front(x: Node, dim: int) -> Node:
+def _gather_permute_to_front(x: Node, dim: int) -> Node:
     """Move a dimension to the front."""
     rest = [i for i in range(x.type.rank) if i != dim]
     return TABLE["Transpose"]((dim, *rest))(x)

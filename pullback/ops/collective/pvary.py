@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.graph.node import node_varying_over
-from pullback.ops.collective.reduce import OneOperandCollective, reduce_total, without_reduced_axes
+from pullback.ops.collective.all_reduce import (
+    OneOperandCollective,
+    all_reduce_total,
+    without_all_reduced_axes,
+)
 from pullback.ops.prelude import Axis, Node, Type
 
 
@@ -30,7 +34,7 @@ class PVary(OneOperandCollective):
         return x
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [reduce_total(g, without_reduced_axes(self.axes, *xs[0].type.varying))]
+        return [all_reduce_total(g, without_all_reduced_axes(self.axes, *xs[0].type.varying))]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return node_varying_over(x, without_reduced_axes(self.axes, axis.name))
+        return node_varying_over(x, without_all_reduced_axes(self.axes, axis.name))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pullback.ops.collective.reduce import Collective
+from pullback.ops.collective.all_reduce import Collective
 from pullback.ops.prelude import Axis, Node, Type, jvp_in_first, laid_out
 from pullback.ops.samples import real
 from pullback.ops.text import Text

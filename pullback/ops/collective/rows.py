@@ -16,15 +16,15 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_, int64
+from pullback.ops.collective.all_reduce import OneOperandCollective
 from pullback.ops.collective.gather_scatter_permute import AllGather, PSlice
-from pullback.ops.collective.reduce import OneOperandCollective
 from pullback.ops.collective.rows_lowering import NOTHING, RowsLowering
 from pullback.ops.composite import Composite
 from pullback.ops.elementwise.functions import where
-from pullback.ops.index.lowering import gather
-from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, jvp_in_first
+from pullback.ops.index.index_lowering import gather
+from pullback.ops.prelude import TABLE, Axis, Node, Type, constant_node, jvp_in_first
 from pullback.ops.samples import real
-from pullback.sharding.rounds import round_components, rounds
+from pullback.sharding.rounds import device_groups_of_rounds, rounds
 
 
 class RowsMessage(NamedTuple):
@@ -75,7 +75,16 @@ class MoveRows(OneOperandCollective):
         keys = self._keys(axes)
         kept = [a for a in axes if a not in self.axes]
         return tuple(
-            sorted([*kept, *[a for k, a in enumerate(self.axes) if _rows_depend(keys, k)]])
+            sorted(
+                [
+                    *kept,
+                    *[
+                        a
+                        for k, a in enumerate(self.axes)
+                        if _differ_between_collective_rows(keys, k)
+                    ],
+                ]
+            )
         )
 
     def _keys(self, varying: Sequence[str]) -> np.ndarray:
@@ -106,7 +115,7 @@ class MoveRows(OneOperandCollective):
     @cached_property
     def exchange(self) -> list[list[int]]:
         """The groups in which all devices send each other equally many rows, if there are such."""
-        groups = round_components([m[:2] for m in self.messages], self.devices)
+        groups = device_groups_of_rounds([m[:2] for m in self.messages], self.devices)
         size = len(groups[0])
         if size == 1 or self.count % size or any(len(g) != size for g in groups):
             return []
@@ -157,7 +166,7 @@ class MoveRows(OneOperandCollective):
         return RowsLowering(self, b, out, x).result()
 
     def batch_apart(self, x: Node) -> Node:
-        return _rows_swapped(self(_rows_swapped(x)))
+        return _swapped_collective_rows(self(_swapped_collective_rows(x)))
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         """Gather the rows of all devices, and take those that are needed."""
@@ -173,9 +182,12 @@ class MoveRows(OneOperandCollective):
 
     def _taken(self, axis: Axis, x: Node, mapped: bool, keys: np.ndarray) -> Node:
         """Take the rows with the given keys, on each device its own."""
-        needed = [a for k, a in enumerate(self.axes) if _rows_depend(keys, k)]
+        needed = [a for k, a in enumerate(self.axes) if _differ_between_collective_rows(keys, k)]
         keys = keys[tuple([slice(None) if a in needed else 0 for a in self.axes])]
-        index, given = constant(np.maximum(keys, 0), int64), constant(keys != NOTHING, bool_)
+        index, given = (
+            constant_node(np.maximum(keys, 0), int64),
+            constant_node(keys != NOTHING, bool_),
+        )
         chosen = False
         for a in needed:
             op = PSlice(a, self.sizes[self.axes.index(a)], 0)
@@ -192,7 +204,7 @@ class MoveRows(OneOperandCollective):
         return where(TABLE["Reshape"]((*lead, *given.type.shape, *ones))(given), made, 0)
 
 
-def _rows_depend(keys: np.ndarray, k: int) -> bool:
+def _differ_between_collective_rows(keys: np.ndarray, k: int) -> bool:
     return bool((keys != keys.take([0], k)).any())
 
 
@@ -202,7 +214,7 @@ def _check_row_sources(sources: Sequence[int], rows: int) -> None:
         raise ArgumentError(f"{what}, got {list(sources)}")
 
 
-def _rows_swapped(x: Node) -> Node:
+def _swapped_collective_rows(x: Node) -> Node:
     """Exchange the first two dimensions."""
     return TABLE["Transpose"]((1, 0, *range(2, x.type.rank)))(x)
 
@@ -227,9 +239,9 @@ class PermuteRows(Composite):
 
     def expand(self, x: Node) -> Node:
         sources = np.array(self.sources, np.int64)
-        moved = TABLE["Gather"](0)(x, constant(np.maximum(sources, 0), int64))
+        moved = TABLE["Gather"](0)(x, constant_node(np.maximum(sources, 0), int64))
         given = (sources != NOTHING).reshape(-1, *[1] * (x.type.rank - 1))
-        return moved if given.all() else where(constant(given, bool_), moved, 0)
+        return moved if given.all() else where(constant_node(given, bool_), moved, 0)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         sources = np.array(self.sources, np.int64)
@@ -264,7 +276,7 @@ class PermuteRows(Composite):
     jvp = jvp_in_first  # type: ignore[assignment]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:  # type: ignore[override]
-        return _rows_swapped(self(_rows_swapped(xs[0])))
+        return _swapped_collective_rows(self(_swapped_collective_rows(xs[0])))
 
     @classmethod
     def samples(cls) -> Any:

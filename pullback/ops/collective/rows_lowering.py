@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.graph.dtypes import int64
-from pullback.ops.index.lowering import gather
-from pullback.ops.instructions import sliced
+from pullback.ops.hlo_instructions import hlo_slice_instruction
+from pullback.ops.index.index_lowering import gather
 from pullback.ops.prelude import Type
 
 if TYPE_CHECKING:
@@ -136,4 +136,4 @@ class RowsLowering:
         if (start, count) == (0, x.shape[0]):
             return x
         zeros = (0,) * (len(x.shape) - 1)
-        return sliced(self.b, x, (start, *zeros), (start + count, *x.shape[1:]))
+        return hlo_slice_instruction(self.b, x, (start, *zeros), (start + count, *x.shape[1:]))

@@ -8,18 +8,18 @@ from typing import Any
 
 from pullback.errors import ArgumentError, EngineError, ShapeError
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import PerDevice
 from pullback.graph.node import node_varying_over
+from pullback.graph.op_kinds import PerDeviceKind
 from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.holder import (
     Holder,
     held_at_positions,
     held_captured_values,
-    held_derivative,
     hold,
+    holder_derivative,
 )
 from pullback.ops.control.varying import Axes, graph_varying_over, varying_axes_of, varying_union
-from pullback.ops.prelude import TABLE, Axis, Node, Type, results
+from pullback.ops.prelude import TABLE, Axis, Node, Type, result_nodes
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.mesh import DeviceMesh
@@ -29,7 +29,7 @@ WithSpecs = Sequence[tuple[Node, Dims]]
 Transformed = tuple["ShardMap", list[int], list[Node]]  # positions of its results, captured values
 
 
-class ShardMap(Holder, PerDevice):
+class ShardMap(Holder, PerDeviceKind):
     """Runs `body` on every device of a mesh, on its shards of the operands.
 
     `in_specs` and `out_specs` are the mesh axes of every dimension of each operand and result. In
@@ -127,7 +127,7 @@ class ShardMap(Holder, PerDevice):
         live, needed = dependence_positions(ct is not None for ct in g), dependence_positions(need)
         key = ("vjp", tuple(live), tuple(needed))
         op, reached, extra = self.derived(key, lambda: self._pulled(live, needed, gradients))
-        made = results(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
+        made = result_nodes(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
         return held_at_positions(len(xs), reached, made)
 
     def _pulled(self, live: list[int], needed: list[int], gradients: Callable) -> Transformed:
@@ -138,7 +138,9 @@ class ShardMap(Holder, PerDevice):
         targets = [self.body.inputs[i] for i in needed]
         found = dict(zip(needed, gradients(outputs, seeds, targets), strict=True))
         reached = [i for i, ct in found.items() if ct is not None]
-        made = [(held_derivative(self.body.inputs[i], found[i]), self.in_specs[i]) for i in reached]
+        made = [
+            (holder_derivative(self.body.inputs[i], found[i]), self.in_specs[i]) for i in reached
+        ]
         given = [(g, self.out_specs[i]) for i, g in zip(live, seeds, strict=True)]
         op, extra = self._transformed(given, made)
         return op, reached, extra
@@ -147,7 +149,7 @@ class ShardMap(Holder, PerDevice):
         active = dependence_positions(t is not None for t in ts)
         key = ("jvp", tuple(active))
         op, moving, extra = self.derived(key, lambda: self._pushed(active, tangents))
-        made = results(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
+        made = result_nodes(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
         return tuple(held_at_positions(len(out), moving, made))
 
     def _pushed(self, active: list[int], tangents: Callable) -> Transformed:
@@ -156,7 +158,7 @@ class ShardMap(Holder, PerDevice):
         pushed = tangents(self.body.outputs, inputs, ts)
         moving = dependence_positions(t is not None for t in pushed)
         made = [
-            (held_derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving
+            (holder_derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving
         ]
         given = [(t, self.in_specs[i]) for i, t in zip(active, ts, strict=True)]
         op, extra = self._transformed(given, made)
@@ -173,7 +175,9 @@ class ShardMap(Holder, PerDevice):
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
     ) -> tuple[Node, ...]:
         key = ("batch", axis, tuple(mapped))
-        return results(self.derived(key, lambda: self._batched(axis, mapped, batched_graph))(*xs))
+        return result_nodes(
+            self.derived(key, lambda: self._batched(axis, mapped, batched_graph))(*xs)
+        )
 
     def _batched(self, axis: Axis, mapped: Sequence[bool], batched_graph: Callable) -> ShardMap:
         """Examples are one more dimension in the body; `axis.spmd` shards it over devices."""

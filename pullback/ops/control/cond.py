@@ -13,9 +13,15 @@ from pullback.errors import DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.control import body_partition, cond_rules
-from pullback.ops.control.holder import Holder, canonical_held, held_positions_among, hold, run_held
+from pullback.ops.control.holder import (
+    Holder,
+    canonical_holder_graph,
+    hold,
+    holder_positions_among,
+    run_held,
+)
 from pullback.ops.control.varying import (
     Axes,
     varying_alike_branches,
@@ -46,12 +52,15 @@ class CondChoice(Holder, abstract=True):
         first, *others = (tuple([y.type.plain for y in b.outputs]) for b in self.branches)
         for types in others:
             if types != first:
-                what = f"branches must return the same types, got {show(first)} and {show(types)}"
+                what = (
+                    "branches must return the same types, "
+                    f"got {show_types(first)} and {show_types(types)}"
+                )
                 raise ShapeError(what, code="E2001")
         return first
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        cond_rules.refuse_cond_collectives(self, types[0].varying)
+        cond_rules.refuse_cond_rule_collectives(self, types[0].varying)
         return super()._derive_type(types)
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
@@ -67,7 +76,7 @@ class CondChoice(Holder, abstract=True):
 
     def over(self, axes: Sequence[Axes], index: Axes = ()) -> CondChoice:
         return type(self)(
-            tuple(map(canonical_held, varying_alike_branches(self.branches, axes, index)))
+            tuple(map(canonical_holder_graph, varying_alike_branches(self.branches, axes, index)))
         )
 
     @abstractmethod
@@ -123,7 +132,7 @@ class CondChoice(Holder, abstract=True):
         """Each branch of `other` must contain the branch here, in the same results."""
         if type(other) is not type(self) or len(other.branches) != len(self.branches):
             return None
-        inputs = held_positions_among(xs[1:], ys[1:])
+        inputs = holder_positions_among(xs[1:], ys[1:])
         if xs[0] is not ys[0] or inputs is None:
             return None
         common: list[set[int]] | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import ArgumentError
-from pullback.graph.graph import Graph, ancestors
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.node import node_varying_over
 from pullback.ops.control import holder
 from pullback.ops.control.dependence import (
@@ -17,16 +17,20 @@ from pullback.ops.control.dependence import (
     derivative_dependence,
 )
 from pullback.ops.control.holder import (
-    canonical_held,
+    canonical_holder_graph,
     held_at_positions,
     hold,
     pull_held,
-    push_held,
+    push_through_holder,
 )
-from pullback.ops.control.masked import detach_masked, replace_masked, select_masked_examples
+from pullback.ops.control.masked_examples import (
+    detach_masked,
+    replace_masked_examples,
+    select_masked_examples,
+)
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.varying import varying_alike_branches, varying_axes_of
-from pullback.ops.prelude import TABLE, Axis, Node, Type, results, zeros
+from pullback.ops.prelude import TABLE, Axis, Node, Type, result_nodes, zeros
 from pullback.ops.sources import placeholder
 
 if TYPE_CHECKING:
@@ -55,10 +59,10 @@ def cond_vjp(
     plan: CondBackward | None = op.derived(key, lambda: _plan_cond(op, needed, live, gradients))
     if plan is None:
         return [None] * len(xs)
-    kept = () if plan.forward is op else results(plan.forward(*xs, *plan.extra))[len(out) :]
+    kept = () if plan.forward is op else result_nodes(plan.forward(*xs, *plan.extra))[len(out) :]
     seeds = [g[i] for i in plan.live]
     used = [operands[i] for i in plan.used]
-    cotangents = results(plan.backward(index, *seeds, *kept, *used, *plan.extra))
+    cotangents = result_nodes(plan.backward(index, *seeds, *kept, *used, *plan.extra))
     return [None, *held_at_positions(len(operands), plan.wanted, cotangents)]
 
 
@@ -82,7 +86,7 @@ class _CondBranchGradient(NamedTuple):
     def used(self) -> list[int]:
         """Return the positions of the inputs that the backward branch needs."""
         boundary = {*self.seeds, *self.kept, *self.branch.inputs}
-        reached = set(ancestors(self.cotangents, boundary.__contains__))
+        reached = set(graph_ancestors(self.cotangents, boundary.__contains__))
         return [i for i, x in enumerate(self.branch.inputs) if x in reached]
 
 
@@ -100,7 +104,7 @@ def _plan_cond(
         return None
     seeded, wanted = dependence_members(arriving), dependence_members(reached)
     branches = [_CondBranchGradient.of(branch, seeded, wanted, gradients) for branch in op.branches]
-    extra = _captured_by_cond_branches(
+    extra = _captured_for_cond_rules(
         [(b.cotangents, [*b.seeds, *b.branch.inputs]) for b in branches]
     )
     used = sorted({i for b in branches for i in b.used()})
@@ -134,9 +138,7 @@ def _fill_cond_slots(
     return filled
 
 
-def _captured_by_cond_branches(
-    parts: Sequence[tuple[Sequence[Node], Sequence[Node]]],
-) -> list[Node]:
+def _captured_for_cond_rules(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
     """Return the values captured by any of several graphs, given as outputs and inputs."""
     found = [x for outputs, inputs in parts for x in holder.held_captured_values(outputs, inputs)]
     return list(dict.fromkeys(found))
@@ -149,7 +151,7 @@ def cond_jvp(
     given = tuple([t is not None for t in ts[1:]])
     moving, choice, extra = op.derived(("jvp", given), lambda: _cond_forward(op, given, tangents))
     count = len(op.branches[0].outputs)
-    made = results(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
+    made = result_nodes(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
     return tuple(held_at_positions(count, moving, made[count:]))
 
 
@@ -162,9 +164,9 @@ def _cond_forward(
     moving = dependence_members(reached)
     parts = []
     for branch in op.branches:
-        ts, made = push_held(branch, dependence_positions(given), moving, tangents)
+        ts, made = push_through_holder(branch, dependence_positions(given), moving, tangents)
         parts.append(([*branch.outputs, *made.values()], [*branch.inputs, *ts.values()]))
-    extra = _captured_by_cond_branches(parts)
+    extra = _captured_for_cond_rules(parts)
     graphs = [hold([*inputs, *extra], outputs) for outputs, inputs in parts]
     return moving, type(op)(tuple(graphs)), extra
 
@@ -176,17 +178,17 @@ def batch_cond(
     key = ("batch", axis, tuple(mapped))
     every = mapped[0]
     if every:
-        refuse_cond_collectives(op, () if axis.name is None else (axis.name,))
+        refuse_cond_rule_collectives(op, () if axis.name is None else (axis.name,))
     branches = op.derived(
         key, lambda: _batched_cond_branches(op, axis, mapped, every, batched_graph)
     )
     if not every:
-        return results(type(op)(tuple(branches))(*xs))
+        return result_nodes(type(op)(tuple(branches))(*xs))
     index, operands = op.checked(xs[0]), xs[1:]
     made: tuple[Node, ...] | None = None
     for k, branch in enumerate(branches):
         active = op.selects(index, k)
-        found = _run_cond_branch_for(active, branch, operands, mapped[1:])
+        found = _run_branch_in_cond_rule(active, branch, operands, mapped[1:])
         if made is None:
             made = found
         else:
@@ -206,28 +208,28 @@ def _batched_cond_branches(
         asked = [a or b for a, b in zip(asked, flags, strict=True)]
     graphs = [batched_graph(branch, axis, mapped[1:], asked)[0] for branch in op.branches]
     return [
-        canonical_held(graph)
+        canonical_holder_graph(graph)
         for graph in varying_alike_branches(graphs, varying_axes_of(graphs[0].inputs))
     ]
 
 
-def _run_cond_branch_for(
+def _run_branch_in_cond_rule(
     active: Node, branch: Graph, operands: Sequence[Node], mapped: Sequence[bool]
 ) -> tuple[Node, ...]:
     """Run a batched branch of which only `active` examples matter. If the branch may fail, the
     others run it on the operands of an active one, and it does not run at all if none is active."""
     fails = holder.held_may_fail(branch)
-    guard = replace_masked if fails else detach_masked
+    guard = replace_masked_examples if fails else detach_masked
     given = [guard(active, x) if has else x for x, has in zip(operands, mapped, strict=True)]
     if not fails:
         return branch(*given)
     inputs = [placeholder("x", x.type) for x in given]
-    nothing = hold(inputs, [holder.held_derivative(y, None) for y in branch.outputs])
+    nothing = hold(inputs, [holder.holder_derivative(y, None) for y in branch.outputs])
     any_active = TABLE["Any"]((0,), False)(active)
-    return results(TABLE["Cond"]((nothing, branch))(any_active, *given))
+    return result_nodes(TABLE["Cond"]((nothing, branch))(any_active, *given))
 
 
-def refuse_cond_collectives(op: CondChoice, axes: Sequence[str]) -> None:
+def refuse_cond_rule_collectives(op: CondChoice, axes: Sequence[str]) -> None:
     """Raise if a branch communicates along an axis on which examples take different branches."""
     for a in axes:
         if a in op.communicates():

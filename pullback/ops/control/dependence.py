@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import Detached
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import Detached
 
 
 def derivative_dependence(graph: Graph) -> list[int]:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import PullbackError
-from pullback.graph.ambient import ambient_on_placeholders
+from pullback.graph.ambient import ambient_tracing_state
 from pullback.graph.canonical import canonicalise
-from pullback.graph.graph import Graph, ancestors
-from pullback.graph.kinds import Distinct, HigherOrder
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.node import next_number, node_varying_over
+from pullback.graph.op_kinds import DistinctKind, HigherOrderKind
 from pullback.ops.control.varying import Axes, varying_axes_of, varying_union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
 from pullback.ops.sources import placeholder
-from pullback.ops.traits import HasNamedAxes, op_communicates, op_named_axes
+from pullback.ops.traits import HasNamedAxes, trait_communicates, trait_named_axes
 
 if TYPE_CHECKING:
     from pullback.sharding.mesh import DeviceMesh
 
 
-class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
+class Holder(Op, HigherOrderKind, HasNamedAxes, abstract=True):
     """An op that runs graphs. It has a tuple of results, and its rules transform the graphs.
     Operands and results vary along the same named axes as inputs and outputs of its graphs."""
 
@@ -37,12 +37,12 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
 
     def communicates(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in op_communicates(n.op)}))
+        return tuple(sorted({a for n in nodes for a in trait_communicates(n.op)}))
 
     @cached_property
     def _named_axes(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in op_named_axes(n.op)}))
+        return tuple(sorted({a for n in nodes for a in trait_named_axes(n.op)}))
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         """Put results on the mesh of the graphs where no operand is on a mesh."""
@@ -104,25 +104,25 @@ def hold(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     return canonicalise(Graph(inputs, outputs, [f"x{i}" for i in range(len(inputs))]), True)
 
 
-def canonical_held(graph: Graph) -> Graph:
+def canonical_holder_graph(graph: Graph) -> Graph:
     """Return a graph in the canonical form that ops hold."""
     return hold(graph.inputs, graph.outputs)
 
 
-def held_derivative(x: Node, d: Node | None) -> Node:
+def holder_derivative(x: Node, d: Node | None) -> Node:
     """Return `d`, the tangent or cotangent of `x`, in the type of `x`; None becomes zeros."""
     return node_varying_over(zeros(x.type) if d is None else d, x.type.varying)
 
 
-def push_held(
+def push_through_holder(
     graph: Graph, active: Sequence[int], moving: Sequence[int], tangents: Callable
 ) -> tuple[dict[int, Node], dict[int, Node]]:
     """Return placeholders for tangents of `active` inputs, and tangents of `moving` outputs."""
     ts = {i: placeholder("t", graph.inputs[i].type) for i in active}
     outputs = [graph.outputs[i] for i in moving]
-    with ambient_on_placeholders(next_number(), frozen=False):  # for users' rules
+    with ambient_tracing_state(next_number(), frozen=False):  # for users' rules
         found = tangents(outputs, [graph.inputs[i] for i in active], list(ts.values()))
-    return ts, {i: held_derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
+    return ts, {i: holder_derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
 
 
 def pull_held(
@@ -130,16 +130,16 @@ def pull_held(
 ) -> tuple[list[Node], list[Node]]:
     """Return placeholders for cotangents of `outputs`, and cotangents of `targets`."""
     seeds = [placeholder("g", y.type) for y in outputs]
-    with ambient_on_placeholders(next_number(), frozen=False):
+    with ambient_tracing_state(next_number(), frozen=False):
         found = gradients(outputs, seeds, targets)
-    return seeds, [held_derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
+    return seeds, [holder_derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
 
 
 def held_captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
     """Return values from outside that users' rules captured: a held graph needs them as inputs."""
     known = set(boundary)
-    found = ancestors(outputs, known.__contains__)
-    return [n for n in found if n not in known and not n.inputs and isinstance(n.op, Distinct)]
+    found = graph_ancestors(outputs, known.__contains__)
+    return [n for n in found if n not in known and not n.inputs and isinstance(n.op, DistinctKind)]
 
 
 def run_held(
@@ -184,7 +184,7 @@ def held_row(type: Type) -> Type:
     return type.with_shape(type.shape[1:])
 
 
-def held_positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
+def holder_positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
     """Return the position of each node among others; None if one is missing."""
     places: dict[Node, int] = {}
     for i, x in enumerate(others):
@@ -192,7 +192,7 @@ def held_positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[
     return [places[x] for x in nodes] if all(x in places for x in nodes) else None
 
 
-def held_states_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
+def holder_states_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
     """Return distinct, ascending positions of states: two may have the same initial value."""
     found: list[int] = []
     for i, x in enumerate(others):

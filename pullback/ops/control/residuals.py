@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from pullback.graph.graph import ancestors, by_number
-from pullback.graph.kinds import Distinct
+from pullback.graph.graph import by_number, graph_ancestors
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import DistinctKind
 
 Cost = Callable[[Node], int]
 _UNLIMITED = 1 << 62
@@ -29,14 +29,14 @@ def residuals(
     kept = [x for x in needed if not _recomputable_residuals(x)]
     rest = [x for x in needed if _recomputable_residuals(x)]
     return sorted(
-        [*kept, *_ResidualNetwork(rest, available.union(kept), cost).cut()], key=by_number
+        [*kept, *_ResidualsMinCut(rest, available.union(kept), cost).cut()], key=by_number
     )
 
 
 def _residuals_used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
     backward: set[Node] = set()
     needed: dict[Node, None] = {}
-    nodes = ancestors(outputs)
+    nodes = graph_ancestors(outputs)
     for node in nodes:
         if node in seeds or any(x in backward for x in node.inputs):
             backward.add(node)
@@ -47,7 +47,7 @@ def _residuals_used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> li
     return list(needed)
 
 
-class _ResidualNetwork:
+class _ResidualsMinCut:
     """A flow network from values that can only be kept to those needed, through cheap ops. Each
     value is two vertices, joined by an edge with its cost as capacity. Of the minimum cuts, the one
     nearest to the sink recomputes the least."""
@@ -110,7 +110,7 @@ class _ResidualNetwork:
 
 
 def _available_residuals(node: Node, known: set[Node]) -> bool:
-    return node in known or (not node.inputs and not isinstance(node.op, Distinct))
+    return node in known or (not node.inputs and not isinstance(node.op, DistinctKind))
 
 
 def _recomputable_residuals(node: Node) -> bool:

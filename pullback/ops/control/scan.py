@@ -11,11 +11,11 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.control import body_partition, holder, scan_rules
 from pullback.ops.control.holder import (
     Holder,
-    canonical_held,
+    canonical_holder_graph,
     held_row,
     hold,
     run_held,
@@ -55,12 +55,12 @@ class Scan(Holder):
         check_call_operands(self.body, [*state, *map(held_row, rows), *constants])
         outs = [y.type.plain for y in self.body.outputs]
         if outs[: self.carries] != state:
-            got = f"{show(state)}, then {show(outs[: self.carries])}"
+            got = f"{show_types(state)}, then {show_types(outs[: self.carries])}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return (*state, *[stacked_held_type(t, self.length) for t in outs[self.carries :]])
 
     def over(self, axes: Sequence[Axes]) -> Scan:
-        body = canonical_held(varying_scan_body(self.body, axes, self.carries))
+        body = canonical_holder_graph(varying_scan_body(self.body, axes, self.carries))
         return self.with_body(body, self.carries, self.scanned)
 
     def split(self, xs: Sequence) -> tuple[list, list, list]:
@@ -159,8 +159,8 @@ class Scan(Holder):
             return None  # another length, order or unrolling
         n, m = other.carries, other.carries + other.scanned
         mine, theirs = self.split(xs), other.split(ys)
-        state = holder.held_states_among(mine[0], theirs[0])
-        rows, constants = (holder.held_positions_among(mine[i], theirs[i]) for i in (1, 2))
+        state = holder.holder_states_among(mine[0], theirs[0])
+        rows, constants = (holder.holder_positions_among(mine[i], theirs[i]) for i in (1, 2))
         if state is None or rows is None or constants is None:
             return None
         inputs = [*state, *[n + i for i in rows], *[m + i for i in constants]]
@@ -170,7 +170,7 @@ class Scan(Holder):
         targets = other.body.outputs
         if any(targets[i] is not y for i, y in zip(state, found)):
             return None
-        emitted = holder.held_positions_among(found[self.carries :], targets[n:])
+        emitted = holder.holder_positions_among(found[self.carries :], targets[n:])
         return None if emitted is None else [*state, *[n + i for i in emitted]]
 
     def with_body(self, body: Graph, carries: int, scanned: int, flip: bool = False) -> Scan:

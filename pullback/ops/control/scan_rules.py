@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback.graph.graph import Graph, ancestors
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.ops.control.dependence import (
     dependence_active_inputs,
     dependence_bits,
@@ -20,17 +20,17 @@ from pullback.ops.control.dependence import (
     derivative_dependence,
 )
 from pullback.ops.control.holder import (
-    canonical_held,
+    canonical_holder_graph,
     held_at_positions,
     held_captured_values,
     hold,
     interleave_held,
     pull_held,
-    push_held,
+    push_through_holder,
 )
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.varying import varying_axes_of, varying_stable_body
-from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
+from pullback.ops.prelude import TABLE, Axis, Node, result_nodes, spread, zeros
 
 if TYPE_CHECKING:
     from pullback.ops.control.scan import Scan
@@ -58,10 +58,10 @@ def scan_vjp(
     live = tuple([ct is not None for ct in g])
     need = tuple(need)
     key = ("vjp", need, live)
-    plan: ScanBackward | None = op.derived(key, lambda: _plan_scan(op, need, live, gradients))
+    plan: ScanBackward | None = op.derived(key, lambda: _plan_scan_rule(op, need, live, gradients))
     if plan is None:
         return [None] * len(xs)
-    made = out if plan.forward is op else results(plan.forward(*xs, *plan.extra))
+    made = out if plan.forward is op else result_nodes(plan.forward(*xs, *plan.extra))
     hoisted = plan.hoisted(*op.split(xs)[2]) if plan.hoisted is not None else ()
     operands = [
         *[zeros(xs[i].type) if g[i] is None else g[i] for i in plan.state],
@@ -72,10 +72,10 @@ def scan_vjp(
         *hoisted,
     ]
     wanted = [*plan.state, *plan.constants, *plan.rows]
-    return held_at_positions(len(xs), wanted, results(plan.backward(*operands)))
+    return held_at_positions(len(xs), wanted, result_nodes(plan.backward(*operands)))
 
 
-def _plan_scan(
+def _plan_scan_rule(
     op: Scan, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> ScanBackward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
@@ -100,7 +100,7 @@ def _plan_scan(
     ]
     targets = [body.inputs[i] for i in [*state, *constants, *rows]]
     seeds, cotangents = pull_held(outputs, targets, gradients)
-    stacked, constant, used = _kept_by_scan(op, cotangents, seeds)
+    stacked, constant, used = _kept_by_scan_rule(op, cotangents, seeds)
     # A value that is a result already is not kept a second time.
     made = [*body.outputs, *[x for x in stacked if x not in body.outputs[n:]]]
     kept = [made.index(x, n) for x in stacked]
@@ -117,7 +117,7 @@ def _plan_scan(
     )
 
 
-def _kept_by_scan(
+def _kept_by_scan_rule(
     op: Scan, cotangents: Sequence[Node], seeds: Sequence[Node]
 ) -> tuple[list[Node], list[Node], list[int]]:
     """Return what the backward loop needs: values of each iteration, values that are the same in
@@ -125,12 +125,12 @@ def _kept_by_scan(
     body, n = op.body, op.carries
     known = body.inputs[n:]
     changing = set(body.inputs[: n + op.scanned])
-    for node in ancestors([*cotangents, *body.outputs]):
+    for node in graph_ancestors([*cotangents, *body.outputs]):
         if not changing.isdisjoint(node.inputs):
             changing.add(node)
     kept = residuals(cotangents, seeds, known, lambda x: residual_bytes(x) if x in changing else 1)
     boundary = {*seeds, *kept, *known}
-    reached = set(ancestors(cotangents, boundary.__contains__))
+    reached = set(graph_ancestors(cotangents, boundary.__contains__))
     used = [i for i, x in enumerate(body.inputs) if i >= n and x in reached]
     return [x for x in kept if x in changing], [x for x in kept if x not in changing], used
 
@@ -144,7 +144,7 @@ def scan_jvp(
     active, moving, loop, extra = forward
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
     both = interleave_held(xs, pushed, op.carries, op.carries + op.scanned)
-    made = results(loop(*both, *extra))
+    made = result_nodes(loop(*both, *extra))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
     n, count = op.carries, len(op.body.outputs)
     found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
@@ -162,7 +162,7 @@ def _scan_forward(
     active = dependence_members(mask)
     # A state has a tangent before an iteration if and only if it has one after it.
     moving = [i for i, on in enumerate(depends) if (i in active if i < n else on & mask)]
-    ts, made = push_held(body, active, moving, tangents)
+    ts, made = push_through_holder(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
     inputs = interleave_held(body.inputs, ts, n, m)
@@ -183,7 +183,7 @@ def batch_scan(
     for i, (x, had, has) in enumerate(zip(xs, mapped, has_axis, strict=True)):
         x = spread(x, axis) if has and not had else x
         operands.append(_scan_axes_swapped(x) if has and n <= i < m else x)
-    made = results(loop(*operands))
+    made = result_nodes(loop(*operands))
     pairs = enumerate(zip(made, flags, strict=True))
     return tuple([_scan_axes_swapped(y) if has and i >= n else y for i, (y, has) in pairs])
 
@@ -197,7 +197,9 @@ def _batched_scan(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = canonical_held(varying_stable_body(graph, varying_axes_of(graph.inputs), n))
+            body = canonical_holder_graph(
+                varying_stable_body(graph, varying_axes_of(graph.inputs), n)
+            )
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 

@@ -15,7 +15,7 @@ from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import node_varying_over
 from pullback.graph.subgraph import embed_subgraph
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.control import body_partition, holder
 from pullback.ops.control.dependence import (
     dependence_active_inputs,
@@ -23,15 +23,15 @@ from pullback.ops.control.dependence import (
     dependence_members,
     derivative_dependence,
 )
-from pullback.ops.control.holder import Holder, canonical_held, hold, run_held
-from pullback.ops.control.masked import replace_masked, select_masked_examples
+from pullback.ops.control.holder import Holder, canonical_holder_graph, hold, run_held
+from pullback.ops.control.masked_examples import replace_masked_examples, select_masked_examples
 from pullback.ops.control.varying import Axes, varying_axes_of, varying_while_graphs
 from pullback.ops.elementwise.functions import both, greater, less
 from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, results, spread, zeros
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, result_nodes, spread, zeros
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
-from pullback.ops.traits import op_communicates
+from pullback.ops.traits import trait_communicates
 from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.spec import layout
 
@@ -59,10 +59,10 @@ class While(Holder):
             check_call_operands(graph, operands)
         answer = [y.type.plain for y in self.condition.outputs]
         if answer != [Type((), bool_)]:
-            raise ShapeError(f"the condition must return one bool[], got {show(answer)}")
+            raise ShapeError(f"the condition must return one bool[], got {show_types(answer)}")
         state, outs = operands[: self.carries], [y.type.plain for y in self.body.outputs]
         if outs != state:
-            got = f"{show(state)}, then {show(outs)}"
+            got = f"{show_types(state)}, then {show_types(outs)}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return tuple(state)
 
@@ -83,7 +83,7 @@ class While(Holder):
 
     def over(self, axes: Sequence[Axes]) -> While:
         condition, body = varying_while_graphs(self.condition, self.body, axes, self.carries)
-        return While(canonical_held(condition), canonical_held(body), self.carries)
+        return While(canonical_holder_graph(condition), canonical_holder_graph(body), self.carries)
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         state, constants = xs[: self.carries], xs[self.carries :]
@@ -118,7 +118,7 @@ class While(Holder):
         body = body_partition.body_partition_graph(to, self.body, inner, layouts[:n])
         answer = body_partition.body_partition_graph(to, self.condition, inner, [()])
         loop = While(answer, body, n)
-        if not any(op_communicates(node.op) for node in answer.nodes):
+        if not any(trait_communicates(node.op) for node in answer.nodes):
             return to.local_values(to.results(loop, operands), type, layouts[:n])
         # Devices cannot communicate in a condition: its next value becomes part of the state.
         given = [node_varying_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
@@ -161,7 +161,7 @@ class While(Holder):
         active, loop, extra = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
         n = self.carries
         pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-        made = results(loop(*holder.interleave_held(xs, pushed, n), *extra))
+        made = result_nodes(loop(*holder.interleave_held(xs, pushed, n), *extra))
         return tuple(holder.held_at_positions(n, [i for i in active if i < n], made[n:]))
 
     def _pushed(
@@ -173,7 +173,7 @@ class While(Holder):
         active = dependence_members(
             dependence_active_inputs(derivative_dependence(body), n, dependence_bits(given))
         )
-        ts, made = holder.push_held(body, active, [i for i in active if i < n], tangents)
+        ts, made = holder.push_through_holder(body, active, [i for i in active if i < n], tangents)
         inputs = holder.interleave_held(body.inputs, ts, n)
         outputs = [*body.outputs, *made.values()]
         extra = holder.held_captured_values(outputs, inputs)
@@ -190,7 +190,7 @@ class While(Holder):
         operands = [spread(x, axis) if has and not had else x for x, had, has in triples]
         state, constants = operands[: self.carries], operands[self.carries :]
         going = begins(*operands) if begins is not None else ()
-        return results(loop(*state, *going, *constants))[: self.carries]
+        return result_nodes(loop(*state, *going, *constants))[: self.carries]
 
     def _batched(
         self, axis: Axis, mapped: Sequence[bool], batched_graph: Callable
@@ -207,7 +207,8 @@ class While(Holder):
                 break
             flags[:n] = asked
         condition, body = map(
-            canonical_held, varying_while_graphs(condition, body, varying_axes_of(body.inputs), n)
+            canonical_holder_graph,
+            varying_while_graphs(condition, body, varying_axes_of(body.inputs), n),
         )
         if not differs:
             return While(condition, body, n), None, flags
@@ -219,8 +220,8 @@ class While(Holder):
         if not isinstance(other, While):
             return None
         n, m = self.carries, other.carries
-        state = holder.held_states_among(xs[:n], ys[:m])
-        constants = holder.held_positions_among(xs[n:], ys[m:])
+        state = holder.holder_states_among(xs[:n], ys[:m])
+        constants = holder.holder_positions_among(xs[n:], ys[m:])
         if state is None or constants is None:
             return None
         inputs = [*state, *[m + i for i in constants]]
@@ -255,11 +256,11 @@ def _while_any_runs(condition: Graph, body: Graph, n: int, mapped: Sequence[bool
     given = inputs
     if holder.held_may_fail(body):
         pairs = zip(inputs, mapped, strict=True)
-        given = [replace_masked(going, x) if has else x for x, has in pairs]
+        given = [replace_masked_examples(going, x) if has else x for x, has in pairs]
     new = [select_masked_examples(going, y, x) for x, y in zip(state, body(*given), strict=True)]
     still = both(going, condition(*new, *constants)[0])
     ordered = [*state, going, *constants]
     any_going = Graph(ordered, (TABLE["Any"]((0,), False)(going),))
     step = Graph(ordered, (*new, still))
     any_going, step = varying_while_graphs(any_going, step, varying_axes_of(ordered), n + 1)
-    return While(canonical_held(any_going), canonical_held(step), n + 1)
+    return While(canonical_holder_graph(any_going), canonical_holder_graph(step), n + 1)

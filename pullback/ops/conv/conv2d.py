@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.kinds import SumOfProducts
+from pullback.graph.op_kinds import SumOfProductsKind
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.geometry import (
     ConvolutionGeometry,
@@ -18,8 +18,8 @@ from pullback.ops.conv.geometry import (
 from pullback.ops.conv.windows import Padding, resolve_window_padding, window_pairs
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Composite, Imported, Node, Op, Type
-from pullback.ops.samples import complexes, real
-from pullback.ops.text import Applied, Text, Word
+from pullback.ops.samples import complex_samples, real
+from pullback.ops.text import OpTextApplied, OpTextWord, Text
 
 
 class Conv2dText(Text):
@@ -27,7 +27,11 @@ class Conv2dText(Text):
 
     def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
         given = op.padding
-        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        word = (
+            OpTextWord(given.capitalize())
+            if isinstance(given, str)
+            else OpTextApplied("Custom", (given,))
+        )
         return {**super().written(op, xs), "padding": word}
 
     def read(self, cls: Any, xs: Sequence[Type], *, padding: Any, **stated: Any) -> Op:
@@ -39,7 +43,7 @@ class Conv2dText(Text):
         return "extended" if removes else super().least_profile(op, xs)
 
 
-class Conv2dProduct(GeometryRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
+class Conv2dProduct(GeometryRoles, Composite, SumOfProductsKind, abstract=True):  # type: ignore[misc]
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
     `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right))."""
 
@@ -129,7 +133,10 @@ class ImageConvolution(Conv2dProduct):
         yield cls((1, 1), "VALID"), (x, w)
         yield cls((2, 2), "SAME"), (x, w)
         yield cls((2, 1), ((2, 0), (1, 3))), (x, w)
-        yield cls((1, 1), "SAME"), (complexes(1, 3, 3, 1), complexes(2, 2, 1, 2, salt=1))
+        yield (
+            cls((1, 1), "SAME"),
+            (complex_samples(1, 3, 3, 1), complex_samples(2, 2, 1, 2, salt=1)),
+        )
 
 
 class Conv2dBackwardInput(Conv2dProduct):
@@ -155,10 +162,10 @@ Conv2dProduct.family.update(
 
 def _stated_conv2d_padding(padding: Any) -> str | Padding:
     """The padding that a text states."""
-    if padding in (Word("Valid"), Word("Same")):
+    if padding in (OpTextWord("Valid"), OpTextWord("Same")):
         return padding.name
     match padding:
-        case Applied("Custom", (((int(), int()), (int(), int())) as given,)):
+        case OpTextApplied("Custom", (((int(), int()), (int(), int())) as given,)):
             return given
     what = "padding must be Valid, Same or Custom([[top, bottom], [left, right]])"
     raise ArgumentError(what, code="E2001")

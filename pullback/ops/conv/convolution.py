@@ -10,10 +10,14 @@ import numpy as np
 from pullback.ops.conv.geometry import ConvolutionGeometry, Shape
 from pullback.ops.conv.kernel import call_convolution_kernel
 from pullback.ops.conv.lowering import lower_convolution, lower_convolution_filter
-from pullback.ops.conv.windows import WindowMotion, padded_for_windows, transposed_window_padding
+from pullback.ops.conv.windows import (
+    WindowMotion,
+    padded_for_windows,
+    padding_of_transposed_windows,
+)
 from pullback.ops.prelude import Imported, Type
-from pullback.ops.reduce.reductions import widened_for_reduction
-from pullback.ops.samples import complexes, real
+from pullback.ops.reduce.reductions import widened_reduction_operand
+from pullback.ops.samples import complex_samples, real
 
 
 class Convolution(ConvolutionGeometry):
@@ -38,10 +42,8 @@ class Convolution(ConvolutionGeometry):
         full = self.bordered(x)
         out = np.zeros(self.shape(x.shape, w.shape), full.dtype)
         for tap, at in self.taps(w.shape[:-2], out.shape[1:-1]):
-            filters = convolution_by_group(widened_for_reduction(w[tap]), self.groups)
-            out += ungroup_convolved(
-                convolution_by_group(full[at], self.groups) @ filters, out.shape
-            )
+            filters = group_to_convolve(widened_reduction_operand(w[tap]), self.groups)
+            out += ungroup_convolved(group_to_convolve(full[at], self.groups) @ filters, out.shape)
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
@@ -54,7 +56,7 @@ class Convolution(ConvolutionGeometry):
     def samples(cls) -> Iterator[tuple[Convolution, tuple]]:
         for motion, x, w in _CASES:
             yield cls(*motion), (real(*x), real(*w, salt=1))
-        yield cls((2,), ((0, 1),)), (complexes(2, 4, 2), complexes(2, 2, 2, salt=1))
+        yield cls((2,), ((0, 1),)), (complex_samples(2, 4, 2), complex_samples(2, 2, 2, salt=1))
 
 
 class ConvolutionBackwardInput(ConvolutionGeometry):
@@ -73,9 +75,9 @@ class ConvolutionBackwardInput(ConvolutionGeometry):
         if not g.size:
             return zeros
         full = self.bordered(zeros)
-        results = convolution_by_group(widened_for_reduction(g), self.groups)
+        results = group_to_convolve(widened_reduction_operand(g), self.groups)
         for tap, at in self.taps(w.shape[:-2], g.shape[1:-1]):
-            filters = convolution_by_group(widened_for_reduction(w[tap]), self.groups).swapaxes(
+            filters = group_to_convolve(widened_reduction_operand(w[tap]), self.groups).swapaxes(
                 -1, -2
             )
             full[at] += ungroup_convolved(results @ filters, full[at].shape)
@@ -99,7 +101,14 @@ class ConvolutionBackwardInput(ConvolutionGeometry):
         dilations = (self.rhs_dilation, self.lhs_dilation)
         counts = (self.extents, g.shape[1:-1])
         padding = tuple(
-            map(transposed_window_padding, *counts, window, self.strides, self.padding, *dilations)
+            map(
+                padding_of_transposed_windows,
+                *counts,
+                window,
+                self.strides,
+                self.padding,
+                *dilations,
+            )
         )
         motion = WindowMotion(
             self.lhs_dilation, padding, self.strides, self.rhs_dilation, self.groups
@@ -121,11 +130,11 @@ class ConvolutionBackwardFilter(ConvolutionGeometry):
     def numpy(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         full, results = (
             self.bordered(x),
-            convolution_by_group(widened_for_reduction(g), self.groups),
+            group_to_convolve(widened_reduction_operand(g), self.groups),
         )
         out = np.zeros(self.shape(x.shape, g.shape), full.dtype)
         for tap, at in self.taps(self.extents, g.shape[1:-1]):
-            rows = convolution_by_group(full[at], self.groups)
+            rows = group_to_convolve(full[at], self.groups)
             out[tap] = ungroup_convolved(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
         return out.astype(x.dtype)
 
@@ -157,7 +166,7 @@ _CASES = (
 )
 
 
-def convolution_by_group(x: np.ndarray, groups: int) -> np.ndarray:
+def group_to_convolve(x: np.ndarray, groups: int) -> np.ndarray:
     """[..., channels] as [groups, rows, channels of a group]: operands of a matrix product."""
     rows = int(np.prod(x.shape[:-1], dtype=np.int64))
     return x.reshape(rows, groups, x.shape[-1] // groups).swapaxes(0, 1)

@@ -18,15 +18,15 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.conv import windows
 from pullback.ops.conv.windows import Padding, WindowMotion, padded_for_windows, window_pairs
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype, zeros
-from pullback.ops.reduce.reductions import widened_for_reduction
-from pullback.ops.samples import complexes, real
+from pullback.ops.reduce.reductions import widened_reduction_operand
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.movement import Reshape, move_dimension
 from pullback.ops.traits import HasKernel
 
@@ -57,7 +57,7 @@ class GeometryRoles(Op, abstract=True):
         """The samples of the op that gives the result, for the other two ops of the family."""
         for op, (x, w) in cls.family["result"].samples():
             shape = op.infer(*[Type(v.shape, dtype(v.dtype)) for v in (x, w)]).shape
-            y = (complexes if np.iscomplexobj(x) else real)(*shape, salt=2)
+            y = (complex_samples if np.iscomplexobj(x) else real)(*shape, salt=2)
             values = {"input": x, "filter": w, "result": y}
             operands = tuple(values[role] for role in cls.operands)
             yield op.giving(cls.gives, values[cls.gives].shape), operands
@@ -122,7 +122,8 @@ class ConvolutionGeometry(GeometryRoles, Contraction, HasKernel, abstract=True):
             if groups != 1:
                 what += f", with those of input and result divided into {groups} groups"
             raise ShapeError(
-                f"{what}, got {show((x, y))}", code="E4009", channels=(x.shape[-1], y.shape[-1]),
+                f"{what}, got {show_types((x, y))}", code="E4009",
+                channels=(x.shape[-1], y.shape[-1]),
                 hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
             )  # fmt: skip
         counts = self.counts(inputs[1:-1], filters[:-2])
@@ -151,7 +152,7 @@ class ConvolutionGeometry(GeometryRoles, Contraction, HasKernel, abstract=True):
     def counts(self, sizes: Sequence[int], window: Sequence[int]) -> Shape:
         """The result's spatial sizes."""
         apart = map(windows.dilated_window, sizes, self.lhs_dilation)
-        return tuple(map(windows.window_count, apart, window, self.strides, self.padding,
+        return tuple(map(windows.count_windows, apart, window, self.strides, self.padding,
                          self.rhs_dilation))  # fmt: skip
 
     def taps(self, window: Shape, counts: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
@@ -198,7 +199,9 @@ class ConvolutionGeometry(GeometryRoles, Contraction, HasKernel, abstract=True):
     def bordered(self, x: np.ndarray) -> np.ndarray:
         """The input with its padding and dilation."""
         border = ((0, 0), *self.padding, (0, 0))
-        return padded_for_windows(widened_for_reduction(x), border, (1, *self.lhs_dilation, 1), 0)
+        return padded_for_windows(
+            widened_reduction_operand(x), border, (1, *self.lhs_dilation, 1), 0
+        )
 
 
 def batch_one_geometry(

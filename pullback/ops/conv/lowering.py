@@ -13,7 +13,7 @@ from pullback.ops.conv.windows import (
     dilated_window,
     pad_for_windows,
 )
-from pullback.ops.instructions import sliced, stacked_instruction
+from pullback.ops.hlo_instructions import hlo_slice_instruction, hlo_stack_instruction
 from pullback.ops.linalg.contraction import contraction_precision, dot_general
 from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import reduction_accumulator
@@ -101,7 +101,7 @@ def _lower_depthwise_convolution(b: Any, out: Type, x: Any, w: Any, m: WindowMot
     walk, x = _lower_convolution_taps(b, x, window, out.shape, m)
 
     def step(n: int, total: Any) -> tuple:
-        row = b.reshape(sliced(b, w, (n, 0), (n + 1, channels)), (channels,))
+        row = b.reshape(hlo_slice_instruction(b, w, (n, 0), (n + 1, channels)), (channels,))
         row = b.broadcast(row, out.shape)
         product = b.op("stablehlo.multiply", walk.take(x, n), row, out=total.type)
         return (b.op("stablehlo.add", total, product, out=total.type),)
@@ -121,7 +121,7 @@ def _lower_depthwise_convolution_filter(b: Any, out: Type, x: Any, g: Any, m: Wi
     for n in range(math.prod(window)):
         product = b.op("stablehlo.multiply", walk.take(x, n), g, out=g.type)
         sums.append(b.reduce("add", product, 0, rows))
-    return b.convert(b.reshape(stacked_instruction(b, sums, 0), out.shape), out.dtype)
+    return b.convert(b.reshape(hlo_stack_instruction(b, sums, 0), out.shape), out.dtype)
 
 
 def _lower_grouped_convolution_filter(b: Any, out: Type, x: Any, g: Any, m: WindowMotion) -> Any:
@@ -133,7 +133,7 @@ def _lower_grouped_convolution_filter(b: Any, out: Type, x: Any, g: Any, m: Wind
     rows = tuple(range(1, len(x.shape) - 1))
     taps = range(math.prod(window))
     sums = [dot_general(b, walk.take(x, n), g, (rows, rows), ((0,), (0,))) for n in taps]
-    return b.reshape(b.transpose(stacked_instruction(b, sums, 0), (0, 2, 1, 3)), out.shape)
+    return b.reshape(b.transpose(hlo_stack_instruction(b, sums, 0), (0, 2, 1, 3)), out.shape)
 
 
 def _lower_convolution_taps(

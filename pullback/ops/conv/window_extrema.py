@@ -12,11 +12,11 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import WindowReduction
 from pullback.ops.conv.windows import UNROLLED, pad_for_windows, window_index_computed_once
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, jvp_in_first
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
-from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
-from pullback.ops.samples import integers, real
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_reduction_operand
+from pullback.ops.samples import integer_samples, real
 
 
 class WindowIndex(WindowReduction):
@@ -66,7 +66,7 @@ class WindowIndex(WindowReduction):
         yield cls((3,), (1,), ((1, 1),), (), False), (ties,)
 
 
-class ByTap(WindowReduction, abstract=True):
+class AtWindowExtremum(WindowReduction, abstract=True):
     """Linear in its first operand; the second is the number of a tap for each window."""
 
     kinds = "fc"
@@ -74,7 +74,7 @@ class ByTap(WindowReduction, abstract=True):
     jvp = jvp_in_first
 
 
-class WindowTake(ByTap):
+class WindowTake(AtWindowExtremum):
     """The element of each window at tap `index`; padding is 0."""
 
     def infer(self, x: Type, index: Type) -> Type:
@@ -102,7 +102,7 @@ class WindowTake(ByTap):
             yield op, (x, _window_extrema_taps(op, x.shape))
 
 
-class WindowPut(ByTap):
+class WindowPut(AtWindowExtremum):
     """The transpose of WindowTake: zeros of `shape` with each window's element added at its tap
     `index`; elements in the padding are dropped."""
 
@@ -123,7 +123,7 @@ class WindowPut(ByTap):
         return WindowPut(*self.geometry, out.shape)
 
     def numpy(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        out = np.zeros(self.shape, widened_for_reduction(x).dtype)
+        out = np.zeros(self.shape, widened_reduction_operand(x).dtype)
         taps = np.unravel_index(index, self.window)
         at, inside = [], np.ones(x.shape, bool)
         for axis, (tap, n) in enumerate(zip(taps, self.shape, strict=True)):
@@ -197,7 +197,7 @@ class WindowMin(WindowExtremum):
 
 def _window_extrema_taps(op: WindowReduction, shape: tuple[int, ...]) -> np.ndarray:
     """For samples: the number of a tap for each window over an operand of this shape."""
-    return integers(*op.counts(shape), high=math.prod(op.window)).astype(np.int32)
+    return integer_samples(*op.counts(shape), high=math.prod(op.window)).astype(np.int32)
 
 
 def _window_extrema_index(x: Type, index: Type) -> Type:

@@ -17,11 +17,11 @@ from pullback.ops.conv.windows import (
     padded_for_windows,
     window_pairs,
 )
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
-from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
-from pullback.ops.samples import complexes, real
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_reduction_operand
+from pullback.ops.samples import complex_samples, real
 
 Numbers = tuple[int, ...]
 
@@ -60,7 +60,7 @@ class WindowReduction(Op, abstract=True):
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The number of windows along each dimension."""
-        return tuple(map(windows.window_count, shape, *self.geometry))
+        return tuple(map(windows.count_windows, shape, *self.geometry))
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
@@ -149,7 +149,7 @@ class WindowSum(WindowReduction):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         apart = padded_for_windows(
-            widened_for_reduction(x), ((0, 0),) * x.ndim, self.base_dilation, 0
+            widened_reduction_operand(x), ((0, 0),) * x.ndim, self.base_dilation, 0
         )
         plain = WindowSum(*self.geometry)
         return plain.seen(apart, 0).sum(-1, dtype=apart.dtype).astype(x.dtype)
@@ -161,7 +161,7 @@ class WindowSum(WindowReduction):
         return b.convert(total, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        padding = tuple(map(windows.transposed_window_padding, xs[0].type.shape, out.type.shape,
+        padding = tuple(map(windows.padding_of_transposed_windows, xs[0].type.shape, out.type.shape,
                             *self.geometry, self.base_dilation))  # fmt: skip
         strides, dilation = self.base_dilation, self.strides
         return [WindowSum(self.window, strides, padding, self.window_dilation, dilation)(g)]
@@ -170,4 +170,4 @@ class WindowSum(WindowReduction):
     def samples(cls) -> Any:
         yield from super().samples()
         yield cls((2, 3), (2, 1), ((1, 0), (-1, 2)), (1, 2), (3, 2)), (real(3, 4),)
-        yield cls((2,), (1,), ((0, 1),)), (complexes(4),)
+        yield cls((2,), (1,), ((0, 1),)), (complex_samples(4),)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int32
-from pullback.ops.instructions import sliced
+from pullback.ops.hlo_instructions import hlo_slice_instruction
 from pullback.ops.prelude import Type
 
 UNROLLED = 64  # loops over up to this many taps are unrolled, so that XLA fuses them
@@ -39,7 +39,7 @@ def dilated_window(n: int, dilation: int) -> int:
     return (n - 1) * dilation + 1 if n else 0
 
 
-def window_count(n: int, window: int, stride: int, padding: tuple[int, int], dilation: int) -> int:
+def count_windows(n: int, window: int, stride: int, padding: tuple[int, int], dilation: int) -> int:
     """The number of windows that fit into `n` elements and their padding."""
     return max(0, (n + sum(padding) - dilated_window(window, dilation)) // stride + 1)
 
@@ -70,7 +70,7 @@ def window_pairs(padding: Any) -> Padding:
         raise ArgumentError(what, hint=hint if isinstance(padding, int) else None) from None
 
 
-def transposed_window_padding(
+def padding_of_transposed_windows(
     n: int, count: int, window: int, stride: int, padding: tuple[int, int], dilation: int,
     base_dilation: int,
 ) -> tuple[int, int]:  # fmt: skip
@@ -169,7 +169,9 @@ class WindowTaps:
             n = 0
         tap = np.unravel_index(n, self.window)
         where = window_tap_slices(tap, self.counts, self.strides, self.dilation)
-        return sliced(self.b, x, [s.start for s in where], [s.stop for s in where], self.strides)
+        return hlo_slice_instruction(
+            self.b, x, [s.start for s in where], [s.stop for s in where], self.strides
+        )
 
     def add(self, total: Any, y: Any, n: Any) -> Any:
         """Inside a loop: add `y` to tap n of every window of `total`."""

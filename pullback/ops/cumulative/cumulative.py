@@ -9,16 +9,16 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.cumulative.lowering import lower_cumulative, lower_cumulative_scan
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
-from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_reduction_operand
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
-from pullback.ops.shape.concat_pad import pad_previous
+from pullback.ops.shape.concat_pad import shift_by_pad
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 
 class Cumulative(Op, abstract=True):
@@ -38,7 +38,7 @@ class Cumulative(Op, abstract=True):
         return x
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened_for_reduction(x)
+        wide = widened_reduction_operand(x)
         return self.along(lambda v: self.ufunc.accumulate(v, dtype=v.dtype), wide).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
@@ -85,11 +85,11 @@ class CumProd(Cumulative):
     # y_i = x_i y_{i-1}, so its tangent is a linear recurrence with the same coefficients.
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        before = pad_previous(out, self.axis, self.reverse, 1)
+        before = shift_by_pad(out, self.axis, self.reverse, 1)
         return [_cumulative_adjoint(g, xs[0], self.axis, self.reverse) * conjugate(before)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
-        before = pad_previous(out, self.axis, self.reverse, 1)
+        before = shift_by_pad(out, self.axis, self.reverse, 1)
         return LinearRecurrence(self.axis, self.reverse)(xs[0], before * ts[0])
 
     @classmethod
@@ -115,7 +115,7 @@ class LinearRecurrence(Cumulative):
 
     def numpy(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.along(
-            _cumulative_recurrence, widened_for_reduction(a), widened_for_reduction(b)
+            _cumulative_recurrence, widened_reduction_operand(a), widened_reduction_operand(b)
         ).astype(b.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
@@ -132,13 +132,13 @@ class LinearRecurrence(Cumulative):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         lam = _cumulative_adjoint(g, xs[0], self.axis, self.reverse)
-        before = pad_previous(out, self.axis, self.reverse, 0)
+        before = shift_by_pad(out, self.axis, self.reverse, 0)
         return [lam * conjugate(before) if need[0] else None, lam]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         da, db = ts
         if da is not None:
-            change = da * pad_previous(out, self.axis, self.reverse, 0)
+            change = da * shift_by_pad(out, self.axis, self.reverse, 0)
             db = change if db is None else change + db
         return self(xs[0], db)
 
@@ -158,7 +158,7 @@ def _cumulative_recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _cumulative_adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
     """The cotangents of all h in h_i = a_i h_{i-1} + b_i: the same recurrence, backwards."""
-    following = pad_previous(conjugate(a), axis, not reverse, 0)
+    following = shift_by_pad(conjugate(a), axis, not reverse, 0)
     return LinearRecurrence(axis, not reverse)(following, g)
 
 
@@ -181,7 +181,7 @@ class CumLogSumExp(Cumulative):
         x = cast(x, reduction_accumulator(dtype))
         top = TABLE["CumMax"](axis, reverse)(x)
         top = _zero_cumulative_where(_zero_cumulative_where(top, -np.inf), np.inf)
-        scale = exp(pad_previous(top, axis, reverse, 0) - top)
+        scale = exp(shift_by_pad(top, axis, reverse, 0) - top)
         total = LinearRecurrence(axis, reverse)(scale, exp(x - top))
         return cast(top + Log()(total), dtype)
 
@@ -198,7 +198,7 @@ class CumLogSumExp(Cumulative):
     def weights(self, y: Node, x: Node) -> tuple[Node, Node]:
         """The weights of the newest element and of all before it."""
         exp, safe = Exp(), _zero_cumulative_where(y, -np.inf)
-        return exp(x - safe), exp(pad_previous(y, self.axis, self.reverse, -np.inf) - safe)
+        return exp(x - safe), exp(shift_by_pad(y, self.axis, self.reverse, -np.inf) - safe)
 
 
 def _zero_cumulative_where(x: Node, value: float) -> Node:

@@ -13,7 +13,7 @@ from pullback.ops.cumulative.lowering import lower_cumulative, lower_cumulative_
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.prelude import Node, Type
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
-from pullback.ops.reduce.reductions import widened_for_reduction
+from pullback.ops.reduce.reductions import widened_reduction_operand
 
 
 class CumExtremum(Cumulative, abstract=True):
@@ -64,7 +64,7 @@ class CumArgExtremum(Cumulative, abstract=True):
         return super().infer(x).with_dtype(int64)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        indices = self.along(self._holders, widened_for_reduction(x))
+        indices = self.along(self._holders, widened_reduction_operand(x))
         return x.shape[self.axis] - 1 - indices if self.reverse else indices
 
     def _holders(self, x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.ops.conv.windows import pad_for_windows
-from pullback.ops.instructions import sliced
+from pullback.ops.hlo_instructions import hlo_slice_instruction
 from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import reduction_accumulator
 
@@ -92,7 +92,7 @@ def _lower_cumulative_sliced(b: Any, x: Any, axis: int, start: int, stop: int) -
         return x
     starts, stops = [0] * len(x.shape), list(x.shape)
     starts[axis], stops[axis] = start, stop
-    return sliced(b, x, starts, stops)
+    return hlo_slice_instruction(b, x, starts, stops)
 
 
 def _lower_cumulative_padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:

@@ -19,7 +19,7 @@ from pullback.ops.elementwise.normal_functions import (
     scaled_erfc,
 )
 from pullback.ops.elementwise.special_base import SharedFormula
-from pullback.ops.prelude import Node, Type, constant, op_functions
+from pullback.ops.prelude import Node, Type, constant_node, op_functions
 from pullback.ops.traits import HasKernel
 
 clamp, exp, absolute, reciprocal = op_functions("Clamp", "Exp", "Abs", "Reciprocal")
@@ -126,7 +126,7 @@ class GeluTanh(SharedFormula, HasKernel):
         return activation_kernel(b, "gelu_tanh", out, x)
 
     def expand(self, x: Node) -> Node:
-        return where(equal(x, -np.inf), 0, x * Logistic()(gelu_exponent(x)))
+        return where(equal(x, -np.inf), 0, x * Logistic()(gelu_activation_exponent(x)))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: GeluTanhSlope()(x),)
@@ -138,18 +138,20 @@ class GeluTanhSlope(SharedFormula):
     points = ((-3.0, -0.5, 0.0, 0.7, 2.0),)
 
     def expand(self, x: Node) -> Node:
-        near = gelu_tanh_range(x)
-        u = gelu_exponent(near)
+        near = gelu_activation_range(x)
+        u = gelu_activation_exponent(near)
         # The logistic function and its slope by one exponential and one quotient
         small = exp(-absolute(u))
         share = reciprocal(small + 1)
         rest = small * share
-        return where(less(u, 0), rest, share) + rest * share * near * gelu_exponent_slope(near)
+        return where(
+            less(u, 0), rest, share
+        ) + rest * share * near * gelu_activation_exponent_slope(near)
 
     def partials(self, out: Node, x: Node) -> tuple:
         def slope() -> Node:
-            near = gelu_tanh_range(x)
-            u, d = gelu_exponent(near), gelu_exponent_slope(near)
+            near = gelu_activation_range(x)
+            u, d = gelu_activation_exponent(near), gelu_activation_exponent_slope(near)
             s = LogisticSlope()(u)  # of all products first: others overflow in f16
             steeper = d * 2 + near * near * (6 * CUBIC * STEEP)
             return s * steeper - s * d * d * near * tanh(u * 0.5)
@@ -157,16 +159,16 @@ class GeluTanhSlope(SharedFormula):
         return (slope,)
 
 
-def gelu_tanh_range(x: Node) -> Node:
+def gelu_activation_range(x: Node) -> Node:
     """Return x within 30: beyond, the slope is 0 or 1 in every dtype, and cubes may overflow."""
-    return clamp(x, *[constant(c, x.type.dtype) for c in (-30, 30)])
+    return clamp(x, *[constant_node(c, x.type.dtype) for c in (-30, 30)])
 
 
-def gelu_exponent(x: Node) -> Node:
+def gelu_activation_exponent(x: Node) -> Node:
     """Return twice the argument of the hyperbolic tangent in GeluTanh."""
     return x * (x * x * CUBIC + 1) * STEEP
 
 
-def gelu_exponent_slope(x: Node) -> Node:
-    """Return the derivative of `gelu_exponent`."""
+def gelu_activation_exponent_slope(x: Node) -> Node:
+    """Return the derivative of `gelu_activation_exponent`."""
     return (x * x * (3 * CUBIC) + 1) * STEEP

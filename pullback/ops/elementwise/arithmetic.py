@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.elementwise import Binary, Unary
 from pullback.ops.elementwise.functions import cast, guarded, nonzero_function
 from pullback.ops.prelude import CORE, Node, Parts, Type, op_functions
 
@@ -119,13 +119,13 @@ class Sign(Unary):
         return b.select(b.compare("EQ", x, zero), zero, made)  # XLA's sign of -0.0 is -0.0
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [complex_sign_derivative(g, out, xs[0])]
+        return [arithmetic_sign_derivative(g, out, xs[0])]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else complex_sign_derivative(ts[0], out, xs[0])
+        return None if ts[0] is None else arithmetic_sign_derivative(ts[0], out, xs[0])
 
 
-def complex_sign_derivative(t: Node, sign: Node, x: Node) -> Node | None:
+def arithmetic_sign_derivative(t: Node, sign: Node, x: Node) -> Node | None:
     """The derivative of a complex sign: the part of t across x, over |x|. It is its own adjoint."""
     dtype = x.type.dtype
     if not dtype.is_complex:

@@ -12,7 +12,7 @@ from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.series import chebyshev_series
 from pullback.ops.elementwise.special_base import SpecialFunction
-from pullback.ops.prelude import Node, Text, constant, op_functions
+from pullback.ops.prelude import Node, Text, constant_node, op_functions
 
 exp, log, sqrt, sin, cos = op_functions("Exp", "Log", "Sqrt", "Sin", "Cos")
 absolute, sign, minimum, maximum = op_functions("Abs", "Sign", "Minimum", "Maximum")
@@ -208,7 +208,7 @@ def bessel_recurrence(order: int, x: Node, first: Node, second: Node, minus: boo
 def bessel_series(order: int, x: Node, sign: int, terms: int | None = None) -> Node:
     """Return the power series of J (the sign is -1) or I (it is 1) of x >= 0."""
     term = x * x * (0.25 * sign)
-    made = constant(1, x.type.dtype)
+    made = constant_node(1, x.type.dtype)
     for k in reversed(range(1, terms or 30 + 6 * order)):
         made = made * (term / (k * (order + k))) + 1
     return made * IntegerPow(order)(x * 0.5) / math.factorial(order) if order else made

@@ -16,20 +16,20 @@ from pullback.ops.elementwise.functions import (
     less,
     where,
 )
-from pullback.ops.elementwise.gamma_functions import (
+from pullback.ops.elementwise.gamma_values import (
+    Gamma,
+    gamma_of_positive,
+    gamma_value_at_next,
+    gamma_value_sign,
+    is_pole_of_gamma_value,
+)
+from pullback.ops.elementwise.lgamma_digamma import (
     DIGAMMA_FAR,
     Digamma,
     Lgamma,
     Polygamma,
-    gamma_stirling_rest,
-    log_gamma_near,
-)
-from pullback.ops.elementwise.gamma_values import (
-    Gamma,
-    gamma_after,
-    gamma_of_positive,
-    gamma_sign,
-    is_pole_of_gamma,
+    lgamma_near_zero,
+    lgamma_stirling_rest,
 )
 from pullback.ops.elementwise.special_base import SpecialFunction, special_together
 from pullback.ops.prelude import Node, op_functions
@@ -49,8 +49,8 @@ class BetaLn(SpecialFunction):
         logs = special_together(Lgamma(), x, y, x + y)
         plain = logs[0] + logs[1] - logs[2]
         positive = both(greater(x, 0), greater(y, 0))
-        plain = where(is_pole_of_gamma(x + y), -np.inf, plain)
-        plain = where(either(is_pole_of_gamma(x), is_pole_of_gamma(y)), np.inf, plain)
+        plain = where(is_pole_of_gamma_value(x + y), -np.inf, plain)
+        plain = where(either(is_pole_of_gamma_value(x), is_pole_of_gamma_value(y)), np.inf, plain)
         low, high = minimum(x, y), maximum(x, y)
         made = where(both(positive, greater_equal(high, 3)), log_beta_of_positive(low, high), plain)
         return where(both(positive, is_infinite(high)), -np.inf, made)
@@ -70,10 +70,10 @@ class Beta(SpecialFunction):
         values = special_together(Gamma(), x, y, total)
         product = values[0] / values[2] * values[1] * (1 - lost)
         small = less(maximum(maximum(absolute(x), absolute(y)), absolute(total)), 165)
-        sign = gamma_sign(x) * gamma_sign(y) * gamma_sign(total)
+        sign = gamma_value_sign(x) * gamma_value_sign(y) * gamma_value_sign(total)
         made = where(small, product, sign * exp(BetaLn()(x, y)))
-        made = where(is_pole_of_gamma(total), 0, made)
-        return where(either(is_pole_of_gamma(x), is_pole_of_gamma(y)), np.inf, made)
+        made = where(is_pole_of_gamma_value(total), 0, made)
+        return where(either(is_pole_of_gamma_value(x), is_pole_of_gamma_value(y)), np.inf, made)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (
@@ -89,7 +89,7 @@ class DigammaDifference(SpecialFunction):
 
     def expand(self, x: Node, y: Node) -> Node:
         total = x + y
-        steps = digamma_difference_steps(x, total, y)
+        steps = beta_digamma_steps(x, total, y)
         moved = less(minimum(x, total), 3)
         start, end = where(moved, x + 3, x), where(moved, total + 3, total)
         low, high = reciprocal(start * start), reciprocal(end * end)
@@ -114,17 +114,17 @@ class Binom(SpecialFunction):
     def expand(self, x: Node, y: Node) -> Node:
         rest = x - y
         lost = lost_in_beta_sum(x, -y, rest) * log(absolute(rest) + 1)  # about digamma(rest + 1)
-        above, below, chosen = special_together(gamma_after, x, rest, y)
+        above, below, chosen = special_together(gamma_value_at_next, x, rest, y)
         product = above / below / chosen * (1 - lost)
         small = less(maximum(absolute(x), maximum(absolute(y), absolute(rest))), 165)
-        sign = gamma_sign(x + 1) * gamma_sign(y + 1) * gamma_sign(rest + 1)
+        sign = gamma_value_sign(x + 1) * gamma_value_sign(y + 1) * gamma_value_sign(rest + 1)
         large = sign * exp(-BetaLn()(rest + 1, y + 1)) / absolute(x + 1)
         made = where(small, product, large)
         whole = both(equal(x, floor(x)), equal(y, floor(y)))
         made = where(both(whole, less(absolute(made), 2.0**52)), rounded(made), made)
-        vanishes = either(is_pole_of_gamma(rest + 1), is_pole_of_gamma(y + 1))
+        vanishes = either(is_pole_of_gamma_value(rest + 1), is_pole_of_gamma_value(y + 1))
         made = where(vanishes, 0, made)
-        return where(is_pole_of_gamma(x + 1), np.nan, made)
+        return where(is_pole_of_gamma_value(x + 1), np.nan, made)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         rest = x - y
@@ -146,13 +146,13 @@ def log_beta_of_positive(low: Node, high: Node) -> Node:
     """Return log(beta(low, high)) for 0 < low <= high and high >= 3."""
     total = low + high
     ratio = low / high
-    corrections = gamma_stirling_rest(high) - gamma_stirling_rest(total)
+    corrections = lgamma_stirling_rest(high) - lgamma_stirling_rest(total)
     # lgamma(high) - lgamma(total), without its largest terms, which cancel
     change = corrections - (total - 0.5) * log1p(ratio) - low * (log(high) - 1)
-    mixed = log_gamma_near(minimum(low, 3)) + change
+    mixed = lgamma_near_zero(minimum(low, 3)) + change
     share = low / total
     leading = (low - 0.5) * log(share) - high * log1p(ratio)
-    constant = 0.5 * math.log(2 * math.pi) + corrections + gamma_stirling_rest(maximum(low, 3))
+    constant = 0.5 * math.log(2 * math.pi) + corrections + lgamma_stirling_rest(maximum(low, 3))
     return where(less(low, 3), mixed, leading - 0.5 * log(high) + constant)
 
 
@@ -163,7 +163,7 @@ def lost_in_beta_sum(x: Node, y: Node, total: Node) -> Node:
     return where(is_finite(lost), lost, 0)
 
 
-def digamma_difference_steps(x: Node, total: Node, y: Node) -> Node:
+def beta_digamma_steps(x: Node, total: Node, y: Node) -> Node:
     """Return digamma(total) - digamma(x) less the same three steps to the right."""
     made = y / (x * total)
     for k in (1, 2):

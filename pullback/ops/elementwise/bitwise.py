@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.elementwise import Binary, Unary
 from pullback.ops.prelude import Imported, Type
-from pullback.ops.samples import booleans, integers
+from pullback.ops.samples import boolean_samples, integer_samples
 
 
 class Bitwise(Binary, abstract=True):
@@ -21,10 +21,16 @@ class Bitwise(Binary, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (integers(2, 5, low=-90, high=90), integers(5, low=-90, high=90, salt=1))
-        yield cls(), (booleans(6), booleans(6, salt=1))
+        yield (
+            cls(),
+            (integer_samples(2, 5, low=-90, high=90), integer_samples(5, low=-90, high=90, salt=1)),
+        )
+        yield cls(), (boolean_samples(6), boolean_samples(6, salt=1))
         for dtype in (np.uint8, np.int16, np.uint64):
-            yield cls(), (integers(4).astype(dtype), integers(4, salt=1).astype(dtype))
+            yield (
+                cls(),
+                (integer_samples(4).astype(dtype), integer_samples(4, salt=1).astype(dtype)),
+            )
 
 
 class BitwiseAnd(Bitwise):
@@ -55,7 +61,11 @@ class BitwiseNot(Unary):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (integers(5, low=-90, high=90), booleans(4), integers(3).astype(np.uint16)):
+        for x in (
+            integer_samples(5, low=-90, high=90),
+            boolean_samples(4),
+            integer_samples(3).astype(np.uint16),
+        ):
             yield cls(), (x,)
 
 
@@ -118,6 +128,6 @@ class PopulationCount(Unary):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (integers(6, low=-90, high=90),)
+        yield cls(), (integer_samples(6, low=-90, high=90),)
         for dtype in (np.int8, np.uint8, np.uint16, np.int32, np.uint64):
             yield cls(), (np.array([0, 1, -1, 77, 2**7 - 1]).astype(dtype),)

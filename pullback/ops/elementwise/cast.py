@@ -11,10 +11,10 @@ from pullback.errors import DTypeError, UnsupportedOp
 from pullback.graph import dtypes
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_
-from pullback.graph.kinds import PerElement
+from pullback.graph.op_kinds import PerElementKind
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
-from pullback.ops.samples import booleans, complexes, integers, real
+from pullback.ops.samples import boolean_samples, complex_samples, integer_samples, real
 
 
 class Retyped(Op, abstract=True):
@@ -35,7 +35,7 @@ class Retyped(Op, abstract=True):
         return self(xs[0])
 
 
-class Cast(Retyped, PerElement):
+class Cast(Retyped, PerElementKind):
     """The same values in another element type.
 
     Floats become integers by dropping the fraction; those out of range become the nearest bound,
@@ -78,10 +78,10 @@ class Cast(Retyped, PerElement):
         hard = np.array([np.nan, np.inf, -np.inf, 6e4, -6e4, 300.7, -300.7, 2.5, -1.5, 0.0])
         for dtype in (dtypes.float64, dtypes.complex128):
             yield cls(dtype), (real(2, 3),)
-            yield cls(dtype), (complexes(3),)
+            yield cls(dtype), (complex_samples(3),)
         for dtype in dtypes.ALL:
-            yield cls(dtype), (integers(2, 3, low=-200, high=400),)
-            yield cls(dtype), (booleans(4),)
+            yield cls(dtype), (integer_samples(2, 3, low=-200, high=400),)
+            yield cls(dtype), (boolean_samples(4),)
             yield cls(dtype), (real(4).astype(dtypes.bfloat16.numpy),)
             if not dtype.is_inexact:
                 for source in (np.float16, np.float32, np.float64):
@@ -143,7 +143,7 @@ class Bitcast(Retyped):
         yield cls(dtypes.uint64), (real(2, 3),)
         yield cls(dtypes.int64), (real(),)
         yield cls(dtypes.int32), (real(3).astype(np.float32),)
-        yield cls(dtypes.float16), (integers(4, high=30000).astype(np.uint16),)
-        yield cls(dtypes.bfloat16), (integers(4, high=30000).astype(np.int16),)
-        yield cls(dtypes.uint8), (integers(0, 3).astype(np.int8),)
+        yield cls(dtypes.float16), (integer_samples(4, high=30000).astype(np.uint16),)
+        yield cls(dtypes.bfloat16), (integer_samples(4, high=30000).astype(np.int16),)
+        yield cls(dtypes.uint8), (integer_samples(0, 3).astype(np.int8),)
         yield cls(dtypes.float64), (real(2, 3),)

@@ -14,7 +14,7 @@ import numpy as np
 from pullback.graph.dtypes import float32, float64, int32, int64, uint64
 from pullback.ops.elementwise.functions import cast, equal, greater_equal, less, where
 from pullback.ops.elementwise.series import horner_series
-from pullback.ops.prelude import TABLE, Node, constant, op_functions
+from pullback.ops.prelude import TABLE, Node, constant_node, op_functions
 
 bits_and, bits_or, bits_xor = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 shift_left, shift_right = op_functions("ShiftLeft", "ShiftRight")
@@ -51,7 +51,7 @@ def circular_remainder(pattern: Node) -> tuple[Node, Node]:
     m = bits_or(bits_and(wide, 0x7FFFFF), 0x800000)
     place = shift_right(wide, 23) - 126  # x = m * 2**(place - 24)
     second, third = greater_equal(place, 64), greater_equal(place, 128)
-    words = [constant(w, uint64) for w in (*TWO_OVER_PI, 0)]
+    words = [constant_node(w, uint64) for w in (*TWO_OVER_PI, 0)]
     a, b, c = (where(third, words[i + 2], where(second, words[i + 1], words[i])) for i in range(3))
     by = bits_and(place, 63)
     rest = bits_xor(by, 63)

@@ -9,10 +9,10 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ops.elementwise.base import Elementwise, Unary, check_elementwise_kind
+from pullback.ops.elementwise.elementwise import Elementwise, Unary, check_elementwise_kind
 from pullback.ops.helpers import batch_along, broadcast_types, jvp_in_first, op_functions
 from pullback.ops.prelude import Composite, Imported, Node, Type, same_dtype, zeros
-from pullback.ops.samples import complexes, real
+from pullback.ops.samples import complex_samples, real
 
 (atan2,) = op_functions("Atan2")
 COMPLEX_OF: dict[DType, DType] = {float32: complex64, float64: complex128}
@@ -128,5 +128,5 @@ class Angle(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(5), complexes(2, 3), complexes()):
+        for x in (real(5), complex_samples(2, 3), complex_samples()):
             yield cls(), (x,)

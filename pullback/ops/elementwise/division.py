@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary, Over, Unary, zero_elementwise_partials
+from pullback.ops.elementwise.elementwise import (
+    Binary,
+    ElementwiseQuotient,
+    Unary,
+    zero_elementwise_partials,
+)
 from pullback.ops.elementwise.functions import both, differ, equal, guarded, less, not_equal, where
-from pullback.ops.prelude import CORE, Imported, Node, Type, constant, op_functions
+from pullback.ops.prelude import CORE, Imported, Node, Type, constant_node, op_functions
 
 rounded, with_sign = op_functions("Round", "CopySign")
 
@@ -40,7 +45,7 @@ class Div(Binary):
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         # not -x / y**2: the square leaves its range long before the quotient does
-        return (Over(1, y), lambda: Over(-out, y))
+        return (ElementwiseQuotient(1, y), lambda: ElementwiseQuotient(-out, y))
 
 
 class Reciprocal(Unary):
@@ -95,7 +100,7 @@ class FloorDiv(Binary):
             return where(both(below, not_equal(y, 0)), quotient - 1, quotient)
         quotient = rounded((x - rest) / y)  # x - rest is a multiple of y, up to its last bit
         quotient = where(below, quotient - 1, quotient)
-        zero = with_sign(constant(0, x.type.dtype), x / y)
+        zero = with_sign(constant_node(0, x.type.dtype), x / y)
         return where(equal(y, 0), x / y, where(equal(quotient, 0), zero, quotient))
 
 

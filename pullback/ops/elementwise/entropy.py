@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Over
+from pullback.ops.elementwise.elementwise import ElementwiseQuotient
 from pullback.ops.elementwise.functions import (
     both,
     equal,
@@ -17,7 +17,7 @@ from pullback.ops.elementwise.functions import (
 )
 from pullback.ops.elementwise.series import log1p_minus_series
 from pullback.ops.elementwise.special_base import SharedFormula
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.prelude import Node, constant_node, op_functions
 
 log, log1p, atanh = op_functions("Log", "Log1p", "Atanh")
 is_nan, is_finite, reciprocal = op_functions("IsNan", "IsFinite", "Reciprocal")
@@ -32,7 +32,7 @@ class XLogY(SharedFormula):
         return entropy_times_unless_zero(x, log(y), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: log(y), Over(x, y))
+        return (lambda: log(y), ElementwiseQuotient(x, y))
 
 
 class XLog1pY(SharedFormula):
@@ -44,7 +44,7 @@ class XLog1pY(SharedFormula):
         return entropy_times_unless_zero(x, log1p(y), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: log1p(y), lambda: Over(x, y + 1))
+        return (lambda: log1p(y), lambda: ElementwiseQuotient(x, y + 1))
 
 
 class RelEntr(SharedFormula):
@@ -54,10 +54,10 @@ class RelEntr(SharedFormula):
 
     def expand(self, x: Node, y: Node) -> Node:
         inside = both(greater(x, 0), greater(y, 0))
-        return outside_entropy(inside, x, y, x * entropy_log_of_ratio(x, y), 0)
+        return entropy_outside_domain(inside, x, y, x * entropy_log_of_ratio(x, y), 0)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: entropy_log_of_ratio(x, y) + 1, Over(-x, y))
+        return (lambda: entropy_log_of_ratio(x, y) + 1, ElementwiseQuotient(-x, y))
 
 
 class KlDiv(SharedFormula):
@@ -70,12 +70,12 @@ class KlDiv(SharedFormula):
         change = (y - x) / x
         close = both(greater(change, -0.5), less(change, 1))
         far = x * entropy_log_of_ratio(x, y) + (y - x)
-        return outside_entropy(
+        return entropy_outside_domain(
             inside, x, y, where(close, 0 - x * log1p_minus_series(change), far), y
         )
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: entropy_log_of_ratio(x, y), lambda: Over(y - x, y))
+        return (lambda: entropy_log_of_ratio(x, y), lambda: ElementwiseQuotient(y - x, y))
 
 
 class Logit(SharedFormula):
@@ -97,10 +97,12 @@ def entropy_times_unless_zero(x: Node, factor: Node, y: Node) -> Node:
     return where(both(equal(x, 0), negated(is_nan(y))), 0, x * factor)
 
 
-def outside_entropy(inside: Node, x: Node, y: Node, value: Node, at_zero: Node | float) -> Node:
+def entropy_outside_domain(
+    inside: Node, x: Node, y: Node, value: Node, at_zero: Node | float
+) -> Node:
     """Return the value inside the domain, `at_zero` for x = 0 and y >= 0, infinity elsewhere."""
     boundary = both(equal(x, 0), greater_equal(y, 0))
-    made = where(inside, value, where(boundary, at_zero, constant(np.inf, x.type.dtype)))
+    made = where(inside, value, where(boundary, at_zero, constant_node(np.inf, x.type.dtype)))
     return where(is_nan(x + y), np.nan, made)
 
 

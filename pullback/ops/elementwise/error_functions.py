@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
-from pullback.ops.elementwise.base import Transcendental
+from pullback.ops.elementwise.elementwise import Transcendental
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.elementwise.series import chebyshev_series, horner_series
-from pullback.ops.prelude import TABLE, Node, constant, op_functions
+from pullback.ops.prelude import TABLE, Node, constant_node, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
 minimum, clamp, reciprocal = op_functions("Minimum", "Clamp", "Reciprocal")
@@ -98,9 +98,11 @@ class Erf(Transcendental):
             taylor = [SLOPE * (-1) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(18)]
             far = 1 - Erfc()(size)
             return where(less(size, 1), x * horner_series(taylor, x * x), with_sign(far, x))
-        x = clamp(x, constant(-4, x.type.dtype), constant(4, x.type.dtype))  # 1 beyond, in f32
+        x = clamp(
+            x, constant_node(-4, x.type.dtype), constant_node(4, x.type.dtype)
+        )  # 1 beyond, in f32
         quotient = x * horner_series(NUMERATOR, x * x) / horner_series(DENOMINATOR, x * x)
-        return clamp(quotient, constant(-1, x.type.dtype), constant(1, x.type.dtype))
+        return clamp(quotient, constant_node(-1, x.type.dtype), constant_node(1, x.type.dtype))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: exp_minus_square(x) * SLOPE,)

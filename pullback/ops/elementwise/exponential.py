@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import float32, float64
-from pullback.ops.elementwise.base import Analytic, Binary, Over
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
+from pullback.ops.elementwise.elementwise import AnalyticElementwise, Binary, ElementwiseQuotient
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
 from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import CORE, Node, Type, op_functions
@@ -17,7 +17,7 @@ from pullback.ops.prelude import CORE, Node, Type, op_functions
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
 
 
-class Exp(Analytic):
+class Exp(AnalyticElementwise):
     """e ** x."""
 
     ufunc, stablehlo = np.exp, "exponential"
@@ -29,7 +29,7 @@ class Exp(Analytic):
         return (out,)
 
 
-class Exp2(Analytic):
+class Exp2(AnalyticElementwise):
     """2 ** x."""
 
     ufunc = np.exp2
@@ -48,7 +48,7 @@ class Exp2(Analytic):
         return (lambda: out * math.log(2),)
 
 
-class Expm1(Analytic):
+class Expm1(AnalyticElementwise):
     """e ** x - 1, exact near 0."""
 
     ufunc, stablehlo = np.expm1, "exponential_minus_one"
@@ -77,7 +77,7 @@ class Expm1(Analytic):
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
 
 
-class Log(Analytic):
+class Log(AnalyticElementwise):
     """The natural logarithm."""
 
     ufunc, stablehlo = np.log, "log"
@@ -86,10 +86,10 @@ class Log(Analytic):
     text = CORE
 
     def partials(self, out: Node, x: Node) -> tuple:
-        return (Over(1, x),)
+        return (ElementwiseQuotient(1, x),)
 
 
-class LogTo(Analytic, abstract=True):
+class LogarithmToBase(AnalyticElementwise, abstract=True):
     """The logarithm to another base."""
 
     base: ClassVar[int]
@@ -103,19 +103,19 @@ class LogTo(Analytic, abstract=True):
         return (lambda: reciprocal(x * math.log(self.base)),)
 
 
-class Log2(LogTo):
+class Log2(LogarithmToBase):
     """The logarithm to base 2."""
 
     ufunc, base = np.log2, 2
 
 
-class Log10(LogTo):
+class Log10(LogarithmToBase):
     """The logarithm to base 10."""
 
     ufunc, base = np.log10, 10
 
 
-class Log1p(Analytic):
+class Log1p(AnalyticElementwise):
     """log(1 + x), exact near 0."""
 
     ufunc, stablehlo = np.log1p, "log_plus_one"
@@ -137,7 +137,7 @@ class Log1p(Analytic):
         return (lambda: reciprocal(x + 1),)
 
 
-class Logistic(Analytic):
+class Logistic(AnalyticElementwise):
     """1 / (1 + e ** -x), the sigmoid."""
 
     stablehlo = "logistic"
@@ -161,10 +161,10 @@ class LogAddExp(Binary):
     half_as = float32
 
     def expand(self, x: Node, y: Node) -> Node:
-        return maximum(x, y) + Log1p()(Exp()(-absolute(exponent_difference(x, y))))
+        return maximum(x, y) + Log1p()(Exp()(-absolute(exponential_argument_difference(x, y))))
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        gap = exponent_difference(x, y)
+        gap = exponential_argument_difference(x, y)
         return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
 
 
@@ -175,6 +175,6 @@ def scaled_exponential(x: Node, factor: float) -> Node:
     return Complex()(Real()(x) * factor, Imag()(x) * factor)
 
 
-def exponent_difference(x: Node, y: Node) -> Node:
+def exponential_argument_difference(x: Node, y: Node) -> Node:
     """Return x - y, and 0 for equal infinities."""
     return where(both(equal(x, y), is_infinite(x)), 0, x - y)

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
 from pullback.ops.elementwise.series import horner_series
-from pullback.ops.elementwise.special_base import SpecialFunction, vector
+from pullback.ops.elementwise.special_base import SpecialFunction, special_base_array
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, log, log1p, absolute = op_functions("Exp", "Log", "Log1p", "Abs")
@@ -41,7 +41,7 @@ class ExpIntegral(SpecialFunction):
 
     def _far(self, x: Node) -> Node:
         """Integrate over u = t - 1."""
-        nodes, weights = map(vector, half_line_quadrature(1 / 8))
+        nodes, weights = map(special_base_array, half_line_quadrature(1 / 8))
         y = quadrature_column(x)
         scale = 1 / (y + self.order / 10)
         u = scale * nodes

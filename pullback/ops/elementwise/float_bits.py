@@ -8,10 +8,10 @@ import numpy as np
 
 from pullback.graph import dtypes
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import Binary, Unary, zero_elementwise_partials
+from pullback.ops.elementwise.elementwise import Binary, Unary, zero_elementwise_partials
 from pullback.ops.elementwise.functions import both, either, equal, less, less_equal, where
-from pullback.ops.elementwise.rounding import HARD
-from pullback.ops.prelude import TABLE, Node, Type, constant, op_functions
+from pullback.ops.elementwise.rounding_predicates import HARD
+from pullback.ops.prelude import TABLE, Node, Type, constant_node, op_functions
 from pullback.ops.samples import real
 
 sign, is_nan = op_functions("Sign", "IsNan")
@@ -33,7 +33,7 @@ class CopySign(Binary):
         return TABLE["Bitcast"](x.type.dtype)(made)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        return (lambda: sign(x) * self(constant(1, y.type.dtype), y), None)
+        return (lambda: sign(x) * self(constant_node(1, y.type.dtype), y), None)
 
 
 class NextAfter(Binary):
@@ -48,7 +48,7 @@ class NextAfter(Binary):
     def expand(self, x: Node, y: Node) -> Node:
         here, there = bits_of_float(x), bits_of_float(y)
         minus = float_sign_mask(x)
-        rank, goal = float_bits_ranked(here, minus), float_bits_ranked(there, minus)
+        rank, goal = ordered_float_bits(here, minus), ordered_float_bits(there, minus)
         moved = where(less(rank, goal), rank + 1, rank - 1)
         # a negative number that steps up to 0 becomes -0.0
         negative = either(less(moved, 0), both(less(here, 0), less_equal(moved, 0)))
@@ -72,10 +72,10 @@ def bits_of_float(x: Node) -> Node:
 def float_sign_mask(x: Node) -> Node:
     """Return the integer with only the sign bit set."""
     width = x.type.dtype.bits
-    return constant(-(2 ** (width - 1)), dtype(f"i{width}"))
+    return constant_node(-(2 ** (width - 1)), dtype(f"i{width}"))
 
 
-def float_bits_ranked(pattern: Node, minus: Node) -> Node:
+def ordered_float_bits(pattern: Node, minus: Node) -> Node:
     """Return the bits of floats as integers in the floats' order; both zeros are 0."""
     return where(less(pattern, 0), minus - pattern, pattern)
 

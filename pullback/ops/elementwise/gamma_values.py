@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from pullback.ops.elementwise.functions import both, equal, guarded, less, less_equal, where
-from pullback.ops.elementwise.gamma_functions import (
+from pullback.ops.elementwise.lgamma_digamma import (
     LGAMMA_NEAR_2,
     Digamma,
-    GammaFamily,
-    gamma_stirling_rest,
+    LgammaFamily,
+    lgamma_stirling_rest,
 )
 from pullback.ops.elementwise.series import exp_series, horner_series
 from pullback.ops.elementwise.sine_of_pi import (
@@ -20,13 +20,13 @@ from pullback.ops.elementwise.sine_of_pi import (
     pi_from_integer,
     sine_of_pi,
 )
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.prelude import Node, constant_node, op_functions
 
 exp, power, absolute, floor = op_functions("Exp", "Pow", "Abs", "Floor")
 maximum, minimum = op_functions("Maximum", "Minimum")
 
 
-class Gamma(GammaFamily):
+class Gamma(LgammaFamily):
     """The gamma function; NaN at negative integers, inf at 0.0 and -inf at -0.0."""
 
     def expand(self, x: Node) -> Node:
@@ -40,7 +40,7 @@ class Gamma(GammaFamily):
         return (lambda: guarded(out, Digamma()(x)),)
 
 
-class Rgamma(GammaFamily):
+class Rgamma(LgammaFamily):
     """1 / gamma(x), which is 0 at 0 and at negative integers, and nowhere infinite on the right."""
 
     def expand(self, x: Node) -> Node:
@@ -66,23 +66,23 @@ def gamma_of_positive(z: Node) -> Node:
     y = minimum(maximum(z, 3), 200)
     root = power(y, (y - 0.5) * 0.5)  # its square may overflow where the result does not
     # XLA would make one exponential out of two
-    rest = exp_series(gamma_stirling_rest(y), math.sqrt(2 * math.pi))
+    rest = exp_series(lgamma_stirling_rest(y), math.sqrt(2 * math.pi))
     far = root * (exp(-y) * rest) * root
     return where(less(z, 3), near, where(equal(z, z), far, z))
 
 
-def gamma_after(x: Node) -> Node:
+def gamma_value_at_next(x: Node) -> Node:
     """Return gamma(x + 1), without rounding x + 1 where x is large."""
     near = less(absolute(x), 1)
     value = Gamma()(where(near, x + 1, x))
     return where(near, value, value * x)
 
 
-def is_pole_of_gamma(x: Node) -> Node:
+def is_pole_of_gamma_value(x: Node) -> Node:
     """Return where x is 0 or a negative integer."""
     return both(less_equal(x, 0), equal(x, floor(x)))
 
 
-def gamma_sign(x: Node) -> Node:
+def gamma_value_sign(x: Node) -> Node:
     """Return the sign of gamma(x), 1 or -1."""
-    return where(both(less(x, 0), is_odd_of_pi(floor(x))), -1, constant(1, x.type.dtype))
+    return where(both(less(x, 0), is_odd_of_pi(floor(x))), -1, constant_node(1, x.type.dtype))

@@ -9,10 +9,10 @@ import numpy as np
 
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.arithmetic import Mul
-from pullback.ops.elementwise.base import Binary, Over
 from pullback.ops.elementwise.division import Div, Reciprocal
+from pullback.ops.elementwise.elementwise import Binary, ElementwiseQuotient
 from pullback.ops.elementwise.functions import either, not_equal, where
-from pullback.ops.elementwise.rounding import IsInf
+from pullback.ops.elementwise.rounding_predicates import IsInf
 from pullback.ops.prelude import Node, Type, op_functions
 
 (is_finite,) = op_functions("IsFinite")
@@ -85,8 +85,8 @@ class DivNoNan(Guarded):
         return IsInf().lower(b, y.type.with_dtype(bool_), y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        def finite() -> Over:
+        def finite() -> ElementwiseQuotient:
             inside = either(not_equal(x, 0), is_finite(Reciprocal()(y)))
-            return Over(1, where(inside, y, np.inf))
+            return ElementwiseQuotient(1, where(inside, y, np.inf))
 
-        return (finite, lambda: Over(-out, y))
+        return (finite, lambda: ElementwiseQuotient(-out, y))

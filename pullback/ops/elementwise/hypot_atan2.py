@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.elementwise import Binary
 from pullback.ops.elementwise.functions import either, equal, guarded, nonzero_function, where
 from pullback.ops.prelude import Node, op_functions
 

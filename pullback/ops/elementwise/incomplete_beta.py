@@ -23,10 +23,14 @@ from pullback.ops.elementwise.functions import (
     negated,
     where,
 )
-from pullback.ops.elementwise.gamma_functions import gamma_stirling_rest
+from pullback.ops.elementwise.lgamma_digamma import lgamma_stirling_rest
 from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
 from pullback.ops.elementwise.series import log1p_minus_series
-from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction, vector
+from pullback.ops.elementwise.special_base import (
+    SpecialComposite,
+    SpecialFunction,
+    special_base_array,
+)
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
@@ -106,7 +110,7 @@ class BetaSide:
         """Return the integral of t**(a-1) (1-t)**(b-1) up to x, with t = x exp(-y), divided by
         x**a (1-x)**b; of the derivative of the logarithm of the density, if an operand is given."""
         a, b, x, rest = (quadrature_column(v) for v in (self.a, self.b, self.x, self.rest))
-        nodes, weights = map(vector, half_line_quadrature(STEP))
+        nodes, weights = map(special_base_array, half_line_quadrature(STEP))
         odds = x / rest
         spread = minimum(a, sqrt(b * x) / rest)
         scale = stop_gradient(reciprocal(maximum(a - b * odds, 0) + spread))
@@ -129,7 +133,7 @@ def beta_factor(a: Node, b: Node, x: Node) -> Node:
     p, q = maximum(a, 3), maximum(b, 3)
     shift = q * x - p * rest
     exponent = p * log1p_minus_series(shift / p) + q * log1p_minus_series(-(shift / q))
-    corrections = gamma_stirling_rest(p + q) - gamma_stirling_rest(p) - gamma_stirling_rest(q)
+    corrections = lgamma_stirling_rest(p + q) - lgamma_stirling_rest(p) - lgamma_stirling_rest(q)
     far = exp(exponent + corrections) * sqrt(p / (p + q) * q * (0.5 / math.pi))
     logs = a * log(x) + b * log1p(-x)
     middle = exp(logs - log_beta_of_positive(low, maximum(high, 3)))

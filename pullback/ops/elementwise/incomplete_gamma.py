@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from pullback.ops.elementwise.functions import both, either, equal, greater, guarded, less, where
-from pullback.ops.elementwise.gamma_functions import Digamma, gamma_stirling_rest
 from pullback.ops.elementwise.gamma_values import gamma_of_positive
+from pullback.ops.elementwise.lgamma_digamma import Digamma, lgamma_stirling_rest
 from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
 from pullback.ops.elementwise.series import log1p_minus_series
-from pullback.ops.elementwise.special_base import SpecialFunction, vector
-from pullback.ops.prelude import TABLE, Node, broadcast_types, constant, op_functions
+from pullback.ops.elementwise.special_base import SpecialFunction, special_base_array
+from pullback.ops.prelude import TABLE, Node, broadcast_types, constant_node, op_functions
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
 power, minimum, maximum, reciprocal = op_functions("Pow", "Minimum", "Maximum", "Reciprocal")
@@ -27,10 +27,10 @@ class GammaInc(SpecialFunction):
 
     def expand(self, a: Node, x: Node) -> Node:
         below, tail = gamma_tail(a, x)
-        return gamma_at_ends(a, x, where(below, tail, 1 - tail), lower=True)
+        return incomplete_gamma_at_ends(a, x, where(below, tail, 1 - tail), lower=True)
 
     def partials(self, out: Node, a: Node, x: Node) -> tuple:
-        return (lambda: gamma_by_shape(a, x), lambda: GammaPdf()(a, x))
+        return (lambda: incomplete_gamma_by_shape(a, x), lambda: GammaPdf()(a, x))
 
 
 class GammaIncC(SpecialFunction):
@@ -40,10 +40,10 @@ class GammaIncC(SpecialFunction):
 
     def expand(self, a: Node, x: Node) -> Node:
         below, tail = gamma_tail(a, x)
-        return gamma_at_ends(a, x, where(below, 1 - tail, tail), lower=False)
+        return incomplete_gamma_at_ends(a, x, where(below, 1 - tail, tail), lower=False)
 
     def partials(self, out: Node, a: Node, x: Node) -> tuple:
-        return (lambda: -gamma_by_shape(a, x), lambda: -GammaPdf()(a, x))
+        return (lambda: -incomplete_gamma_by_shape(a, x), lambda: -GammaPdf()(a, x))
 
 
 class GammaPdf(SpecialFunction):
@@ -52,8 +52,8 @@ class GammaPdf(SpecialFunction):
     points = ((0.3, 1.5, 4.0, 30.0), (0.2, 2.5, 3.5, 28.0))
 
     def expand(self, a: Node, x: Node) -> Node:
-        made = gamma_factor(a, x) / x
-        at_zero = where(less(a, 1), np.inf, where(equal(a, 1), 1, constant(0, a.type.dtype)))
+        made = incomplete_gamma_factor(a, x) / x
+        at_zero = where(less(a, 1), np.inf, where(equal(a, 1), 1, constant_node(0, a.type.dtype)))
         return where(equal(x, 0), at_zero, where(equal(x, np.inf), 0, made))
 
     def partials(self, out: Node, a: Node, x: Node) -> tuple:
@@ -63,7 +63,7 @@ class GammaPdf(SpecialFunction):
 def gamma_tail(a: Node, x: Node) -> tuple[Node, Node]:
     """Return where x < a, and the smaller tail: below x there, above x elsewhere."""
     below = less(x, a)
-    nodes, weights = map(vector, half_line_quadrature(STEP))
+    nodes, weights = map(special_base_array, half_line_quadrature(STEP))
     inner_a, inner_x = quadrature_column(a), quadrature_column(x)
     # each side is computed where it is used, and at x = a elsewhere
     left, right = minimum(inner_x, inner_a), maximum(inner_x, inner_a)
@@ -75,13 +75,13 @@ def gamma_tail(a: Node, x: Node) -> tuple[Node, Node]:
     upper = exp(inner_a * log1p(v / right) - v) / (right + v) * scale
     terms = where(quadrature_column(below), lower, upper) * weights
     total = TABLE["Sum"]((terms.type.rank - 1,), False)(terms)
-    return below, gamma_factor(a, x) * total
+    return below, incomplete_gamma_factor(a, x) * total
 
 
-def gamma_factor(a: Node, x: Node) -> Node:
+def incomplete_gamma_factor(a: Node, x: Node) -> Node:
     """Return x**a exp(-x) / gamma(a)."""
     large = maximum(a, 3)
-    exponent = large * log1p_minus_series((x - large) / large) - gamma_stirling_rest(large)
+    exponent = large * log1p_minus_series((x - large) / large) - lgamma_stirling_rest(large)
     far = exp(exponent) * sqrt(large * (0.5 / math.pi))
     small = minimum(a, 100)
     scale = gamma_of_positive(small)
@@ -93,7 +93,7 @@ def gamma_factor(a: Node, x: Node) -> Node:
     return where(less(a, 3), below, where(plain, near, far))
 
 
-def gamma_at_ends(a: Node, x: Node, value: Node, lower: bool) -> Node:
+def incomplete_gamma_at_ends(a: Node, x: Node, value: Node, lower: bool) -> Node:
     """Return the value inside the domain, and its limits at the ends."""
     none, all = (0.0, 1.0) if lower else (1.0, 0.0)
     value = where(either(equal(x, 0), equal(a, np.inf)), none, value)
@@ -102,7 +102,7 @@ def gamma_at_ends(a: Node, x: Node, value: Node, lower: bool) -> Node:
     return where(either(undefined, is_nan(a + x)), np.nan, value)
 
 
-def gamma_by_shape(a: Node, x: Node) -> Node:
+def incomplete_gamma_by_shape(a: Node, x: Node) -> Node:
     """Return the derivative of GammaInc with respect to a."""
     shape = broadcast_types(a.type, x.type)
     wide_a, wide_x = (v if v.type.shape == shape else TABLE["Broadcast"](shape)(v) for v in (a, x))

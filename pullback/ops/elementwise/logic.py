@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Unary, zero_elementwise_partials
+from pullback.ops.elementwise.elementwise import Binary, Unary, zero_elementwise_partials
 from pullback.ops.prelude import Imported, Type
-from pullback.ops.samples import booleans, real
+from pullback.ops.samples import boolean_samples, real
 
 
 class Comparison(Binary, abstract=True):
@@ -34,7 +34,7 @@ class Comparison(Binary, abstract=True):
         yield cls(), (real(2, 1), real(3, salt=1))
         hard = np.array([np.nan, 1.0, np.inf, -np.inf, 0.0, -0.0])
         yield cls(), (hard[:, None], hard)
-        yield cls(), (booleans(4), booleans(4, salt=1))
+        yield cls(), (boolean_samples(4), boolean_samples(4, salt=1))
         yield cls(), (real(0, 2), real())
 
 
@@ -87,8 +87,8 @@ class Logical(Binary, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (booleans(2, 8), booleans(8, salt=1))
-        yield cls(), (booleans(), booleans(0, 3))
+        yield cls(), (boolean_samples(2, 8), boolean_samples(8, salt=1))
+        yield cls(), (boolean_samples(), boolean_samples(0, 3))
 
 
 class LogicalAnd(Logical):
@@ -118,5 +118,5 @@ class LogicalNot(Unary):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (booleans(5),)
-        yield cls(), (booleans(),)
+        yield cls(), (boolean_samples(5),)
+        yield cls(), (boolean_samples(),)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph import dtypes
-from pullback.ops.elementwise.base import Binary, Elementwise, Share
+from pullback.ops.elementwise.elementwise import Binary, Elementwise, ElementwiseShare
 from pullback.ops.elementwise.functions import both, either, equal, greater, less, less_equal
 from pullback.ops.prelude import Imported, Node, Type
 from pullback.ops.samples import real
@@ -35,7 +35,10 @@ class BinaryExtremum(Binary, abstract=True):
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         beats, loses = (greater, less) if self.direction == "GE" else (less, greater)
-        return (lambda: Share(beats(x, y), equal(x, y)), lambda: Share(loses(x, y), equal(x, y)))
+        return (
+            lambda: ElementwiseShare(beats(x, y), equal(x, y)),
+            lambda: ElementwiseShare(loses(x, y), equal(x, y)),
+        )
 
 
 class Maximum(BinaryExtremum):

@@ -17,7 +17,7 @@ from pullback.ops.elementwise.error_functions import (
 from pullback.ops.elementwise.functions import both, equal, greater, guarded, less, where
 from pullback.ops.elementwise.series import RationalSeries, chebyshev_series, horner_series
 from pullback.ops.elementwise.special_base import SharedFormula, SpecialFunction
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.prelude import Node, constant_node, op_functions
 
 log, log1p, sqrt, absolute, erf = op_functions("Log", "Log1p", "Sqrt", "Abs", "Erf")
 minimum, maximum, reciprocal = op_functions("Minimum", "Maximum", "Reciprocal")
@@ -80,7 +80,7 @@ class ExpMinusSquare(SharedFormula):
 
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 40)
-        return times_exp_minus_square(constant(1, x.type.dtype), size)
+        return times_exp_minus_square(constant_node(1, x.type.dtype), size)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: guarded(out, x) * -2,)
@@ -93,7 +93,7 @@ class NormalPdf(SharedFormula):
 
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 60)
-        return times_exp_minus_square(constant(DENSITY, x.type.dtype), size, 0.5)
+        return times_exp_minus_square(constant_node(DENSITY, x.type.dtype), size, 0.5)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -guarded(out, x),)
@@ -171,7 +171,7 @@ class Erfcx(SpecialFunction):
     def expand(self, x: Node) -> Node:
         size = absolute(x)
         made = scaled_erfc(size)
-        growth = normal_exp_of_square(minimum(size, 30))
+        growth = error_exp_of_square(minimum(size, 30))
         made = where(less(x, 0), growth * 2 - made, made)
         return where(less(size, 0.3), growth * (1 - erf(x)), made)
 
@@ -206,6 +206,6 @@ def erfcx_variable(x: Node) -> Node:
     return where(equal(x, np.inf), 1, (x - 3) / (x + 3))
 
 
-def normal_exp_of_square(x: Node) -> Node:
+def error_exp_of_square(x: Node) -> Node:
     """Return exp(x * x) in f64, with the digits that rounding the square loses."""
-    return times_exp_minus_square(constant(1, x.type.dtype), x, -1)
+    return times_exp_minus_square(constant_node(1, x.type.dtype), x, -1)

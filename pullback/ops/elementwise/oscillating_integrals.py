@@ -17,7 +17,7 @@ from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.quadrature import half_line_quadrature, quadrature_column
 from pullback.ops.elementwise.series import horner_series
 from pullback.ops.elementwise.sine_of_pi import cosine_of_pi, sine_of_pi
-from pullback.ops.elementwise.special_base import SpecialFunction, vector
+from pullback.ops.elementwise.special_base import SpecialFunction, special_base_array
 from pullback.ops.prelude import TABLE, Node, Text, op_functions
 
 exp, log, sin, cos = op_functions("Exp", "Log", "Sin", "Cos")
@@ -137,7 +137,7 @@ def _oscillating_integrals(
     x: Node, scale: Node, f: Callable[[Node], tuple[Node, Node]]
 ) -> tuple[Node, Node]:
     """Return the integrals of two functions from 0 to infinity that decay on a scale."""
-    nodes, weights = map(vector, half_line_quadrature(1 / 16))
+    nodes, weights = map(special_base_array, half_line_quadrature(1 / 16))
     size = quadrature_column(scale)
     made = []
     for terms in f(size * nodes):

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.elementwise import Binary, Unary
 from pullback.ops.elementwise.functions import (
     both,
     equal,
@@ -18,8 +18,8 @@ from pullback.ops.elementwise.functions import (
     not_equal,
     where,
 )
-from pullback.ops.prelude import Imported, Node, Text, Type, constant, op_functions
-from pullback.ops.samples import complexes, positive, real
+from pullback.ops.prelude import Imported, Node, Text, Type, constant_node, op_functions
+from pullback.ops.samples import complex_samples, positive, real
 
 log, bits_and = op_functions("Log", "BitwiseAnd")
 
@@ -51,7 +51,7 @@ class Pow(Binary):
     def expand(self, x: Node, y: Node) -> Node:
         """Square repeatedly, for integers: XLA's power reads only the exponent's low bits."""
         dtype = x.type.dtype
-        power, square = constant(1, dtype), x
+        power, square = constant_node(1, dtype), x
         for bit in range(dtype.bits - (dtype.kind == "i")):
             taken = not_equal(bits_and(y, 1 << bit), 0)
             power, square = where(taken, power * square, power), square * square
@@ -144,4 +144,4 @@ class IntegerPow(Unary):
             yield cls(exponent), (real(2, 3),)
         for exponent in (-1, -2, -3):
             yield cls(exponent), (positive(4),)
-            yield cls(exponent), (complexes(3),)
+            yield cls(exponent), (complex_samples(3),)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.graph import dtypes
-from pullback.ops.elementwise.base import Unary, zero_elementwise_partials
+from pullback.ops.elementwise.elementwise import Unary, zero_elementwise_partials
 from pullback.ops.elementwise.functions import cast, greater, guarded, less
 from pullback.ops.prelude import CORE, GRADIENT, TABLE, Node, Type
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Analytic, Transcendental
+from pullback.ops.elementwise.elementwise import AnalyticElementwise, Transcendental
 from pullback.ops.elementwise.float_bits import CopySign
 from pullback.ops.elementwise.functions import guarded
 from pullback.ops.prelude import Imported, Node, Type, op_functions
@@ -14,7 +14,7 @@ from pullback.ops.prelude import Imported, Node, Type, op_functions
 (reciprocal,) = op_functions("Reciprocal")
 
 
-class Sqrt(Analytic):
+class Sqrt(AnalyticElementwise):
     """The square root; its real part is not negative."""
 
     ufunc = np.sqrt
@@ -36,7 +36,7 @@ class Sqrt(Analytic):
         return (lambda: 0.5 / out,)
 
 
-class Rsqrt(Analytic):
+class Rsqrt(AnalyticElementwise):
     """One divided by the square root."""
 
     stablehlo = "rsqrt"

@@ -9,9 +9,9 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.prelude import Imported, Node, Type, broadcast_types, same_dtype, zeros
-from pullback.ops.samples import booleans, complexes, real
+from pullback.ops.samples import boolean_samples, complex_samples, real
 
 
 class Where(Elementwise):
@@ -45,8 +45,8 @@ class Where(Elementwise):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (booleans(2, 3), real(2, 3), real(3, salt=1))
-        yield cls(), (booleans(), real(3), real(salt=1))
-        yield cls(), (booleans(4, 1), real(), real(3, salt=1))
-        yield cls(), (booleans(3), complexes(3), complexes(salt=1))
-        yield cls(), (booleans(0, 3), real(3), real(0, 1))
+        yield cls(), (boolean_samples(2, 3), real(2, 3), real(3, salt=1))
+        yield cls(), (boolean_samples(), real(3), real(salt=1))
+        yield cls(), (boolean_samples(4, 1), real(), real(3, salt=1))
+        yield cls(), (boolean_samples(3), complex_samples(3), complex_samples(salt=1))
+        yield cls(), (boolean_samples(0, 3), real(3), real(0, 1))

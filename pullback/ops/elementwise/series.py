@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pullback.ops.elementwise.functions import both, greater, less, where
-from pullback.ops.prelude import Node, constant, op_functions
+from pullback.ops.prelude import Node, constant_node, op_functions
 
 # (atanh(r) / r - 1) / r**2 as a polynomial in r**2, for |r| <= 1/3
 ATANH_REST = (
@@ -22,7 +22,7 @@ ATANH_REST = (
 def horner_series(coefficients: Sequence[float], x: Node) -> Node:
     """Evaluate the polynomial with these coefficients, constant first."""
     *rest, last = coefficients
-    made = constant(last, x.type.dtype)
+    made = constant_node(last, x.type.dtype)
     for c in reversed(rest):
         made = made * x + c
     return made
@@ -31,7 +31,7 @@ def horner_series(coefficients: Sequence[float], x: Node) -> Node:
 def chebyshev_series(coefficients: Sequence[float], x: Node) -> Node:
     """Evaluate a sum of Chebyshev polynomials at x in [-1, 1] by Clenshaw's recurrence."""
     first, *rest = coefficients
-    ahead = after = constant(0, x.type.dtype)
+    ahead = after = constant_node(0, x.type.dtype)
     for c in reversed(rest):
         ahead, after = x * 2 * ahead - after + c, ahead
     return x * ahead - after + first

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.graph.dtypes import DType, dtype, float32, float64
 from pullback.graph.graph import Graph
-from pullback.ops.elementwise.base import Elementwise, check_elementwise_kind
+from pullback.ops.elementwise.elementwise import Elementwise, check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import (
     TABLE,
@@ -90,6 +90,6 @@ def special_together(f: Callable[[Node], Node], *xs: Node) -> list[Node]:
     ]
 
 
-def vector(values: np.ndarray) -> Node:
+def special_base_array(values: np.ndarray) -> Node:
     """Return an array as a constant."""
     return TABLE["Const"](dtype(values.dtype), values.shape, values.tobytes())()

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.special_base import SpecialFunction
-from pullback.ops.prelude import Node, Text, constant, op_functions
+from pullback.ops.prelude import Node, Text, constant_node, op_functions
 
 exp, expm1, sin, cos, absolute = op_functions("Exp", "Expm1", "Sin", "Cos", "Abs")
 
@@ -71,14 +71,14 @@ class ExpRel(SphericalOrder):
     def _right(self, x: Node) -> Node:
         """Return the power series, whose terms are positive for x > 0."""
         terms = [1 / (math.factorial(j) * (j + self.order + 1)) for j in range(40)]
-        made = constant(0, x.type.dtype)
+        made = constant_node(0, x.type.dtype)
         for c in reversed(terms):
             made = made * x + c
         return made
 
     def _left(self, x: Node) -> Node:
         """Return exp(x) times a series whose terms are positive for x < 0."""
-        made = constant(1, x.type.dtype)
+        made = constant_node(1, x.type.dtype)
         for j in reversed(range(1, 40)):
             made = made * -x / (self.order + 1 + j) + 1
         return made * exp(x) / (self.order + 1)
@@ -90,7 +90,7 @@ class ExpRel(SphericalOrder):
 def spherical_series(order: int, x: Node) -> Node:
     """Return the power series of SphericalJ."""
     term = x * x * -0.5
-    made = constant(1, x.type.dtype)
+    made = constant_node(1, x.type.dtype)
     for k in reversed(range(1, 20 + order)):
         made = made * term / (k * (2 * order + 2 * k + 1)) + 1
     double_factorial = math.prod(range(1, 2 * order + 2, 2))

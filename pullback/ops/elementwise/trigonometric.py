@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32, float64
-from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.circular import circular
+from pullback.ops.elementwise.complex_nonfinite import with_complex_nonfinite_limit
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
+from pullback.ops.elementwise.elementwise import AnalyticElementwise
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
-from pullback.ops.elementwise.nonfinite import with_nonfinite_limit
 from pullback.ops.elementwise.series import horner_series
-from pullback.ops.prelude import Node, Type, constant, op_functions
+from pullback.ops.prelude import Node, Type, constant_node, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
@@ -32,7 +32,7 @@ TANH_BELOW = (
 )  # fmt: skip
 
 
-class TrigonometricOp(Analytic, abstract=True):
+class TrigonometricOp(AnalyticElementwise, abstract=True):
     """The sine or the cosine. XLA's own lose the sign of a zero imaginary part, and of f32 are
     slow on CPUs."""
 
@@ -69,7 +69,7 @@ class Cos(TrigonometricOp):
         return (lambda: -Sin()(x),)
 
 
-class Tan(Analytic):
+class Tan(AnalyticElementwise):
     """The tangent."""
 
     ufunc, stablehlo = np.tan, "tan"
@@ -77,13 +77,13 @@ class Tan(Analytic):
     domain = (-1.2, 1.2)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return with_nonfinite_limit(super().numpy(x), x, "real")
+        return with_complex_nonfinite_limit(super().numpy(x), x, "real")
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * out + 1,)
 
 
-class Asin(Analytic):
+class Asin(AnalyticElementwise):
     """The inverse of the sine, in [-pi/2, pi/2]."""
 
     ufunc = np.arcsin
@@ -101,7 +101,7 @@ class Asin(Analytic):
         return (lambda: guarded(rsqrt(1 - x), rsqrt(1 + x)),)
 
 
-class Acos(Analytic):
+class Acos(AnalyticElementwise):
     """The inverse of the cosine, in [0, pi]."""
 
     ufunc = np.arccos
@@ -119,7 +119,7 @@ class Acos(Analytic):
         return (lambda: -guarded(rsqrt(1 - x), rsqrt(1 + x)),)
 
 
-class Atan(Analytic):
+class Atan(AnalyticElementwise):
     """The inverse of the tangent, in [-pi/2, pi/2]."""
 
     ufunc = np.arctan
@@ -132,7 +132,7 @@ class Atan(Analytic):
         return (lambda: reciprocal(x * x + 1),)
 
 
-class Sinh(Analytic):
+class Sinh(AnalyticElementwise):
     """The hyperbolic sine."""
 
     ufunc = np.sinh
@@ -156,7 +156,7 @@ class Sinh(Analytic):
         return (lambda: Cosh()(x),)
 
 
-class Cosh(Analytic):
+class Cosh(AnalyticElementwise):
     """The hyperbolic cosine."""
 
     ufunc = np.cosh
@@ -178,14 +178,14 @@ class Cosh(Analytic):
         return (lambda: Sinh()(x),)
 
 
-class Tanh(Analytic):
+class Tanh(AnalyticElementwise):
     """The hyperbolic tangent."""
 
     ufunc, stablehlo = np.tanh, "tanh"
     keeps = "imag"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return with_nonfinite_limit(super().numpy(x), x, "imag")
+        return with_complex_nonfinite_limit(super().numpy(x), x, "imag")
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         own = out.dtype is float64 and not b.literal  # more precise than XLA's
@@ -201,7 +201,7 @@ class Tanh(Analytic):
         return (lambda: 1 - out * out,)
 
 
-class Asinh(Analytic):
+class Asinh(AnalyticElementwise):
     """The inverse of the hyperbolic sine."""
 
     ufunc = np.arcsinh
@@ -219,7 +219,7 @@ class Asinh(Analytic):
         return (lambda: rsqrt(x * x + 1),)
 
 
-class Acosh(Analytic):
+class Acosh(AnalyticElementwise):
     """The inverse of the hyperbolic cosine, not negative; NaN below 1."""
 
     ufunc = np.arccosh
@@ -239,7 +239,7 @@ class Acosh(Analytic):
         return (lambda: guarded(rsqrt(x - 1), rsqrt(x + 1)),)
 
 
-class Atanh(Analytic):
+class Atanh(AnalyticElementwise):
     """The inverse of the hyperbolic tangent."""
 
     ufunc = np.arctanh
@@ -261,7 +261,7 @@ class Atanh(Analytic):
 
 def trigonometric_scaled_by(direction: Node, size: Node) -> Node:
     """Return direction * size; where the direction is 0, a zero, even if the size overflowed."""
-    one = constant(1, size.type.dtype)
+    one = constant_node(1, size.type.dtype)
     return direction * where(equal(direction, 0), with_sign(one, size), size)
 
 
@@ -275,7 +275,7 @@ def trigonometric_one_plus(z: Node) -> Node:
     return Complex()(1 + Real()(z), Imag()(z))
 
 
-def trigonometric_over_i(op: Analytic, z: Node) -> Node:
+def trigonometric_over_i(op: AnalyticElementwise, z: Node) -> Node:
     """Return op(i z) / i: a circular function from the hyperbolic one, or the reverse."""
     turned = op(Complex()(-Imag()(z), Real()(z)))
     return Complex()(Imag()(turned), -Real()(turned))

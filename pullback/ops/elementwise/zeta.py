@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.elementwise.functions import both, equal, guarded, less, not_equal, where
-from pullback.ops.elementwise.gamma_values import is_pole_of_gamma
+from pullback.ops.elementwise.gamma_values import is_pole_of_gamma_value
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.special_base import SpecialComposite, SpecialFunction
-from pullback.ops.prelude import Node, Text, constant, op_functions
+from pullback.ops.prelude import Node, Text, constant_node, op_functions
 
 log, power, floor = op_functions("Log", "Pow", "Floor")
 TERMS = 12  # that are added before the integral takes over
@@ -94,7 +94,7 @@ def zeta_at_ends(x: Node, q: Node, value: Node) -> Node:
     """Return the value, or that at a pole or at infinity."""
     value = where(both(less(q, 0), not_equal(x, floor(x))), np.nan, value)
     value = where(equal(q, np.inf), 0, value)
-    first = where(less(q, 1), np.inf, where(equal(q, 1), 1, constant(0, q.type.dtype)))
+    first = where(less(q, 1), np.inf, where(equal(q, 1), 1, constant_node(0, q.type.dtype)))
     value = where(equal(x, np.inf), first, value)
-    pole = is_pole_of_gamma(q)
+    pole = is_pole_of_gamma_value(q)
     return where(pole, np.inf, where(equal(x, 1), np.inf, value))

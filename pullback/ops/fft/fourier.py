@@ -15,14 +15,14 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import int64
-from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.complex_parts import COMPLEX_OF
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import either, equal, where
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.prelude import Imported, Node, Op, Text, Type, batch_along
-from pullback.ops.samples import complexes, real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 MOST_AXES = 3  # that one instruction transforms
 
@@ -84,12 +84,12 @@ class Fft(Fourier):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((0,)), (complexes(5),)
-        yield cls((0, 2), True), (complexes(2, 3, 4),)
-        yield cls((1, 2, 3, 4)), (complexes(2, 1, 3, 2, 4),)
-        yield cls((0,), True), (complexes(6, 2),)
-        yield cls((1,)), (complexes(0, 3),)
-        yield cls((0, 1)), (complexes(1, 1),)
+        yield cls((0,)), (complex_samples(5),)
+        yield cls((0, 2), True), (complex_samples(2, 3, 4),)
+        yield cls((1, 2, 3, 4)), (complex_samples(2, 1, 3, 2, 4),)
+        yield cls((0,), True), (complex_samples(6, 2),)
+        yield cls((1,)), (complex_samples(0, 3),)
+        yield cls((0, 1)), (complex_samples(1, 1),)
 
 
 class Rfft(Fourier):
@@ -189,13 +189,13 @@ class Irfft(Fourier):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((0,), 5), (complexes(3),)
-        yield cls((2, 0), 4), (complexes(3, 2, 3),)
-        yield cls((1, 2, 3, 4), 3), (complexes(2, 1, 3, 2, 2),)
-        yield cls((1,), 4), (complexes(2, 3),)
-        yield cls((1,), 3), (complexes(0, 2),)
-        yield cls((0,), 1), (complexes(1, 2),)
-        yield cls((1,), 2), (complexes(2, 2),)
+        yield cls((0,), 5), (complex_samples(3),)
+        yield cls((2, 0), 4), (complex_samples(3, 2, 3),)
+        yield cls((1, 2, 3, 4), 3), (complex_samples(2, 1, 3, 2, 2),)
+        yield cls((1,), 4), (complex_samples(2, 3),)
+        yield cls((1,), 3), (complex_samples(0, 2),)
+        yield cls((0,), 1), (complex_samples(1, 2),)
+        yield cls((1,), 2), (complex_samples(2, 2),)
 
 
 def _fourier_self_conjugate(type: Type, axis: int, length: int) -> Node:

@@ -12,7 +12,7 @@ from pullback.ops.fused import (  # noqa: F401
     layer_norm_spellings,
     log_probability,
     product_sum,
-    softmax,
+    softmax_logsumexp,
     softmax_spellings,
     transposed_product,
 )

@@ -12,11 +12,11 @@ from pullback.ops.elementwise.activations import (
     SiluSlope,
     activation_kernel,
 )
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import guarded
 from pullback.ops.elementwise.guarded import MulNoNan
 from pullback.ops.elementwise.special_base import SharedFormula
-from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelling, spelling_operand_type
 from pullback.ops.prelude import Composite, Node, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.traits import HasKernel
@@ -64,10 +64,10 @@ class SiluGradient(ActivationGradient):
     kernel_name = "silu_gradient"
 
 
-def _activation_operands(node: Node, op: ActivationGradient) -> Iterator[Operands]:
+def _activation_gradient_operands(node: Node, op: ActivationGradient) -> Iterator[Operands]:
     g, slope = node.inputs
     if slope.op is op.slope and g.type.shape == node.type.shape:
-        yield spelled_type(node), spelled_type(node)
+        yield spelling_operand_type(node), spelling_operand_type(node)
 
 
 for _op in (GeluGradient(), GeluTanhGradient(), SiluGradient()):
@@ -76,7 +76,7 @@ for _op in (GeluGradient(), GeluTanhGradient(), SiluGradient()):
             name=f"{_op.title}",
             last=MulNoNan,
             formula=_op.expand,
-            operands=partial(_activation_operands, op=_op),
+            operands=partial(_activation_gradient_operands, op=_op),
             fused=_op,
         )
     )

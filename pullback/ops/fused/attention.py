@@ -11,15 +11,18 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType, bool_, float32, int64
-from pullback.graph.kinds import SparseCotangents
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.graph.op_kinds import SparseCotangentsKind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import both, cast, equal, greater_equal, less_equal, where
-from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.elementwise.rounding_predicates import IsFinite
 from pullback.ops.fused.attention_cudnn import cudnn_attention, cudnn_attention_gradient
-from pullback.ops.fused.attention_kernels import attention_call, attention_gradient_call
+from pullback.ops.fused.attention_kernels import (
+    attention_gradient_kernel_call,
+    attention_kernel_call,
+)
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.prelude import (
     TABLE,
     Axis,
@@ -28,7 +31,7 @@ from pullback.ops.prelude import (
     Op,
     Type,
     full,
-    results,
+    result_nodes,
     same_dtype,
     spread_all,
     sum_to,
@@ -36,12 +39,12 @@ from pullback.ops.prelude import (
 )
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.samples import booleans, real
+from pullback.ops.samples import boolean_samples, real
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.traits import HasKernel
 
 
-class ScaledScores(Composite, HasKernel, abstract=True):
+class AttentionOp(Composite, HasKernel, abstract=True):
     """What attention and its gradient share: the scores `scale * q @ k.mT`, and which count.
 
     The operands are q [..., heads, L, E], k [..., kv heads, S, E] and v [..., kv heads, S, V];
@@ -85,7 +88,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         wide = attention_score_dtype(q.type.dtype)
         s = MatMul()(cast(q, wide) * float(self.scale), adjoint(cast(k, wide)))
         for mask in masks:
-            if not is_bool_attention_mask(mask) and mask.type.rank:
+            if not is_bool_attention_operand(mask) and mask.type.rank:
                 s = s + cast(mask, wide)
         fill: Any = -math.inf
         for x in masks:
@@ -97,7 +100,10 @@ class ScaledScores(Composite, HasKernel, abstract=True):
     def hiding(self, scores: Type, masks: Sequence[Node]) -> list[Node]:
         """Return bools that are true where a key is seen."""
         band = self.band(scores)
-        return [*[m for m in masks if is_bool_attention_mask(m)], *([] if band is None else [band])]
+        return [
+            *[m for m in masks if is_bool_attention_operand(m)],
+            *([] if band is None else [band]),
+        ]
 
     def band(self, scores: Type) -> Node | None:
         """Return which keys are seen by their positions [L, S]; None if all are."""
@@ -137,7 +143,7 @@ class ScaledScores(Composite, HasKernel, abstract=True):
         return [m if has else Reshape((1, *m.type.shape))(m) for m, has in pairs]
 
 
-class Attention(ScaledScores, SparseCotangents):
+class Attention(AttentionOp, SparseCotangentsKind):
     """softmax(scale * q @ k.mT) @ v over the keys that each query sees, and the logarithms of the
     sums of exponentials [..., heads, L], from which the gradient computes the weights again.
 
@@ -174,19 +180,19 @@ class Attention(ScaledScores, SparseCotangents):
         return Reshape(out.shape)(y), shape(found), shape(rest)
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
-        return attention_call(self, b, out, *xs)
+        return attention_kernel_call(self, b, out, *xs)
 
     def on_cuda(self, b: Any, out: Any, *xs: Any) -> Any:
         return cudnn_attention(self, b, out, *xs)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         q, k, v, *masks = xs
-        floats = [not is_bool_attention_mask(m) for m in masks]
+        floats = [not is_bool_attention_operand(m) for m in masks]
         all_too = any(n and has for n, has in zip(need[3:], floats, strict=True))
         cotangent = zeros(out[0].type) if g[0] is None else g[0]
         more = () if g[1] is None else (g[1],)
         op = AttentionGradient(self.scale, self.lower, self.upper, self.zero_rows, all_too)
-        dq, dk, dv, *rest = results(op(q, k, v, *out, cotangent, *masks, *more))
+        dq, dk, dv, *rest = result_nodes(op(q, k, v, *out, cotangent, *masks, *more))
         found = iter(rest)
         return [dq, dk, dv, *[next(found) if all_too and has else None for has in floats]]
 
@@ -208,14 +214,14 @@ class Attention(ScaledScores, SparseCotangents):
         q, k, v = real(2, 3, 2), real(2, 4, 2, salt=1), real(2, 4, 3, salt=2)
         yield cls("0.5"), (q, k, v)
         yield cls("1.0", (), (0,)), (real(1, 2, 3, 2), real(1, 1, 3, 2), real(1, 1, 3, 2, salt=1))
-        seen = booleans(1, 3, 4) | (np.arange(4) == 1)
+        seen = boolean_samples(1, 3, 4) | (np.arange(4) == 1)
         yield cls("0.5", (-1,), (1,)), (q, k, v, real(2, 1, 4, salt=3), seen)
         yield cls("0.5", (), (), False), (q, k, v, seen, np.array(-2.0))
         yield cls("0.5", (), (-1,)), (q, k, v)  # the first query sees nothing
         yield cls("0.5"), (q, k[:, :0], v[:, :0])
 
 
-class AttentionGradient(ScaledScores):
+class AttentionGradient(AttentionOp):
     """The gradient of attention with respect to q, k and v, and with `all_too` to the other floats;
     from q, k, v, the results of attention, the first one's cotangent, the masks, and the second
     one's cotangent [..., heads, L], which may be left out."""
@@ -259,7 +265,7 @@ class AttentionGradient(ScaledScores):
         dk = MatMul()(adjoint(scaled), cast(q, wide))
         made = [dq, dk, dv]
         if self.all_too:
-            floats = [m for m in masks if not is_bool_attention_mask(m)]
+            floats = [m for m in masks if not is_bool_attention_operand(m)]
             made += [ds if m.type.rank else everywhere - ds for m in floats]
         return tuple([self.summed(x, t) for x, t in zip(made, types, strict=True)])
 
@@ -274,7 +280,7 @@ class AttentionGradient(ScaledScores):
         return cast(sum_to(x, Type(type.shape, x.type.dtype)), type.dtype)
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
-        return attention_gradient_call(self, b, out, *xs)
+        return attention_gradient_kernel_call(self, b, out, *xs)
 
     def on_cuda(self, b: Any, out: Any, *xs: Any) -> Any:
         return cudnn_attention_gradient(self, b, out, *xs)
@@ -314,7 +320,7 @@ def attention_score_dtype(dtype: DType) -> DType:
     return float32 if dtype.bits == 16 else dtype
 
 
-def is_bool_attention_mask(x: Node) -> bool:
+def is_bool_attention_operand(x: Node) -> bool:
     return x.type.dtype is bool_
 
 

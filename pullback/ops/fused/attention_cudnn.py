@@ -15,7 +15,7 @@ from pullback.graph.dtypes import bfloat16, bool_, float16, float32, int32, uint
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.ops.fused.attention import AttentionGradient, ScaledScores
+    from pullback.ops.fused.attention import AttentionGradient, AttentionOp
 
 _NAMES = {bfloat16: "BF16", float16: "F16"}
 _WIDEST = 128  # elements of a head
@@ -34,14 +34,14 @@ _BACKWARD = {
 }
 
 
-def cudnn_attention(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
+def cudnn_attention(op: AttentionOp, b: Any, out: Any, *xs: Any) -> Any:
     """Call cuDNN for the results of attention; None if it has none for these operands."""
     if not cudnn_takes(op, *[x.type for x in xs]):
         return None
     q, k, v, *masks = xs
     heads = _cudnn_batched(out[0].shape, 3)
     results = (out[0].with_shape(heads), Type(heads[:-1], float32), _WORKSPACE)
-    seen = _Seen(op, b, q, k, masks) if masks else None
+    seen = _CudnnMasks(op, b, q, k, masks) if masks else None
     y, statistics, _ = b.cudnn(
         "fmhaScaleBiasSoftmax" if seen else "fmhaSoftmax",
         *[_cudnn_by_position(b, x) for x in (q, k, v)], *([seen.bias] if seen else []), out=results,
@@ -58,7 +58,7 @@ def cudnn_attention_gradient(op: AttentionGradient, b: Any, out: Any, *xs: Any) 
     q, k, v, y, statistics, _, g, *masks = xs
     if op.all_too or not cudnn_takes(op, *[x.type for x in (q, k, v, *masks)]):
         return None
-    seen = _Seen(op, b, q, k, masks) if masks else None
+    seen = _CudnnMasks(op, b, q, k, masks) if masks else None
     if seen:
         g = seen.rows_or_zero(b.reshape(g, _cudnn_batched(g.shape, 3)))
     operands = [_cudnn_by_position(b, x) for x in (q, k, v)]
@@ -73,7 +73,7 @@ def cudnn_attention_gradient(op: AttentionGradient, b: Any, out: Any, *xs: Any) 
     return tuple([b.reshape(x, t.shape) for x, t in zip(made, out, strict=True)])
 
 
-def cudnn_takes(op: ScaledScores, q: Type, k: Type, v: Type, *masks: Type) -> bool:
+def cudnn_takes(op: AttentionOp, q: Type, k: Type, v: Type, *masks: Type) -> bool:
     """Whether cuDNN computes attention, on every GPU that it has flash attention for."""
     width, rows, keys = q.shape[-1], q.shape[-2], k.shape[-2]
     if q.dtype not in _NAMES or width % 8 or width > _WIDEST or v.shape[-1] != width:
@@ -85,14 +85,14 @@ def cudnn_takes(op: ScaledScores, q: Type, k: Type, v: Type, *masks: Type) -> bo
     return not masks or (bools and op.zero_rows and not rows % 2 and not keys % 2)
 
 
-class _Seen:
+class _CudnnMasks:
     """Masks as cuDNN takes them: numbers that are added to the scores.
 
     A query that sees no key gets the mean of some values, and not zero. So its row is set to zero,
     and its cotangent, too.
     """
 
-    def __init__(self, op: ScaledScores, b: Any, q: Any, k: Any, masks: Sequence[Any]) -> None:
+    def __init__(self, op: AttentionOp, b: Any, q: Any, k: Any, masks: Sequence[Any]) -> None:
         self.b, (self.batch, self.heads, rows, _) = b, _cudnn_batched(q.shape, 3)
         self._leading = q.shape[:-3]
         self.scores = (rows, k.shape[-2])
@@ -125,7 +125,7 @@ class _Seen:
         x, y = self.b.broadcast_all((x, y), shape)
         return self.b.op("stablehlo.and", x, y, out=x.type)
 
-    def _band(self, op: ScaledScores) -> Any:
+    def _band(self, op: AttentionOp) -> Any:
         """Which keys are seen by their positions; None if all are."""
         if not op.upper:
             return None
@@ -147,7 +147,7 @@ def _cudnn_by_position(b: Any, x: Any) -> Any:
     return b.transpose(b.reshape(x, _cudnn_batched(x.shape, 3)), _BY_POSITION)
 
 
-def _cudnn_config(op: ScaledScores, q: Any, k: Any, products: dict[str, Any]) -> dict[str, Any]:
+def _cudnn_config(op: AttentionOp, q: Any, k: Any, products: dict[str, Any]) -> dict[str, Any]:
     """What XLA tells cuDNN about the computation."""
     batch, heads, rows, _ = _cudnn_batched(q.shape, 3)
     scores = [str(n) for n in (batch, heads, rows, k.shape[-2])]

@@ -10,55 +10,62 @@ from pullback.graph.dtypes import DType, bool_, float32, float64
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.ops.fused.attention import ScaledScores
+    from pullback.ops.fused.attention import AttentionOp
 
 _FAR = 1 << 40  # beyond every position
 _KINDS = _BIAS, _MASK, _FILL = range(3)
 
 
-def attention_call(op: ScaledScores, b: Any, out: Any, *xs: Any) -> Any:
+def attention_kernel_call(op: AttentionOp, b: Any, out: Any, *xs: Any) -> Any:
     """Call the kernel for the results of attention."""
     q, k, v, *masks = xs
     if not _kernels_take(q, *masks):
         return None
-    order = kernel_row_order(b, q)
-    y, *rows = (t.with_shape(_flat_for_kernel(t.shape, t.rank - n)) for t, n in zip(out, (3, 2, 2)))
-    stored, strides = _stored_by_kernel(y, order)
+    order = attention_kernel_rows_first(b, q)
+    y, *rows = (
+        t.with_shape(_flat_attention_kernel_shape(t.shape, t.rank - n))
+        for t, n in zip(out, (3, 2, 2))
+    )
+    stored, strides = _attention_kernel_storage(y, order)
     given = [_placed_for_kernel(b, x) for x in (q, k, v)]
-    operands, numbers, places = _kernel_arguments(op, b, given, masks, q, k, v)
+    operands, numbers, places = _attention_kernel_arguments(op, b, given, masks, q, k, v)
     made, *sums = b.kernel(
         "attention", *operands, out=(stored, *rows), numbers=(*numbers, 0),
         strides=places, results=strides,
     )  # fmt: skip
-    return _restored_from_kernel(b, made, order, out[0]), *[
+    return _attention_kernel_result(b, made, order, out[0]), *[
         b.reshape(x, out[1].shape) for x in sums
     ]
 
 
-def attention_gradient_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
+def attention_gradient_kernel_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
     """Call the kernel for the cotangents of queries, keys and values."""
     q, k, v, y, statistics, lost, g, *more = xs
     masks = [x for x in more if len(x.shape) != len(q.shape) - 1]
     rows = [x for x in more if len(x.shape) == len(q.shape) - 1]
     if op.all_too or not _kernels_take(q, *masks) or statistics.dtype is not q.dtype:
         return None
-    orders = [kernel_row_order(b, x) for x in (q, k, v)]
-    flat = [t.with_shape(_flat_for_kernel(t.shape, t.rank - 3)) for t in out]
-    stored, strides = zip(*[_stored_by_kernel(t, order) for t, order in zip(flat, orders)])
+    orders = [attention_kernel_rows_first(b, x) for x in (q, k, v)]
+    flat = [t.with_shape(_flat_attention_kernel_shape(t.shape, t.rank - 3)) for t in out]
+    stored, strides = zip(*[_attention_kernel_storage(t, order) for t, order in zip(flat, orders)])
     given = [_placed_for_kernel(b, x) for x in (q, k, v, y, g)]
-    operands, numbers, places = _kernel_arguments(
+    operands, numbers, places = _attention_kernel_arguments(
         op, b, given, masks, q, k, v, (statistics, lost, *[b.convert(x, q.dtype) for x in rows])
     )
     made = b.kernel(
         "attention_gradient", *operands, out=stored, numbers=(*numbers, len(rows)),
         strides=places, results=sum(strides, ()),
     )  # fmt: skip
-    return tuple([_restored_from_kernel(b, x, order, t) for x, order, t in zip(made, orders, out)])
+    return tuple(
+        [_attention_kernel_result(b, x, order, t) for x, order, t in zip(made, orders, out)]
+    )
 
 
-def kernel_row_order(b: Any, x: Any) -> bool:
+def attention_kernel_rows_first(b: Any, x: Any) -> bool:
     """Whether the heads of a position are next to each other in memory: [B, T, H, D]."""
-    _, _, (_, head, row, _) = b.strided(b.reshape(x, _flat_for_kernel(x.shape, len(x.shape) - 3)))
+    _, _, (_, head, row, _) = b.strided(
+        b.reshape(x, _flat_attention_kernel_shape(x.shape, len(x.shape) - 3))
+    )
     return head < row
 
 
@@ -68,7 +75,7 @@ def _kernels_take(q: Any, *masks: Any) -> bool:
     return q.dtype in (float32, float64) and len(set(kinds)) == len(kinds)
 
 
-def _flat_for_kernel(shape: Sequence[int], batch: int) -> tuple[int, ...]:
+def _flat_attention_kernel_shape(shape: Sequence[int], batch: int) -> tuple[int, ...]:
     """The shape with one dimension in place of the first ones."""
     count = 1
     for n in shape[:batch]:
@@ -78,7 +85,9 @@ def _flat_for_kernel(shape: Sequence[int], batch: int) -> tuple[int, ...]:
 
 def _placed_for_kernel(b: Any, x: Any) -> tuple[Any, tuple[int, ...]]:
     """The memory of an operand [batch, head, row, element], and five numbers that say where."""
-    base, offset, strides = b.strided(b.reshape(x, _flat_for_kernel(x.shape, len(x.shape) - 3)))
+    base, offset, strides = b.strided(
+        b.reshape(x, _flat_attention_kernel_shape(x.shape, len(x.shape) - 3))
+    )
     return base, (offset, *strides)
 
 
@@ -90,12 +99,12 @@ def _mask_for_kernel(b: Any, x: Any, batch: tuple[int, ...], dtype: DType) -> An
     if any(n > 1 for n in x.shape[:-3]):
         x = b.broadcast(x, (*batch, *x.shape[-3:]))
     base, place = _placed_for_kernel(b, x)
-    found = zip(_flat_for_kernel(x.shape, len(x.shape) - 3), place[1:], strict=True)
+    found = zip(_flat_attention_kernel_shape(x.shape, len(x.shape) - 3), place[1:], strict=True)
     return base, (place[0], *[0 if n == 1 else s for n, s in found])
 
 
-def _kernel_arguments(
-    op: ScaledScores, b: Any, given: Sequence[Any], masks: Sequence[Any], q: Any, k: Any, v: Any,
+def _attention_kernel_arguments(
+    op: AttentionOp, b: Any, given: Sequence[Any], masks: Sequence[Any], q: Any, k: Any, v: Any,
     more: Sequence[Any] = (),
 ) -> tuple[list[Any], tuple[int, ...], tuple[int, ...]]:  # fmt: skip
     """The operands of a kernel, its numbers, and the places of q, k, v, out, g, bias and mask."""
@@ -108,9 +117,10 @@ def _kernel_arguments(
     places += [(0,) * 5] * (5 - len(places))
     places += [found[kind][1] if kind in found else (0,) * 5 for kind in (_BIAS, _MASK)]
     numbers = (
-        *_flat_for_kernel(q.shape[:-2], len(batch)), k.shape[-3], q.shape[-2], k.shape[-2],
-        q.shape[-1], v.shape[-1], op.lower[0] if op.lower else -_FAR,
-        op.upper[0] if op.upper else _FAR, int(op.zero_rows), _kernel_double_bits(op.scale),
+        *_flat_attention_kernel_shape(q.shape[:-2], len(batch)),
+        k.shape[-3], q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1],
+        op.lower[0] if op.lower else -_FAR, op.upper[0] if op.upper else _FAR,
+        int(op.zero_rows), _attention_kernel_bits(op.scale),
         *[int(k in found) for k in _KINDS],
     )  # fmt: skip
     operands = [x for x, _ in given]
@@ -122,11 +132,11 @@ def _kernel_mask_kind(x: Any) -> int:
     return _MASK if x.dtype is bool_ else _BIAS if x.shape else _FILL
 
 
-def _kernel_double_bits(number: str) -> int:
+def _attention_kernel_bits(number: str) -> int:
     return int.from_bytes(struct.pack("<d", float(number)), "little", signed=True)
 
 
-def _stored_by_kernel(type: Type, rows_first: bool) -> tuple[Type, tuple[int, ...]]:
+def _attention_kernel_storage(type: Type, rows_first: bool) -> tuple[Type, tuple[int, ...]]:
     """The type of a result [batch, head, row, element] as it is stored, and five numbers."""
     batch, heads, rows, n = type.shape
     if rows_first:
@@ -134,5 +144,5 @@ def _stored_by_kernel(type: Type, rows_first: bool) -> tuple[Type, tuple[int, ..
     return type, (0, heads * rows * n, rows * n, n, 1)
 
 
-def _restored_from_kernel(b: Any, x: Any, rows_first: bool, out: Type) -> Any:
+def _attention_kernel_result(b: Any, x: Any, rows_first: bool, out: Type) -> Any:
     return b.reshape(b.transpose(x, (0, 2, 1, 3)) if rows_first else x, out.shape)

@@ -13,14 +13,14 @@ from pullback.ops.elementwise.cast import Cast
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.exponential import Exp
 from pullback.ops.elementwise.select import Where
-from pullback.ops.linalg.einsum import Einsum, parse_einsum
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.einsum_expansion import Einsum, parse_einsum
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.prelude import Node
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import Softmax
-from pullback.ops.shape.axes import ExpandDims
 from pullback.ops.shape.movement import Broadcast
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims
 from pullback.ops.wrap.identity import StopGradient
 
 # A name for each dimension: those of the scores, "depth" and "width". Dimensions of the scores are
@@ -30,7 +30,7 @@ Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class AttentionReading:
     """The parts of an attention formula."""
 
     q: Node
@@ -55,10 +55,10 @@ class Found:
         )
 
 
-def read_attention(node: Node) -> Found | None:
+def read_attention(node: Node) -> AttentionReading | None:
     """Return the parts of attention whose result is `node`, a product of weights and values."""
-    for weights, values, labels, v_labels, out_labels in _read_weighted_sums(node):
-        scores = _read_softmax_operand(_read_without_cast(weights))
+    for weights, values, labels, v_labels, out_labels in _read_attention_sums(node):
+        scores = _read_attention_softmax(_read_without_cast(weights))
         if scores is None:
             continue
         last = scores.type.rank - 1
@@ -67,7 +67,7 @@ def read_attention(node: Node) -> Found | None:
             known = dict(zip(labels, names, strict=True)) | {
                 x: x for x in v_labels if is_one_in_attention(x)
             }
-            return _attention_with_groups(dataclasses.replace(
+            return _read_attention_groups(dataclasses.replace(
                 found, v=values,
                 v_labels=tuple([known.get(x, "width") for x in v_labels]),
                 out_labels=tuple([known.get(x, "width") for x in out_labels]),
@@ -80,7 +80,7 @@ def is_one_in_attention(label: str) -> bool:
     return label.startswith("one")
 
 
-def _attention_with_groups(found: Found) -> Found:
+def _read_attention_groups(found: AttentionReading) -> AttentionReading:
     """Name the dimensions of queries along which they share keys."""
     shared = {x for x in found.q_labels if x[0] == "b" and x not in found.k_labels}
 
@@ -93,7 +93,7 @@ def _attention_with_groups(found: Found) -> Found:
     )  # fmt: skip
 
 
-def _read_pair_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
+def _read_attention_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
     """Names of the dimensions of a product's operands and result; None if they broadcast, unless
     only the second operand of a matrix product does."""
     x, y = node.inputs
@@ -116,9 +116,9 @@ def _read_pair_labels(node: Node) -> tuple[Labels, Labels, Labels] | None:
     return (*[tuple(t) for t in terms], tuple(output)) if plain and alike else None  # type: ignore[return-value]
 
 
-def _read_weighted_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels, Labels]]:
+def _read_attention_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels, Labels]]:
     """Ways to see a product as a sum of values with weights, along the weights' last dimension."""
-    labels = _read_pair_labels(node) if len(node.inputs) == 2 else None
+    labels = _read_attention_labels(node) if len(node.inputs) == 2 else None
     if labels is None:
         return
     x, y, out = labels
@@ -132,7 +132,7 @@ def _read_weighted_sums(node: Node) -> Iterator[tuple[Node, Node, Labels, Labels
             yield node.inputs[at], node.inputs[1 - at], weights, values, out
 
 
-def _read_softmax_operand(p: Node) -> Node | None:
+def _read_attention_softmax(p: Node) -> Node | None:
     """The scores of which `p` is the softmax along the last dimension."""
     last = (p.type.rank - 1,)
     if isinstance(p.op, Softmax):
@@ -150,7 +150,7 @@ def _read_softmax_operand(p: Node) -> Node | None:
     return scores if top.op is Max(last, True) and top.inputs[0] is scores else None
 
 
-def _read_scores(z: Node) -> Iterator[Found]:
+def _read_scores(z: Node) -> Iterator[AttentionReading]:
     """Walk from the softmax's operand to the product of queries and keys."""
     steps: dict[str, Any] = {"scales": (), "bias": (), "masks": (), "fill": ()}
     while True:
@@ -168,8 +168,8 @@ def _read_scores(z: Node) -> Iterator[Found]:
             return  # a scaled mask
         elif isinstance(z.op, Where) and not steps["masks"] and not steps["bias"]:
             (mask, x, y), whole = z.inputs, z.type.shape
-            seen = _read_number(y).type.rank == 0
-            z, fill = (x, _read_number(y)) if seen else (y, _read_number(x))
+            seen = _read_attention_number(y).type.rank == 0
+            z, fill = (x, _read_attention_number(y)) if seen else (y, _read_attention_number(x))
             if fill.type.rank or not mask.type.rank or z.type.shape != whole:
                 return
             steps["masks"], steps["fill"] = ((mask, seen),), (fill,)
@@ -185,7 +185,7 @@ def _read_scores(z: Node) -> Iterator[Found]:
             return
 
 
-def _read_number(x: Node) -> Node:
+def _read_attention_number(x: Node) -> Node:
     """The number that a value repeats, if it does."""
     start = x
     while isinstance(x.op, (Broadcast, ExpandDims)):
@@ -224,9 +224,9 @@ def _read_without_cast(x: Node) -> Node:
     return x.inputs[0] if len(short) == 1 and float32 in pair else x
 
 
-def _read_product(node: Node) -> Found | None:
+def _read_product(node: Node) -> AttentionReading | None:
     """Queries and keys of a product whose last dimension is that of keys."""
-    labels = _read_pair_labels(node) if len(node.inputs) == 2 else None
+    labels = _read_attention_labels(node) if len(node.inputs) == 2 else None
     if labels is None or node.type.rank < 2:
         return None
     x, y, out = labels
@@ -249,7 +249,7 @@ def _read_product(node: Node) -> Found | None:
             scales.append((type(operand.op), _read_scale(operand)))
             operand = _read_without_cast(_read_scaled(operand))
         read.append(operand)
-    return Found(
+    return AttentionReading(
         q=read[0], k=read[1], v=read[1],
         q_labels=tuple([names[x] for x in q_labels]),
         k_labels=tuple([names[x] for x in k_labels]),

@@ -16,17 +16,17 @@ import ml_dtypes
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.graph.graph import Graph, by_number, graphs_within
-from pullback.graph.kinds import Distinct, UnpackedScalar
-from pullback.graph.node import Node, constant
+from pullback.graph.graph import Graph, by_number, graphs_in_parameters
+from pullback.graph.node import Node, constant_node
+from pullback.graph.op_kinds import DistinctKind, UnpackedScalarKind
 from pullback.graph.types import Type
-from pullback.ops.collective.reduce import Collective
+from pullback.ops.collective.all_reduce import Collective
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.functions import cast, negated
 from pullback.ops.fused.attention import Attention, AttentionGradient, attention_score_dtype
 from pullback.ops.fused.attention_cudnn import cudnn_takes
 from pullback.ops.fused.attention_reading import (
-    Found,
+    AttentionReading,
     Labels,
     is_one_in_attention,
     leads_to_attention_product,
@@ -34,9 +34,9 @@ from pullback.ops.fused.attention_reading import (
 )
 from pullback.ops.fused.spelling import Operands, Spelling, spelling
 from pullback.ops.interpret import interpret
-from pullback.ops.linalg.einsum import Einsum
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.prelude import Op, results
+from pullback.ops.linalg.einsum_expansion import Einsum
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.prelude import Op, result_nodes
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.shape.movement import Reshape, Transpose
 from pullback.ops.sources import Const, Input
@@ -50,7 +50,7 @@ Steps = tuple[tuple[Op, tuple[int, ...]], ...]  # ops and the numbers of operand
 
 
 @dataclass(frozen=True)
-class Form:
+class AttentionSpellingForm:
     """A way to write attention: the steps of the formula, and what its operands are.
 
     Roles are positions among the operands, like the numbers of operands in steps.
@@ -84,7 +84,7 @@ class Form:
         """Return the result by the fused op."""
         q, k, v = self._arranged(operands)
         op = Attention(self.scale, self.lower, self.upper, False)
-        y = results(op(q, k, v, *self._masks(operands, q)))[0]
+        y = result_nodes(op(q, k, v, *self._masks(operands, q)))[0]
         labels, sizes = self.labels[3], self._sizes(operands)
         return _spelled_from_heads(y, labels, ("row", "width"), [sizes[x] for x in labels])
 
@@ -97,7 +97,7 @@ class Form:
         op = AttentionGradient(self.scale, self.lower, self.upper, False)
         masks = self._masks(operands, q)
         found: list[Node | None] = [None] * self.count
-        dq, *others = results(op(q, k, v, *results(made), g, *masks))
+        dq, *others = result_nodes(op(q, k, v, *result_nodes(made), g, *masks))
         cotangents = (self._scaled(dq, operands), *others)  # scales were factors of queries alone
         places = zip((self.q, self.k, self.v), self.labels, cotangents, _KINDS)
         for at, labels, cotangent, kind in places:
@@ -133,7 +133,7 @@ class Form:
             found.append(mask if seen else negated(mask))
         for x in self.fill:
             found.append(
-                constant(float(x), wide) if isinstance(x, str) else cast(operands[x], wide)
+                constant_node(float(x), wide) if isinstance(x, str) else cast(operands[x], wide)
             )
         return found if self.fill != ("-inf",) else found[:-1]
 
@@ -148,7 +148,7 @@ class Form:
 _KINDS = ("row", "depth"), ("key", "depth"), ("key", "width")  # of queries, keys and values
 
 
-def _spelling_order(labels: Labels, *last: str) -> Labels:
+def _attention_spelling_order(labels: Labels, *last: str) -> Labels:
     """The names of dimensions in the order of the fused op: groups of queries are neighbours."""
     batch = [x for x in labels if x[0] in "bg"]
     return (*sorted(batch, key=lambda x: (x[0], int(x[1:]))), *last)
@@ -159,7 +159,7 @@ def _spelled_in_heads(x: Node, labels: Labels, last: Labels) -> Node:
     sizes = dict(zip(labels, x.type.shape, strict=True))
     kept = tuple([n for n in labels if not is_one_in_attention(n)])
     x = _spelled_in_shape(x, [sizes[n] for n in kept])
-    wanted = _spelling_order(kept, *last)
+    wanted = _attention_spelling_order(kept, *last)
     perm = tuple([kept.index(w) for w in wanted])
     x = x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
     batch = [sizes[n] for n in wanted if n[0] == "b"] or [1]
@@ -171,7 +171,7 @@ def _spelled_in_heads(x: Node, labels: Labels, last: Labels) -> Node:
 def _spelled_from_heads(x: Node, labels: Labels, last: Labels, shape: Sequence[int]) -> Node:
     """The inverse of `_spelled_in_heads`, for a value of this shape."""
     sizes = dict(zip(labels, shape, strict=True))
-    given = _spelling_order(labels, *last)
+    given = _attention_spelling_order(labels, *last)
     x = _spelled_in_shape(x, [sizes[n] for n in given])
     perm = tuple([given.index(n) for n in labels if not is_one_in_attention(n)])
     x = x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
@@ -187,42 +187,47 @@ def _attention_forms(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     found = read_attention(node)
     if (
         found is None
-        or not _attention_fits(found)
-        or not _is_ordinary_attention_scale(_attention_scale(found), found.q.type.dtype)
+        or not _attention_spelling_fits(found)
+        or not _is_ordinary_attention_scale(_spelled_attention_scale(found), found.q.type.dtype)
     ):
         return
-    operands = [x for x in found.operands() if not _spells_number(x)]
-    inner = _attention_between(node, set(operands))
+    operands = [x for x in found.operands() if not _is_spelled_attention_number(x)]
+    inner = _attention_spelling_nodes(node, set(operands))
     if inner is None:
         return
     types = tuple([Type(x.type.shape, x.type.dtype) for x in operands])
-    form = _attention_form(found, operands, _spelling_steps(inner, operands))
-    yield _spelling_of(form), types
+    form = _attention_spelling_form(found, operands, _attention_spelling_steps(inner, operands))
+    yield _attention_spelling_of(form), types
     if any(isinstance(op, Max) for op, _ in form.steps):  # the derivative may stop there
-        yield _spelling_of(dataclasses.replace(form, stops=True)), types
+        yield _attention_spelling_of(dataclasses.replace(form, stops=True)), types
 
 
-def _attention_form(found: Found, operands: Sequence[Node], steps: Steps) -> Form:
+def _attention_spelling_form(
+    found: AttentionReading, operands: Sequence[Node], steps: Steps
+) -> AttentionSpellingForm:
     at = {x: i for i, x in enumerate(operands)}
-    lower, upper, masks, bias = _attention_without_band(found)
+    lower, upper, masks, bias = _spelled_attention_masks(found)
     others = [(kind is Div, at[x]) for kind, x in found.scales if x in at]
-    return Form(
+    return AttentionSpellingForm(
         steps=steps, count=len(operands), q=at[found.q], k=at[found.k], v=at[found.v],
         labels=(found.q_labels, found.k_labels, found.v_labels, found.out_labels),
-        scale=repr(_attention_scale(found)), factors=tuple(others),
+        scale=repr(_spelled_attention_scale(found)), factors=tuple(others),
         bias=tuple([at[x] for x in bias]), subtracted=found.subtracted,
         mask=tuple([(at[x], seen) for x, seen in masks]),
-        fill=tuple([repr(_spelled_number(x)) if _spells_number(x) else at[x] for x in found.fill]),
+        fill=tuple([
+            repr(_spelled_attention_number(x)) if _is_spelled_attention_number(x) else at[x]
+            for x in found.fill
+        ]),
         lower=lower, upper=upper,
     )  # fmt: skip
 
 
-def _attention_scale(found: Found) -> float:
+def _spelled_attention_scale(found: AttentionReading) -> float:
     """The product of the scales that are constants; NaN if one divides by 0."""
     scale = 1.0
     for kind, x in found.scales:
-        if _spells_number(x):
-            number = _spelled_number(x)
+        if _is_spelled_attention_number(x):
+            number = _spelled_attention_number(x)
             scale *= number if kind is not Div else 1 / number if number else math.nan
     return scale
 
@@ -233,14 +238,14 @@ def _is_ordinary_attention_scale(scale: float, dtype: DType) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _spelling_of(form: Form) -> Spelling:
+def _attention_spelling_of(form: AttentionSpellingForm) -> Spelling:
     return Spelling(
         name="attention", last=type(form.steps[-1][0]), formula=form.replay,
         operands=lambda node: (), fused=form.fused, pull=form.pull,
     )  # fmt: skip
 
 
-def _attention_fits(found: Found) -> bool:
+def _attention_spelling_fits(found: AttentionReading) -> bool:
     """Whether the fused op takes these operands."""
     dtypes = {x.type.dtype for x in (found.q, found.k, found.v)}
     labels = found.q_labels, found.k_labels, found.v_labels, found.out_labels
@@ -248,13 +253,13 @@ def _attention_fits(found: Found) -> bool:
     if len(dtypes) != 1 or not dtypes.pop().is_float:
         return False
     shared = {x for x in q if x[0] == "g"}
-    return q == out and k == v == q - shared and _attention_masks_fit(found)
+    return q == out and k == v == q - shared and _attention_spelling_masks_fit(found)
 
 
-def _attention_masks_fit(found: Found) -> bool:
+def _attention_spelling_masks_fit(found: AttentionReading) -> bool:
     """Whether masks are the same for all heads, or given for each."""
     sizes = dict(zip(found.q_labels, found.q.type.shape))
-    heads = [x for x in _spelling_order(found.q_labels) if x[0] == "b"][-1:]
+    heads = [x for x in _attention_spelling_order(found.q_labels) if x[0] == "b"][-1:]
     heads += [x for x in sizes if x[0] == "g"]
     rank = len(found.q_labels)  # as many as scores have
     for mask in (*found.bias, *[x for x, _ in found.masks]):
@@ -265,21 +270,21 @@ def _attention_masks_fit(found: Found) -> bool:
     return True
 
 
-def _spells_number(x: Node) -> bool:
+def _is_spelled_attention_number(x: Node) -> bool:
     return isinstance(x.op, Const) and not x.type.rank
 
 
-def _spelled_number(x: Node) -> float:
+def _spelled_attention_number(x: Node) -> float:
     assert isinstance(x.op, Const)
     return float(x.op.array)
 
 
-def _attention_between(node: Node, operands: set[Node]) -> list[Node] | None:
+def _attention_spelling_nodes(node: Node, operands: set[Node]) -> list[Node] | None:
     """The nodes of the formula, operands of each one first; None if it has other operands."""
     found, stack = {node}, [node]
     while stack:
         x = stack.pop()
-        if not x.inputs and not _spells_number(x):
+        if not x.inputs and not _is_spelled_attention_number(x):
             return None
         for y in x.inputs:
             if y not in operands and y not in found:
@@ -288,7 +293,7 @@ def _attention_between(node: Node, operands: set[Node]) -> list[Node] | None:
     return sorted(found, key=by_number)
 
 
-def _spelling_steps(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
+def _attention_spelling_steps(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
     at = {x: i for i, x in enumerate([*operands, *inner])}
     return tuple([(x.op, tuple([at[y] for y in x.inputs])) for x in inner])
 
@@ -296,31 +301,33 @@ def _spelling_steps(inner: Sequence[Node], operands: Sequence[Node]) -> Steps:
 Masks = tuple[tuple[Node, bool], ...]
 
 
-def _attention_without_band(found: Found) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
+def _spelled_attention_masks(
+    found: AttentionReading,
+) -> tuple[tuple, tuple, Masks, tuple[Node, ...]]:
     """The limits of keys that queries see by position, and masks and biases that say more."""
     sizes = dict(
         zip((*found.q_labels, *found.k_labels), (*found.q.type.shape, *found.k.type.shape))
     )
     scores = sizes["row"], sizes["key"]
     for mask, seen in found.masks:
-        array = _known_in_spelling(mask)
-        band = None if array is None else _attention_band(array if seen else ~array, scores)
+        array = _spelled_attention_constant(mask)
+        band = None if array is None else _spelled_attention_band(array if seen else ~array, scores)
         if band is not None:
             return *band, (), found.bias
     for bias in found.bias:
         unknown = found.masks or leads_to_attention_product(bias)
-        array = None if unknown else _known_in_spelling(bias)
+        array = None if unknown else _spelled_attention_constant(bias)
         if array is not None and found.subtracted:
             array = -array
         if array is not None and np.all((array == 0) | (array <= _HIDDEN)):
-            band = _attention_band(array == 0, scores)
+            band = _spelled_attention_band(array == 0, scores)
             if band is not None and np.all(np.any(array == 0, -1)):
                 lower, upper = band
                 return lower, upper, (), ()
     return (), (), found.masks, found.bias
 
 
-def _attention_band(
+def _spelled_attention_band(
     seen: np.ndarray, scores: tuple[int, int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The limits of j - i where query i sees key j; None if the mask is not such a band."""
@@ -335,15 +342,15 @@ def _attention_band(
     return () if low == away.min() else (low,), () if high == away.max() else (high,)
 
 
-def _known_in_spelling(x: Node) -> np.ndarray | None:
+def _spelled_attention_constant(x: Node) -> np.ndarray | None:
     """The value of a node that depends neither on inputs nor on the device."""
     if x.type.size > _LARGEST:
         return None
     found, stack = {x}, [x]
     while stack:
         y = stack.pop()
-        unknown = isinstance(y.op, (Distinct, UnpackedScalar, Collective))
-        if unknown or graphs_within(y.op.parameters()) or len(found) > _DEEPEST:
+        unknown = isinstance(y.op, (DistinctKind, UnpackedScalarKind, Collective))
+        if unknown or graphs_in_parameters(y.op.parameters()) or len(found) > _DEEPEST:
             return None
         for z in y.inputs:
             if z not in found:
@@ -352,7 +359,7 @@ def _known_in_spelling(x: Node) -> np.ndarray | None:
     return interpret(Graph([], [x]), [])[0]
 
 
-def _attention_for_cudnn(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+def _attention_spellings_for_cudnn(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """Those that cuDNN computes; others would be written out again, in wider products."""
     for found, types in _attention_forms(node):
         fused = found.fused(*[Input(f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)])
@@ -361,7 +368,7 @@ def _attention_for_cudnn(node: Node) -> Iterator[tuple[Spelling, Operands]]:
                 yield found, types
 
 
-for _platform, _read in (("cpu", _attention_forms), ("cuda", _attention_for_cudnn)):
+for _platform, _read in (("cpu", _attention_forms), ("cuda", _attention_spellings_for_cudnn)):
     for _last in (MatMul, Einsum):
         spelling(
             Spelling(

@@ -12,13 +12,13 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import float32
 from pullback.ops.elementwise.activations import KERNEL_SIZE
 from pullback.ops.elementwise.arithmetic import Add, Mul
-from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.division import Div, Reciprocal
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.error_functions import SLOPE, Erf
 from pullback.ops.elementwise.normal_functions import ExpMinusSquare
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.trigonometric import Tanh
-from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelling, spelling_operand_type
 from pullback.ops.prelude import Composite, Node, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.traits import HasKernel
@@ -94,7 +94,7 @@ class ErfGeluGradient(GeluFormula):
         return g * (one + Erf()(u)) * half + steep
 
 
-class Product(NamedTuple):
+class GeluProduct(NamedTuple):
     """A way to write half * x * w, where w is 1 + f(x)."""
 
     formula: Callable[[Node, Node, Node], Node]
@@ -103,12 +103,12 @@ class Product(NamedTuple):
 
 
 PRODUCTS = (
-    Product(lambda half, x, w: half * x * w),
-    Product(lambda half, x, w: half * (x * w)),
-    Product(lambda half, x, w: x * (half * w)),
-    Product(lambda two, x, w: x / two * w, divides=True),
-    Product(lambda two, x, w: x * (w / two), divides=True),
-    Product(lambda two, x, w: x * w / two, divides=True, last=Div),
+    GeluProduct(lambda half, x, w: half * x * w),
+    GeluProduct(lambda half, x, w: half * (x * w)),
+    GeluProduct(lambda half, x, w: x * (half * w)),
+    GeluProduct(lambda two, x, w: x / two * w, divides=True),
+    GeluProduct(lambda two, x, w: x * (w / two), divides=True),
+    GeluProduct(lambda two, x, w: x * w / two, divides=True, last=Div),
 )
 # a * x**3, as it is written
 CUBES: tuple[Callable[[Node, Node], Node], ...] = (
@@ -118,14 +118,16 @@ CUBES: tuple[Callable[[Node, Node], Node], ...] = (
 )
 
 
-def _tanh_formula(
-    cube: Callable[[Node, Node], Node], product: Product,
+def _tanh_gelu_formula(
+    cube: Callable[[Node, Node], Node], product: GeluProduct,
     x: Node, half: Node, one: Node, c: Node, a: Node,
 ) -> Node:  # fmt: skip
     return product.formula(half, x, one + Tanh()(c * (x + cube(a, x))))
 
 
-def _erf_formula(divides: bool, product: Product, x: Node, half: Node, one: Node, c: Node) -> Node:
+def _erf_gelu_formula(
+    divides: bool, product: GeluProduct, x: Node, half: Node, one: Node, c: Node
+) -> Node:
     return product.formula(half, x, one + Erf()(x / c if divides else x * c))
 
 
@@ -150,15 +152,15 @@ def _gelu_spelling(
 
 TANH_SPELLINGS = [
     _gelu_spelling(
-        "GELU by tanh", partial(_tanh_formula, cube, product),
+        "GELU by tanh", partial(_tanh_gelu_formula, cube, product),
         (product.divides, False, False, False), product.last, TanhGelu(), TanhGeluGradient(),
     )
     for cube in CUBES for product in PRODUCTS
 ]  # fmt: skip
 ERF_SPELLINGS = [
     _gelu_spelling(
-        "GELU by erf", partial(_erf_formula, divides, product), (product.divides, False, divides),
-        product.last, ErfGelu(), ErfGeluGradient(),
+        "GELU by erf", partial(_erf_gelu_formula, divides, product),
+        (product.divides, False, divides), product.last, ErfGelu(), ErfGeluGradient(),
     )
     for divides in (False, True) for product in PRODUCTS
 ]  # fmt: skip
@@ -169,7 +171,7 @@ def _gelu_found(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     inner = [y for x in node.inputs if isinstance(x.op, (Mul, Div)) for y in x.inputs]
     sums = [x for x in (*node.inputs, *inner) if isinstance(x.op, Add)]
     kinds = {type(y.op) for x in sums for y in x.inputs}
-    x = spelled_type(node)
+    x = spelling_operand_type(node)
     for kind, count, spellings in ((Tanh, 4, TANH_SPELLINGS), (Erf, 3, ERF_SPELLINGS)):
         if kind in kinds:
             types = (x, *[Type((), x.dtype)] * count)

@@ -9,11 +9,11 @@ import numpy as np
 from pullback.ops.elementwise.arithmetic import Square
 from pullback.ops.elementwise.functions import guarded
 from pullback.ops.elementwise.roots import Rsqrt
-from pullback.ops.prelude import TABLE, Composite, Node, Type, constant
+from pullback.ops.prelude import TABLE, Composite, Node, Type, constant_node
 from pullback.ops.reduce.reductions import Mean, Sum
-from pullback.ops.row_kernels import row_kernel
+from pullback.ops.row_kernel_calls import row_kernel_call
 from pullback.ops.samples import positive, real
-from pullback.ops.shape.axes import ExpandDims, Squeeze
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Squeeze
 from pullback.ops.traits import HasKernel
 
 _CENTER, _SCALE, _SHIFT = 1, 2, 4  # flags of the kernels
@@ -36,7 +36,7 @@ class RowNormOp(Composite, HasKernel, abstract=True):
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
         flags = _CENTER * self.center + _SCALE * self.scaled + _SHIFT * self.shifted
         axes = self.axes(len(xs[0].shape))
-        return row_kernel(b, self.kernel_name, *xs, out=out, axes=axes, flags=flags)
+        return row_kernel_call(b, self.kernel_name, *xs, out=out, axes=axes, flags=flags)
 
     def axes(self, rank: int) -> tuple[int, ...]:
         return tuple(range(rank - self.dims, rank))
@@ -65,7 +65,7 @@ class LayerNormalization(RowNormOp):
         if self.shifted:
             y = y + affine[-1]
         rstd = Squeeze(axes)(rstd)
-        zero = TABLE["Broadcast"](rstd.type.shape)(constant(0, x.type.dtype))
+        zero = TABLE["Broadcast"](rstd.type.shape)(constant_node(0, x.type.dtype))
         return y, zero if mean is None else Squeeze(axes)(mean), rstd
 
     @classmethod

@@ -17,8 +17,8 @@ from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.roots import Rsqrt, Sqrt
 from pullback.ops.fused.layer_norm import LayerNormalization, LayerNormalizationGradient
-from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
-from pullback.ops.prelude import Node, constant, results
+from pullback.ops.fused.spelling import Operands, Spelling, spelling, spelling_operand_type
+from pullback.ops.prelude import Node, constant_node, result_nodes
 from pullback.ops.reduce.reductions import Mean, Sum
 from pullback.ops.sources import Result
 
@@ -33,7 +33,7 @@ DIMS = (1, 2, 3)  # how many axes a norm may be along
 SHARING = ("difference", "mean", "nothing")
 
 
-class Core(NamedTuple):
+class CoreNormSpelling(NamedTuple):
     """One way to write the norm of rows along the last `dims` axes."""
 
     dims: int
@@ -59,14 +59,14 @@ class Core(NamedTuple):
         return again * root if self.inverse else again / root
 
     def operands(self, node: Node) -> Operands:
-        x, number = spelled_type(node), Type((), node.type.dtype)
+        x, number = spelling_operand_type(node), Type((), node.type.dtype)
         row = x.with_shape(x.shape[x.rank - self.dims :])
         return (x, number, *[number] * self.counted, *[row] * self.scale_first)
 
     def fused(self, x: Node, epsilon: Node, *others: Node) -> Node:
         size = math.prod(x.type.shape[x.type.rank - self.dims :])
-        count = others[0] if self.counted else constant(size, x.type.dtype)
-        y = results(LayerNormalization(self.dims, self.center)(x, epsilon, count))[0]
+        count = others[0] if self.counted else constant_node(size, x.type.dtype)
+        y = result_nodes(LayerNormalization(self.dims, self.center)(x, epsilon, count))[0]
         return y * others[-1] if self.scale_first else y
 
     def pull(self, g: Node, y: Node, x: Node, epsilon: Node, *others: Node) -> Sequence:
@@ -80,7 +80,7 @@ class Core(NamedTuple):
         return [dx, *numbers, Sum(rows, False)(g * norm)]
 
 
-def found_norm_core(node: Node) -> Core | None:
+def found_norm_core(node: Node) -> CoreNormSpelling | None:
     """Return how the norm is written that a node seems to be the result of."""
     if not node.type.dtype.is_float or not node.type.rank:
         return None
@@ -99,7 +99,9 @@ def found_norm_core(node: Node) -> Core | None:
         if last and type(squared.op) in SQUARES:
             d = squared.inputs[0]
             center = isinstance(d.op, Sub)
-            return Core(len(axes), center, type(squared.op), counted, inverse, rows is not d)
+            return CoreNormSpelling(
+                len(axes), center, type(squared.op), counted, inverse, rows is not d
+            )
     return None
 
 
@@ -108,57 +110,57 @@ def norm_gradients(norm: Node, g: Node) -> tuple[Node, ...]:
     op = norm.op
     assert isinstance(op, LayerNormalization)
     x, _, count, *affine = norm.inputs
-    _, mean, rstd = results(norm)
+    _, mean, rstd = result_nodes(norm)
     gradient = LayerNormalizationGradient(op.dims, op.center, op.scaled, op.shifted)
     made = gradient(x, g, mean, rstd, count, *affine[: int(op.scaled)])
-    return results(made) if isinstance(made.type, tuple) else (made,)
+    return result_nodes(made) if isinstance(made.type, tuple) else (made,)
 
 
-class AffineNormalization(NamedTuple):
+class AffineNormSpelling(NamedTuple):
     """A norm that was recognised without scale and shift, and what comes after it."""
 
     norm: LayerNormalization
     inverse: bool  # as in Core: the rule for a product with a quotient guards against 0 * inf
 
     def formula(self, x: Node, epsilon: Node, count: Node, *affine: Node) -> Node:
-        core = Core(self.norm.dims, self.norm.center, Square, True, self.inverse, False)
+        core = CoreNormSpelling(self.norm.dims, self.norm.center, Square, True, self.inverse, False)
         y = core.formula(SHARING[0], x, epsilon, count)
         if self.norm.scaled:
             y = y * affine[0]
         return y + affine[-1] if self.norm.shifted else y
 
     def operands(self, node: Node) -> Operands:
-        x, number = spelled_type(node), Type((), node.type.dtype)
+        x, number = spelling_operand_type(node), Type((), node.type.dtype)
         row = x.with_shape(x.shape[x.rank - self.norm.dims :])
         return (x, number, number, *[row] * (self.norm.scaled + self.norm.shifted))
 
     def fused(self, *operands: Node) -> Node:
-        return results(self.norm(*operands))[0]
+        return result_nodes(self.norm(*operands))[0]
 
     def pull(self, g: Node, y: Node, *operands: Node) -> Sequence:
         dx, *affine = norm_gradients(y.inputs[0], g)
         return [dx, None, None, *affine]
 
 
-def _under_norm(node: Node, ops: tuple[type, ...]) -> Iterator[Node]:
+def _norm_spelling_operands(node: Node, ops: tuple[type, ...]) -> Iterator[Node]:
     """Yield the operands of operands, where these apply `ops`."""
     if not ops:
         yield node
     elif isinstance(node.op, ops[0]):
         for x in node.inputs:
-            yield from _under_norm(x, ops[1:])
+            yield from _norm_spelling_operands(x, ops[1:])
 
 
-def _core_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+def _core_norm_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """Yield the ways to write the norm that a node seems to be the result of."""
     core = found_norm_core(node)
     if core is not None and core.dims in DIMS:
         for shared in SHARING if core.center else SHARING[:1]:
-            yield _core_spelling(core, shared), core.operands(node)
+            yield _core_norm_spelling(core, shared), core.operands(node)
 
 
 @lru_cache(maxsize=256)
-def _core_spelling(core: Core, shared: str) -> Spelling:
+def _core_norm_spelling(core: CoreNormSpelling, shared: str) -> Spelling:
     return Spelling(
         name="layer norm" if core.center else "RMS norm",
         last=Mul if core.inverse else Div,
@@ -173,16 +175,18 @@ def _affine_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """Yield what may be multiplied and added to a norm, if a node seems to be the result."""
     for scaled, shifted in ((True, True), (True, False), (False, True)):
         ops = (Add,) * shifted + (Mul,) * scaled
-        norms = {x.inputs[0].op for x in _under_norm(node, ops) if isinstance(x.op, Result)}
+        norms = {
+            x.inputs[0].op for x in _norm_spelling_operands(node, ops) if isinstance(x.op, Result)
+        }
         for norm in norms:
             if isinstance(norm, LayerNormalization) and not norm.scaled and not norm.shifted:
                 made = LayerNormalization(norm.dims, norm.center, scaled, shifted)
-                for affine in (AffineNormalization(made, True), AffineNormalization(made, False)):
+                for affine in (AffineNormSpelling(made, True), AffineNormSpelling(made, False)):
                     yield _affine_spelling(affine), affine.operands(node)
 
 
 @lru_cache(maxsize=64)
-def _affine_spelling(affine: AffineNormalization) -> Spelling:
+def _affine_spelling(affine: AffineNormSpelling) -> Spelling:
     return Spelling(
         name="scale and shift of a norm",
         last=Add if affine.norm.shifted else Mul,
@@ -195,7 +199,7 @@ def _affine_spelling(affine: AffineNormalization) -> Spelling:
 
 
 for _last, _read, _stage in (
-    (Mul, _core_spellings, 0), (Div, _core_spellings, 0),
+    (Mul, _core_norm_spellings, 0), (Div, _core_norm_spellings, 0),
     (Add, _affine_spellings, 1), (Mul, _affine_spellings, 1),
 ):  # fmt: skip
     spelling(

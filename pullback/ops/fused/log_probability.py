@@ -8,22 +8,28 @@ from typing import Any, ClassVar, NamedTuple
 from pullback.graph.dtypes import int32, int64
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import cast, equal, guarded, where
-from pullback.ops.elementwise.rounding import IsFinite
-from pullback.ops.fused.softmax import LogSoftmaxGradient
-from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, spelled_type, spelling
+from pullback.ops.elementwise.rounding_predicates import IsFinite
+from pullback.ops.fused.softmax_logsumexp import LogSoftmaxGradient
+from pullback.ops.fused.spelling import (
+    WITH_ROW_KERNELS,
+    Operands,
+    Spelling,
+    spelling,
+    spelling_operand_type,
+)
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
-from pullback.ops.index.bounds import require_in_range
-from pullback.ops.prelude import Composite, Node, Type, results
+from pullback.ops.index.bounds import require_index_within_bounds
+from pullback.ops.prelude import Composite, Node, Type, result_nodes
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax
-from pullback.ops.row_kernels import row_kernel
-from pullback.ops.samples import integers, real
+from pullback.ops.row_kernel_calls import row_kernel_call
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.iota import Iota
 from pullback.ops.traits import HasKernel
 
 
-class LabelOp(Composite, HasKernel, abstract=True):
+class LogProbabilityOp(Composite, HasKernel, abstract=True):
     """An op on rows along the last axis of x, with one label a row, of size 1 along that axis.
 
     `trusted` and `examples` are those of TakeAlongAxis.
@@ -42,7 +48,7 @@ class LabelOp(Composite, HasKernel, abstract=True):
         if labels.dtype not in (int32, int64):
             return None
         axis = len(x.shape) - 1
-        made = row_kernel(b, self.kernel_name, x, labels, *xs, out=out, axes=(axis,))
+        made = row_kernel_call(b, self.kernel_name, x, labels, *xs, out=out, axes=(axis,))
         if made is not None:
             self._require_labels(b, x, labels)
         return made
@@ -53,10 +59,10 @@ class LabelOp(Composite, HasKernel, abstract=True):
 
     def _require_labels(self, b: Any, x: Any, labels: Any) -> None:
         if not self.trusted:
-            require_in_range(b, [labels], [len(x.shape) - 1], x.shape, self.examples)
+            require_index_within_bounds(b, [labels], [len(x.shape) - 1], x.shape, self.examples)
 
 
-class LogProbability(LabelOp):
+class LogProbability(LogProbabilityOp):
     """The logarithm of softmax at the label of each row, and two numbers for the gradient.
 
     They are the largest element (0 if that is infinite), and the logarithm of the sum of
@@ -81,12 +87,12 @@ class LogProbability(LabelOp):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(5), integers(1, high=5))
-        yield cls(), (real(3, 4), integers(3, 1, high=4))
-        yield cls(True), (real(2, 3, 2), integers(2, 3, 1, high=2))
+        yield cls(), (real(5), integer_samples(1, high=5))
+        yield cls(), (real(3, 4), integer_samples(3, 1, high=4))
+        yield cls(True), (real(2, 3, 2), integer_samples(2, 3, 1, high=2))
 
 
-class LogProbabilityGradient(LabelOp):
+class LogProbabilityGradient(LogProbabilityOp):
     """The cotangent of x in LogProbability, from that of its first result.
 
     `largest` and `log_sum` are its other results.
@@ -124,13 +130,13 @@ class LabelSpelling(NamedTuple):
         x, labels = node.inputs
         last = x.type.rank - 1
         if x.op is LogSoftmax((last,)) and labels.type.shape == (*x.type.shape[:-1], 1):
-            yield spelled_type(x), spelled_type(labels)
+            yield spelling_operand_type(x), spelling_operand_type(labels)
 
     def fused(self, x: Node, labels: Node) -> Node:
-        return results(LogProbability(self.trusted, self.examples)(x, labels))[0]
+        return result_nodes(LogProbability(self.trusted, self.examples)(x, labels))[0]
 
     def pull(self, g: Node, y: Node, x: Node, labels: Node) -> Sequence[Node | None]:
-        _, largest, log_sum = results(y.inputs[0])
+        _, largest, log_sum = result_nodes(y.inputs[0])
         op = LogProbabilityGradient(self.trusted, self.examples)
         return [op(x, labels, largest, log_sum, g), None]
 
@@ -144,7 +150,11 @@ class LabelSpelling(NamedTuple):
         if isinstance(put.op, PutAlongAxisAdd) and put.type.shape == node.type.shape:
             g, labels = put.inputs
             if g.type.shape == (*node.type.shape[:-1], 1):
-                yield spelled_type(g), spelled_type(node), spelled_type(labels)
+                yield (
+                    spelling_operand_type(g),
+                    spelling_operand_type(node),
+                    spelling_operand_type(labels),
+                )
 
     def gradient(self, g: Node, x: Node, labels: Node) -> Node | None:
         return self.pull(g, self.fused(x, labels), x, labels)[0]

@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.arithmetic import Add
-from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.fused.spelling import Operands, Spelling, spelling, spelling_operand_type
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.product_kernel import product_call
 from pullback.ops.prelude import Composite, Node, Type, same_dtype
 from pullback.ops.samples import real
@@ -53,7 +53,7 @@ def _product_sum_operands(node: Node, op: type, count: int) -> Iterator[Operands
     for term, other in (node.inputs, node.inputs[::-1]):
         whole = term.type.shape == node.type.shape and node.type.dtype.is_float
         if isinstance(term.op, op) and len(term.inputs) == count and whole:
-            yield *[spelled_type(x) for x in term.inputs], spelled_type(other)
+            yield *[spelling_operand_type(x) for x in term.inputs], spelling_operand_type(other)
 
 
 # After all other formulas, which may contain such sums

@@ -11,8 +11,8 @@ from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import guarded, where
 from pullback.ops.elementwise.guarded import MulNoNan
-from pullback.ops.elementwise.rounding import IsFinite
-from pullback.ops.fused.softmax import (
+from pullback.ops.elementwise.rounding_predicates import IsFinite
+from pullback.ops.fused.softmax_logsumexp import (
     BareLogSoftmax,
     BareSoftmax,
     LogSoftmaxGradient,
@@ -20,94 +20,100 @@ from pullback.ops.fused.softmax import (
     LogSumExpGradient,
     SoftmaxGradient,
 )
-from pullback.ops.fused.spelling import WITH_ROW_KERNELS, Operands, Spelling, spelled_type, spelling
-from pullback.ops.prelude import TABLE, Node, results
+from pullback.ops.fused.spelling import (
+    WITH_ROW_KERNELS,
+    Operands,
+    Spelling,
+    spelling,
+    spelling_operand_type,
+)
+from pullback.ops.prelude import TABLE, Node, result_nodes
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax, Softmax
 from pullback.ops.sources import Result
 
 
-def softmax_axis(x: Node) -> tuple[int, ...]:
+def spelled_softmax_axis(x: Node) -> tuple[int, ...]:
     return (x.type.rank - 1,)
 
 
-def softmax_total(x: Node) -> Node:
-    return Sum(softmax_axis(x), True)(x)
+def spelled_softmax_total(x: Node) -> Node:
+    return Sum(spelled_softmax_axis(x), True)(x)
 
 
 # What is subtracted before exponentials
 
 
-def softmax_largest(x: Node) -> Node:
-    return Max(softmax_axis(x), True)(x)
+def spelled_softmax_largest(x: Node) -> Node:
+    return Max(spelled_softmax_axis(x), True)(x)
 
 
-def softmax_largest_held(x: Node) -> Node:
-    return TABLE["StopGradient"]()(softmax_largest(x))
+def spelled_softmax_largest_held(x: Node) -> Node:
+    return TABLE["StopGradient"]()(spelled_softmax_largest(x))
 
 
-def softmax_largest_finite(x: Node) -> Node:
-    top = softmax_largest_held(x)
+def spelled_softmax_largest_finite(x: Node) -> Node:
+    top = spelled_softmax_largest_held(x)
     return where(IsFinite()(top), top, 0)
 
 
-SHIFTS = (softmax_largest, softmax_largest_held, softmax_largest_finite)
+SHIFTS = (spelled_softmax_largest, spelled_softmax_largest_held, spelled_softmax_largest_finite)
 
 
 # Softmax
 
 
-def softmax_formula(shift: Callable[[Node], Node], x: Node) -> Node:
+def spelled_softmax(shift: Callable[[Node], Node], x: Node) -> Node:
     weights = Exp()(x - shift(x))
-    return weights / softmax_total(weights)
+    return weights / spelled_softmax_total(weights)
 
 
 def softmax_operand(node: Node) -> Iterator[Operands]:
     above, below = node.inputs
     if isinstance(above.op, Exp) and isinstance(below.op, Sum) and node.type.rank:
-        yield (spelled_type(node),)
+        yield (spelling_operand_type(node),)
 
 
-def softmax_fused(shift: Callable[[Node], Node], x: Node) -> Node:
-    op = Softmax if shift is softmax_largest_finite else BareSoftmax
-    return op(softmax_axis(x))(x)
+def fuse_softmax_spelling(shift: Callable[[Node], Node], x: Node) -> Node:
+    op = Softmax if shift is spelled_softmax_largest_finite else BareSoftmax
+    return op(spelled_softmax_axis(x))(x)
 
 
-def softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
-    return [SoftmaxGradient(softmax_axis(x))(g, y)]
+def pull_softmax_spelling(g: Node, y: Node, x: Node) -> Sequence[Node]:
+    return [SoftmaxGradient(spelled_softmax_axis(x))(g, y)]
 
 
 # Its logarithm
 
 
-def log_softmax_formula(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
+def spelled_log_softmax(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
     top = shift(x)
     shifted = x - top
-    return (x - top if again else shifted) - Log()(softmax_total(Exp()(shifted)))
+    return (x - top if again else shifted) - Log()(spelled_softmax_total(Exp()(shifted)))
 
 
 def log_softmax_operand(node: Node) -> Iterator[Operands]:
     left, right = node.inputs
     if isinstance(left.op, Sub) and isinstance(right.op, Log) and node.type.rank:
-        yield (spelled_type(node),)
+        yield (spelling_operand_type(node),)
 
 
-def log_softmax_fused(shift: Callable[[Node], Node], x: Node) -> Node:
-    op = LogSoftmax if shift is softmax_largest_finite else BareLogSoftmax
-    return op(softmax_axis(x))(x)
+def fuse_log_softmax_spelling(shift: Callable[[Node], Node], x: Node) -> Node:
+    op = LogSoftmax if shift is spelled_softmax_largest_finite else BareLogSoftmax
+    return op(spelled_softmax_axis(x))(x)
 
 
-def log_softmax_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
-    return [LogSoftmaxGradient(softmax_axis(x))(g, y)]
+def pull_log_softmax_spelling(g: Node, y: Node, x: Node) -> Sequence[Node]:
+    return [LogSoftmaxGradient(spelled_softmax_axis(x))(g, y)]
 
 
 # The logarithm of the sum
 
 
-def logsumexp_formula(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
+def spelled_logsumexp(shift: Callable[[Node], Node], again: bool, x: Node) -> Node:
     top = shift(x)
-    return Log()(softmax_total(Exp()(x - top))) + (shift(x) if again else top)
+    return Log()(spelled_softmax_total(Exp()(x - top))) + (shift(x) if again else top)
 
 
 def logsumexp_operand(node: Node) -> Iterator[Operands]:
@@ -115,16 +121,18 @@ def logsumexp_operand(node: Node) -> Iterator[Operands]:
         if isinstance(x.op, Log) and isinstance(x.inputs[0].op, Sum):
             terms = x.inputs[0].inputs[0]
             if isinstance(terms.op, Exp) and terms.type.rank:
-                yield (spelled_type(terms),)
+                yield (spelling_operand_type(terms),)
 
 
-def logsumexp_fused(shift: Callable[[Node], Node], x: Node) -> Node:
-    return results(LogSumExp(softmax_axis(x), shift is not softmax_largest_finite)(x))[0]
+def fuse_logsumexp_spelling(shift: Callable[[Node], Node], x: Node) -> Node:
+    return result_nodes(
+        LogSumExp(spelled_softmax_axis(x), shift is not spelled_softmax_largest_finite)(x)
+    )[0]
 
 
-def logsumexp_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
-    _, shift, log_sum = results(y.inputs[0])
-    return [LogSumExpGradient(softmax_axis(x))(x, shift, log_sum, g)]
+def pull_logsumexp_spelling(g: Node, y: Node, x: Node) -> Sequence[Node]:
+    _, shift, log_sum = result_nodes(y.inputs[0])
+    return [LogSumExpGradient(spelled_softmax_axis(x))(x, shift, log_sum, g)]
 
 
 # x - logsumexp(x), once the latter is found
@@ -133,25 +141,25 @@ def logsumexp_pull(g: Node, y: Node, x: Node) -> Sequence[Node]:
 def softmax_difference_operand(node: Node) -> Iterator[Operands]:
     right = node.inputs[1]
     if isinstance(right.op, Result) and isinstance(right.inputs[0].op, LogSumExp):
-        yield (spelled_type(node),)
+        yield (spelling_operand_type(node),)
 
 
-def softmax_difference_formula(shift: Callable[[Node], Node], x: Node) -> Node:
-    return x - logsumexp_formula(shift, False, x)
+def spelled_softmax_difference(shift: Callable[[Node], Node], x: Node) -> Node:
+    return x - spelled_logsumexp(shift, False, x)
 
 
 def softmax_gradient_operands(node: Node) -> Iterator[Operands]:
     if node.type.dtype.is_float and node.type.rank and isinstance(node.inputs[1].op, MulNoNan):
-        yield spelled_type(node), spelled_type(node)
+        yield spelling_operand_type(node), spelling_operand_type(node)
 
 
-def softmax_gradient(g: Node, y: Node) -> Node | None:
-    axes = softmax_axis(y)
+def fuse_softmax_gradient_spelling(g: Node, y: Node) -> Node | None:
+    axes = spelled_softmax_axis(y)
     return SoftmaxGradient(axes)(g, y) if y.op is Softmax(axes) else None
 
 
-def log_softmax_gradient(g: Node, y: Node) -> Node | None:
-    axes = softmax_axis(y)
+def fuse_log_softmax_gradient_spelling(g: Node, y: Node) -> Node | None:
+    axes = spelled_softmax_axis(y)
     return LogSoftmaxGradient(axes)(g, y) if y.op is LogSoftmax(axes) else None
 
 
@@ -160,51 +168,51 @@ def _softmax_spellings() -> Iterator[Spelling]:
         yield Spelling(
             name="softmax",
             last=Div,
-            formula=partial(softmax_formula, shift),
+            formula=partial(spelled_softmax, shift),
             operands=softmax_operand,
-            fused=partial(softmax_fused, shift),
-            pull=softmax_pull,
+            fused=partial(fuse_softmax_spelling, shift),
+            pull=pull_softmax_spelling,
         )
         for again in (False, True):
             yield Spelling(
                 name="log-softmax",
                 last=Sub,
-                formula=partial(log_softmax_formula, shift, again),
+                formula=partial(spelled_log_softmax, shift, again),
                 operands=log_softmax_operand,
-                fused=partial(log_softmax_fused, shift),
-                pull=log_softmax_pull,
+                fused=partial(fuse_log_softmax_spelling, shift),
+                pull=pull_log_softmax_spelling,
             )
             yield Spelling(
                 name="logsumexp",
                 last=Add,
-                formula=partial(logsumexp_formula, shift, again),
+                formula=partial(spelled_logsumexp, shift, again),
                 operands=logsumexp_operand,
-                fused=partial(logsumexp_fused, shift),
-                pull=logsumexp_pull,
+                fused=partial(fuse_logsumexp_spelling, shift),
+                pull=pull_logsumexp_spelling,
             )
         yield Spelling(
             name="log-softmax by logsumexp",
             last=Sub,
-            formula=partial(softmax_difference_formula, shift),
+            formula=partial(spelled_softmax_difference, shift),
             operands=softmax_difference_operand,
-            fused=partial(log_softmax_fused, shift),
-            pull=log_softmax_pull,
+            fused=partial(fuse_log_softmax_spelling, shift),
+            pull=pull_log_softmax_spelling,
             stage=1,
         )
     # Ops that users recorded, differentiated by their own rules
     yield Spelling(
         name="softmax gradient",
         last=Sub,
-        formula=lambda g, y: guarded(g, y) - guarded(softmax_total(guarded(g, y)), y),
+        formula=lambda g, y: guarded(g, y) - guarded(spelled_softmax_total(guarded(g, y)), y),
         operands=softmax_gradient_operands,
-        fused=softmax_gradient,
+        fused=fuse_softmax_gradient_spelling,
     )
     yield Spelling(
         name="log-softmax gradient",
         last=Sub,
-        formula=lambda g, y: g - guarded(softmax_total(g), Exp()(y)),
+        formula=lambda g, y: g - guarded(spelled_softmax_total(g), Exp()(y)),
         operands=softmax_gradient_operands,
-        fused=log_softmax_gradient,
+        fused=fuse_log_softmax_gradient_spelling,
     )
 
 

@@ -14,7 +14,7 @@ Operands = tuple[Type, ...]
 WITH_ROW_KERNELS = ("cpu", "cuda")
 
 
-def spelled_type(node: Node) -> Type:
+def spelling_operand_type(node: Node) -> Type:
     """Return the shape and dtype of a node, without its layout on devices."""
     return Type(node.type.shape, node.type.dtype)
 

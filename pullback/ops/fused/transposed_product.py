@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from pullback.ops.fused.spelling import Operands, Spelling, spelled_type, spelling
+from pullback.ops.fused.spelling import Operands, Spelling, spelling, spelling_operand_type
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.prelude import Node
 from pullback.ops.shape.movement import Transpose
 
@@ -21,7 +21,7 @@ def _matrices_transposed(x: Node) -> Node:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))(x)
 
 
-def _products(node: Node) -> Iterator[tuple[Spelling, Operands]]:
+def _transposed_product_spellings(node: Node) -> Iterator[tuple[Spelling, Operands]]:
     """The spelling of a product whose transpose is `node`."""
     assert isinstance(node.op, Transpose)
     product, rank, perm = node.inputs[0], node.type.rank, node.op.perm
@@ -29,7 +29,7 @@ def _products(node: Node) -> Iterator[tuple[Spelling, Operands]]:
         return
     if isinstance(product.op, (MatMul, DotGeneral)) and _is_matrix_product(product):
         x, y = product.inputs
-        yield _transposed_spelling(product.op), (spelled_type(x), spelled_type(y))
+        yield _transposed_spelling(product.op), (spelling_operand_type(x), spelling_operand_type(y))
 
 
 def _is_matrix_product(product: Node) -> bool:
@@ -63,7 +63,7 @@ spelling(
         name="transposed product",
         last=Transpose,
         formula=lambda *xs: xs[0],
-        operands=_products,
+        operands=_transposed_product_spellings,
         fused=lambda *xs: None,
         stage=2,
     )

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
-from pullback.ops.elementwise.base import check_elementwise_kind
-from pullback.ops.factor_rules import factor_rule, named_factors
-from pullback.ops.index.bounds import index_within_bounds, require_in_range
-from pullback.ops.index.lowering import lower_gather_dims, lower_scatter_dims
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
+from pullback.ops.index.bounds import index_within_bounds, require_index_within_bounds
+from pullback.ops.index.index_lowering import lower_gather_dims, lower_scatter_dims
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along, jvp_in_first
-from pullback.ops.reduce.reductions import reduction_accumulator, widened_for_reduction
-from pullback.ops.samples import integers, real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.reduce.reductions import reduction_accumulator, widened_reduction_operand
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.movement import Reshape
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 
 class TakeAlongAxis(Op):
@@ -47,13 +47,13 @@ class TakeAlongAxis(Op):
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         if not self.trusted:
-            require_in_range(b, [indices], [self.axis], x.shape, self.examples)
+            require_index_within_bounds(b, [indices], [self.axis], x.shape, self.examples)
         others = [i for i in range(out.rank) if i != self.axis]
         return lower_gather_dims(b, out, x, [indices], [self.axis], others)
 
     def factors(self, x: Type, indices: Type) -> str:
-        words = named_factors(x.rank)
-        return factor_rule([named_factors(x.rank, (self.axis,)), words], [words])
+        words = factor_rule_names(x.rank)
+        return factor_rule([factor_rule_names(x.rank, (self.axis,)), words], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
@@ -71,11 +71,11 @@ class TakeAlongAxis(Op):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(0), (real(4), integers(6, high=4))
-        yield cls(1, True), (real(2, 3, 2), integers(2, 5, 2, high=3))
-        yield cls(1), (real(2, 3), integers(2, 0))
-        yield cls(0), (real(3, 0), integers(2, 0))
-        yield cls(0), (real(3, 2), integers(1, 2, high=3).astype(np.int32))
+        yield cls(0), (real(4), integer_samples(6, high=4))
+        yield cls(1, True), (real(2, 3, 2), integer_samples(2, 5, 2, high=3))
+        yield cls(1), (real(2, 3), integer_samples(2, 0))
+        yield cls(0), (real(3, 0), integer_samples(2, 0))
+        yield cls(0), (real(3, 2), integer_samples(1, 2, high=3).astype(np.int32))
 
 
 class PutAlongAxisAdd(Op):
@@ -107,7 +107,7 @@ class PutAlongAxisAdd(Op):
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         shape = self.target(x.shape)
         (indices,) = index_within_bounds([indices], [self.axis], shape, self.examples)
-        wide = widened_for_reduction(x)
+        wide = widened_reduction_operand(x)
         out = np.zeros(shape, wide.dtype)
         positions: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
         positions[self.axis] = indices
@@ -116,7 +116,7 @@ class PutAlongAxisAdd(Op):
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         if not self.trusted:
-            require_in_range(b, [indices], [self.axis], out.shape, self.examples)
+            require_index_within_bounds(b, [indices], [self.axis], out.shape, self.examples)
         if not out.size or not x.type.size:
             return b.full(out, 0)
         others, wide = (
@@ -130,19 +130,19 @@ class PutAlongAxisAdd(Op):
         return b.convert(total, out.dtype)
 
     def factors(self, x: Type, indices: Type) -> str:
-        words = named_factors(x.rank)
-        return factor_rule([words, words], [named_factors(x.rank, (self.axis,))])
+        words = factor_rule_names(x.rank)
+        return factor_rule([words, words], [factor_rule_names(x.rank, (self.axis,))])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [TakeAlongAxis(self.axis, self.trusted, self.examples)(g, xs[1]), None]
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(0, 3), (real(6), integers(6, high=3))
-        yield cls(1, 4, True), (real(2, 5, 3), integers(2, 5, 3, high=4))
-        yield cls(1, 2), (real(2, 0), integers(2, 0))
-        yield cls(0, 0), (real(0, 2), integers(0, 2))
-        yield cls(0, 5), (real(2, 2), integers(2, 2, high=5).astype(np.int32))
+        yield cls(0, 3), (real(6), integer_samples(6, high=3))
+        yield cls(1, 4, True), (real(2, 5, 3), integer_samples(2, 5, 3, high=4))
+        yield cls(1, 2), (real(2, 0), integer_samples(2, 0))
+        yield cls(0, 0), (real(0, 2), integer_samples(0, 2))
+        yield cls(0, 5), (real(2, 2), integer_samples(2, 2, high=5).astype(np.int32))
 
 
 def check_along(axis: int, x: Type, indices: Type) -> None:

@@ -45,7 +45,7 @@ def require_below_bound(b: Any, index: Any, limit: int, error: Any) -> None:
     b.check(holds, error)
 
 
-def require_in_range(
+def require_index_within_bounds(
     b: Any, indices: Sequence[Any], dims: Sequence[int], shape: tuple[int, ...], batched: int = 0
 ) -> None:
     """Check index arrays at run time: XLA would clamp a read and drop a write."""

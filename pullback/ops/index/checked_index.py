@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import IndexOutOfRange
-from pullback.ops.elementwise.base import Unary
+from pullback.ops.elementwise.elementwise import Unary
 from pullback.ops.index.bounds import require_below_bound
 from pullback.ops.prelude import Type
-from pullback.ops.samples import integers
+from pullback.ops.samples import integer_samples
 
 
 class CheckedIndex(Unary):
@@ -44,6 +44,6 @@ class CheckedIndex(Unary):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(4), (integers(2, 3, high=4),)
-        yield cls(9), (integers(0, 2, high=4).astype(np.int32),)
-        yield cls(3, "no such element"), (integers(high=3),)
+        yield cls(4), (integer_samples(2, 3, high=4),)
+        yield cls(9), (integer_samples(0, 2, high=4).astype(np.int32),)
+        yield cls(3, "no such element"), (integer_samples(high=3),)

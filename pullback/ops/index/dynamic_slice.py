@@ -13,19 +13,19 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph.dtypes import int64
-from pullback.graph.types import show
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.graph.types import show_types
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import require_below_bound
-from pullback.ops.index.lowering import (
+from pullback.ops.index.index_lowering import (
     gather,
     lower_block_update,
-    lower_same_integers,
+    lower_index_integers,
     lower_scatter,
 )
 from pullback.ops.parts import Parts
-from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
-from pullback.ops.samples import integers, real
+from pullback.ops.prelude import Axis, Node, Op, Type, constant_node, same_dtype, spread_all, zeros
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.movement import move_dimension
 
 
@@ -61,7 +61,7 @@ class DynamicSlice(Op):
         if x.shape == out.shape:  # the only position is the beginning
             return x
         if not starts[0].shape:
-            at = lower_same_integers(b, starts, x.shape)
+            at = lower_index_integers(b, starts, x.shape)
             return b.op("stablehlo.dynamic_slice", x, *at, out=out, slice_sizes=self.sizes)
         dims = range(self.batched, len(x.shape))
         return gather(b, out, x, starts, dims, self.batched, 0, (*(1,) * self.batched, *self.sizes))
@@ -84,7 +84,7 @@ class DynamicSlice(Op):
         x, *starts = xs
         if not any(mapped[1:]) and not (starts and starts[0].type.rank):
             whole = DynamicSlice((axis.size, *self.sizes), 0, self.examples + 1)
-            return whole(x, constant(0, int64), *starts)
+            return whole(x, constant_node(0, int64), *starts)
         starts = spread_all(axis, starts, mapped[1:])
         if mapped[0]:
             return DynamicSlice(self.sizes, self.batched + 1, self.examples)(x, *starts)
@@ -118,7 +118,7 @@ class BlockWrite(Op, abstract=True):
         sizes = self.sizes(updates.shape, starts)
         shape = check_dynamic_blocks(x, sizes, starts, self.batched)
         if updates.shape[: len(shape)] != shape:
-            raise ShapeError(f"needs one block for each start, got {updates}, {show(starts)}")
+            raise ShapeError(f"needs one block for each start, got {updates}, {show_types(starts)}")
         return x.with_shape(x.shape)
 
     def sizes(self, updates: tuple[int, ...], starts: Sequence[Any]) -> tuple[int, ...]:
@@ -158,7 +158,7 @@ class BlockWrite(Op, abstract=True):
         if any(mapped[2:]) or (starts and starts[0].type.rank):
             return type(self)(self.batched + 1, self.examples)(*spread_all(axis, xs, mapped))
         whole = type(self)(self.batched, self.examples + 1)
-        return whole(*spread_all(axis, xs[:2], mapped[:2]), constant(0, int64), *starts)
+        return whole(*spread_all(axis, xs[:2], mapped[:2]), constant_node(0, int64), *starts)
 
 
 class DynamicUpdateSlice(BlockWrite):
@@ -168,7 +168,7 @@ class DynamicUpdateSlice(BlockWrite):
 
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         if starts and starts[0].rank != self.batched:
-            raise ShapeError(f"starts must have rank {self.batched}, got {show(starts)}")
+            raise ShapeError(f"starts must have rank {self.batched}, got {show_types(starts)}")
         return super().infer(x, updates, *starts)
 
     def write(self, b: Any, x: Any, updates: Any, starts: Sequence[Any]) -> Any:
@@ -176,7 +176,7 @@ class DynamicUpdateSlice(BlockWrite):
             return updates
         if self.batched:
             return super().write(b, x, updates, starts)
-        return lower_block_update(b, x, updates, lower_same_integers(b, starts, x.shape))
+        return lower_block_update(b, x, updates, lower_index_integers(b, starts, x.shape))
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *starts = xs
@@ -189,7 +189,7 @@ class DynamicUpdateSlice(BlockWrite):
         yield cls(), (real(), real(salt=1))
         yield cls(), (real(4, 3), real(2, 0), np.int32(1), np.int16(3))
         yield cls(), (real(4, 3), real(4, 3, salt=1), np.int32(0), np.int32(0))
-        yield cls(1), (real(2, 4), real(2, 3, salt=1), integers(2, high=2))
+        yield cls(1), (real(2, 4), real(2, 3, salt=1), integer_samples(2, high=2))
 
 
 class DynamicUpdateAdd(BlockWrite):
@@ -224,13 +224,15 @@ def check_dynamic_blocks(
         raise ArgumentError(f"needs {len(whole)} starts for {x}, got {len(starts)}")
     for start in starts:
         if not start.dtype.is_integer:
-            raise DTypeError(f"starts must be integers, got {show(starts)}", code="E4011")
+            raise DTypeError(f"starts must be integers, got {show_types(starts)}", code="E4011")
         if start.shape != starts[0].shape:
-            raise ShapeError(f"starts must have the same shape, got {show(starts)}", code="E3002")
+            raise ShapeError(
+                f"starts must have the same shape, got {show_types(starts)}", code="E3002"
+            )
     shape = starts[0].shape if starts else ()
     if shape[:batched] != x.shape[:batched]:
         what = f"the first {batched} dimensions of operand and starts must agree"
-        raise ShapeError(f"{what}, got {x} with {show(starts)}", code="E3001")
+        raise ShapeError(f"{what}, got {x} with {show_types(starts)}", code="E3001")
     return shape
 
 
@@ -240,7 +242,7 @@ def dynamic_block_factors(
     """The factors of a tensor, of the starts and of the blocks; a dimension that a block covers
     may be split."""
     cut = [i for i, n in enumerate(sizes, batched) if n != x.shape[i]]
-    value = named_factors(x.rank, cut)
+    value = factor_rule_names(x.rank, cut)
     rank = starts[0].rank if starts else 0
     start = [*value[:batched], *[f"s{i}" for i in range(batched, rank)]]
     return value, start, [*start, *value[batched:]]

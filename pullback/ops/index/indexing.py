@@ -11,24 +11,38 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.factor_rules import factor_rule, indexed_factors
 from pullback.ops.helpers import jvp_in_first
-from pullback.ops.index.bounds import index_out_of_bounds, index_within_bounds, require_in_range
-from pullback.ops.index.lowering import gather
+from pullback.ops.hlo_instructions import hlo_slice_instruction
+from pullback.ops.index.bounds import (
+    index_out_of_bounds,
+    index_within_bounds,
+    require_index_within_bounds,
+)
+from pullback.ops.index.index_lowering import gather
 from pullback.ops.index.table_rows import take_table_rows
-from pullback.ops.instructions import sliced
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
-from pullback.ops.samples import integers, real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.prelude import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Parts,
+    Type,
+    constant_node,
+    spread_all,
+    zeros,
+)
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Movement, Reshape, move_dimension
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 from pullback.ops.text import Text
-from pullback.ops.traits import HasKernel, Positioned
+from pullback.ops.traits import HasKernel, HasPosition
 
 
-class Index(Movement, Positioned):
+class Index(Movement, HasPosition):
     """One element, at a position that is known when the op is recorded."""
 
     indices: tuple[int, ...]
@@ -56,14 +70,16 @@ class Index(Movement, Positioned):
         return np.asarray(x[self.indices])
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.reshape(sliced(b, x, self.indices, [i + 1 for i in self.indices]), ())
+        return b.reshape(
+            hlo_slice_instruction(b, x, self.indices, [i + 1 for i in self.indices]), ()
+        )
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape
         high = tuple(n - i - 1 for i, n in zip(self.indices, shape, strict=True))
         element = Reshape((1,) * len(shape))(g)
         pad = Pad(self.indices, high, (0,) * len(shape))
-        return [pad(element, constant(0, g.type.dtype))]
+        return [pad(element, constant_node(0, g.type.dtype))]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         stops = (axis.size, *[i + 1 for i in self.indices])
@@ -74,7 +90,7 @@ class Index(Movement, Positioned):
 WHOLE_ROWS = (0,), 0, 0  # the layout of ops whose indices select whole rows
 
 
-class ByIndexArrays(Op, abstract=True):
+class ArrayIndexingOp(Op, abstract=True):
     """Index arrays of the same shape select positions along dimensions `dims` of `x`.
 
     The first `batched` dimensions of `x` and of the index arrays are shared: each part of the
@@ -112,14 +128,14 @@ class ByIndexArrays(Op, abstract=True):
         front = range(batched, batched + len(dims))
         return np.moveaxis(x, dims, front), index_with_shared(found, batched)
 
-    def widened(self, shared: bool) -> ByIndexArrays:
+    def widened(self, shared: bool) -> ArrayIndexingOp:
         """The op for a mapped axis in front of `x`, and with `shared` of the index arrays too."""
         dims = tuple([d + 1 for d in self.dims])
         own = not shared
         return type(self)(dims, self.batched + shared, self.before + own, self.examples + own)
 
 
-class IndexArrays(ByIndexArrays, HasKernel):
+class IndexArrays(ArrayIndexingOp, HasKernel):
     """NumPy's integer-array indexing: the elements that index arrays select.
 
     Without `batched` and `before` the result has the index arrays' shape, followed by the
@@ -140,13 +156,13 @@ class IndexArrays(ByIndexArrays, HasKernel):
 
     def hlo(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
         dims, batched, _ = self.layout
-        require_in_range(b, indices, dims, x.shape, batched + self.examples)
+        require_index_within_bounds(b, indices, dims, x.shape, batched + self.examples)
         return gather(b, out, x, indices, *self.layout)
 
     def kernel(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
         made = take_table_rows(b, out, x, *indices) if self.layout == WHOLE_ROWS else None
         if made is not None:
-            require_in_range(b, indices, self.layout[0], x.shape, self.examples)
+            require_index_within_bounds(b, indices, self.layout[0], x.shape, self.examples)
         return made
 
     def factors(self, x: Type, *indices: Type) -> str:
@@ -171,19 +187,22 @@ class IndexArrays(ByIndexArrays, HasKernel):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((0, 2)), (real(3, 2, 4), integers(5, high=3), integers(5, high=4, salt=1))
+        yield (
+            cls((0, 2)),
+            (real(3, 2, 4), integer_samples(5, high=3), integer_samples(5, high=4, salt=1)),
+        )
         mixed = np.array([[3, 0]], np.int32), np.array([[2, 2]], np.uint8)
         yield cls((2, 0)), (real(3, 2, 4), *mixed)
         yield cls((0,)), (real(3), np.array([2, 0, 2, 2], np.int64))
-        yield cls((0,)), (real(5, 4), integers(2, 3, high=5))
+        yield cls((0,)), (real(5, 4), integer_samples(2, 3, high=5))
         yield cls((0, 1)), (real(3, 4), np.int64(2), np.int64(3))
         yield cls((1,)), (real(3, 4), np.zeros((0, 2), np.int16))
         yield cls((0,)), (real(3, 0), np.array([1, 2], np.uint64))
         yield cls((0,)), (real(0, 2), np.zeros((0,), np.int64))
-        pair = integers(2, 3, high=4), integers(2, 3, high=3, salt=1)
+        pair = integer_samples(2, 3, high=4), integer_samples(2, 3, high=3, salt=1)
         yield cls((3, 1), 1, 1), (real(2, 3, 2, 4, 2), *pair)
-        yield cls((2,), 2), (real(2, 3, 4), integers(2, 3, high=4))
-        yield cls((2,), 0, 2), (real(2, 3, 4), integers(2, 3, high=4))
+        yield cls((2,), 2), (real(2, 3, 4), integer_samples(2, 3, high=4))
+        yield cls((2,), 0, 2), (real(2, 3, 4), integer_samples(2, 3, high=4))
 
 
 class _GatherText(Text):
@@ -226,7 +245,7 @@ class Gather(Op, HasKernel):
     @classmethod
     def samples(cls) -> Any:
         yield cls(), (real(4, 3), np.array([2, 0, 2], np.int64))
-        yield cls(), (real(5, 4), integers(2, 3, high=5))
+        yield cls(), (real(5, 4), integer_samples(2, 3, high=5))
         yield cls(1), (real(2, 3, 2), np.array([[2, 0], [1, 1], [2, 2]], np.int32))
         yield cls(1), (real(2, 3), np.uint8(2))
         yield cls(2), (real(2, 1, 3), np.array([1], np.int8))
@@ -244,15 +263,15 @@ def index_shape(
     check_axes(dims, x.rank)
     for i in indices:
         if not i.dtype.is_integer:
-            what = f"indices must be integers, got {show(indices)}"
+            what = f"indices must be integers, got {show_types(indices)}"
             raise DTypeError(what, code="E4011", dtype=i.dtype.name)
         if i.shape != indices[0].shape:
-            what = f"index arrays must have the same shape, got {show(indices)}"
+            what = f"index arrays must have the same shape, got {show_types(indices)}"
             raise ShapeError(what, code="E3001")
     shape = indices[0].shape
     if min(dims) < batched or len(shape) < batched or shape[:batched] != x.shape[:batched]:
         what = f"the first {batched} dimensions of operand and index arrays must agree"
-        got = f"{x} with {show(indices)} for {list(dims)}"
+        got = f"{x} with {show_types(indices)} for {list(dims)}"
         raise ShapeError(f"{what} and not be indexed, got {got}", code="E3001")
     return shape
 

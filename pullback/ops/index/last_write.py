@@ -10,9 +10,9 @@ import numpy as np
 from pullback.graph.dtypes import bool_
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.helpers import spread_all
-from pullback.ops.index.bounds import index_within_bounds, require_in_range
+from pullback.ops.index.bounds import index_within_bounds, require_index_within_bounds
+from pullback.ops.index.index_lowering import lower_last_index_writes
 from pullback.ops.index.indexing import index_shape, index_with_shared
-from pullback.ops.index.lowering import lower_last_writes
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type
 
 
@@ -44,8 +44,8 @@ class LastWrite(Op):
         return out.reshape(positions[0].shape)
 
     def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
-        require_in_range(b, indices, range(len(self.extents)), self.extents)
-        return lower_last_writes(b, indices, self.extents, self.batched)
+        require_index_within_bounds(b, indices, range(len(self.extents)), self.extents)
+        return lower_last_index_writes(b, indices, self.extents, self.batched)
 
     def factors(self, *indices: Type) -> str:
         rank = indices[0].rank

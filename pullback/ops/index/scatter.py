@@ -15,23 +15,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import factor_rule, indexed_factors
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
-from pullback.ops.index.bounds import require_in_range
+from pullback.ops.index.bounds import require_index_within_bounds
 from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
-from pullback.ops.index.indexing import WHOLE_ROWS, ByIndexArrays, IndexArrays
+from pullback.ops.index.index_lowering import (
+    lower_index_integers,
+    lower_last_index_writes,
+    lower_scatter,
+)
+from pullback.ops.index.indexing import WHOLE_ROWS, ArrayIndexingOp, IndexArrays
 from pullback.ops.index.last_write import LastWrite
-from pullback.ops.index.lowering import lower_last_writes, lower_same_integers, lower_scatter
 from pullback.ops.index.table_rows import add_table_rows
 from pullback.ops.prelude import GRADIENT, Axis, Node, Parts, Type
-from pullback.ops.samples import integers, real
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.traits import HasKernel
 
 
-class Scatter(ByIndexArrays, abstract=True):
+class Scatter(ArrayIndexingOp, abstract=True):
     """The base of scatters; an op states `ufunc`, `stablehlo` and its rules. `pull_x` and
     `pull_updates` give the cotangents where they are needed."""
 
@@ -61,7 +65,7 @@ class Scatter(ByIndexArrays, abstract=True):
         type(self).ufunc.at(out, positions, updates)
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
+        require_index_within_bounds(b, indices, self.dims, x.shape, self.batched + self.examples)
         if not updates.type.size or not x.type.size:
             return x
         indices = self.writes(b, x, indices)
@@ -114,7 +118,7 @@ class Scatter(ByIndexArrays, abstract=True):
         yield cls((0,)), (real(4, 3), real(3, 3, salt=1), np.array([2, 0, 2], np.int64))
         columns, rows = np.array([[3, 1], [0, 3]], np.uint8), np.array([[1, 0], [1, 1]], np.int32)
         yield cls((2, 0)), (real(2, 3, 4), real(2, 2, 3, salt=1), columns, rows)
-        yield cls((0,)), (real(5, 4), real(2, 3, 4, salt=1), integers(2, 3, high=5))
+        yield cls((0,)), (real(5, 4), real(2, 3, 4, salt=1), integer_samples(2, 3, high=5))
         yield cls((1,)), (real(3, 4), real(3, salt=1), np.int16(2))
         yield cls((0,)), (real(4), real(6, salt=1), np.array([1, 1, 3, 1, 0, 3], np.int64))
         yield cls((0,)), (real(4, 2), real(0, 2), np.zeros((0,), np.int64))
@@ -136,7 +140,7 @@ class ScatterAdd(Scatter, HasKernel):
         whole = self.layout == WHOLE_ROWS
         made = add_table_rows(b, out, x, updates, *indices) if whole else None
         if made is not None:
-            require_in_range(b, indices, self.dims, x.shape, self.examples)
+            require_index_within_bounds(b, indices, self.dims, x.shape, self.examples)
         return made
 
     def pull_x(self, g: Node, *_: Node) -> Node:
@@ -162,9 +166,9 @@ class ScatterSet(Scatter):
         last to each position are sent there."""
         if not self.several(indices[0].type):
             return indices
-        first, *others = lower_same_integers(b, indices, x.shape)
+        first, *others = lower_index_integers(b, indices, x.shape)
         sizes = tuple(x.shape[d] for d in self.dims)
-        last = lower_last_writes(b, indices, sizes, self.batched)
+        last = lower_last_index_writes(b, indices, sizes, self.batched)
         return b.select(last, first, b.full(first.type, sizes[0])), *others
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:

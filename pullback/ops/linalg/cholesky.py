@@ -10,19 +10,23 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
     RealMatrixKernel,
-    check_matrices,
+    check_matrix_kernel_operands,
     each_matrix,
-    lower_part,
+    matrix_kernel_lower_part,
     matrix_or_nan,
 )  # fmt: skip
-from pullback.ops.linalg.triangles import lower_with_half_diagonal, mirrored, unmirrored
+from pullback.ops.linalg.triangles_hermitian import (
+    lower_triangle_half_diagonal,
+    mirrored,
+    unmirrored_triangle,
+)
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.prelude import Node, Type
-from pullback.ops.samples import complexes, real
+from pullback.ops.samples import complex_samples, real
 
 
 class Cholesky(MatrixKernel, RealMatrixKernel):
@@ -35,7 +39,7 @@ class Cholesky(MatrixKernel, RealMatrixKernel):
     factors = fixed_factor_rule("... _ _ -> ... _ _")
 
     def infer(self, x: Type) -> Type:
-        check_matrices(self, x, square=True)
+        check_matrix_kernel_operands(self, x, square=True)
         return x
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -59,23 +63,23 @@ class Cholesky(MatrixKernel, RealMatrixKernel):
         return b.matrix_kernel("cholesky", x, out=out)
 
     def _finished(self, b: Any, factor: Any, info: Any) -> Any:
-        return matrix_or_nan(b, info, lower_part(b, factor))
+        return matrix_or_nan(b, info, matrix_kernel_lower_part(b, factor))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        inner = lower_with_half_diagonal(MatMul()(adjoint(out), g))
+        inner = lower_triangle_half_diagonal(MatMul()(adjoint(out), g))
         back = TriangularSolve(True, "C")  # by the adjoint of the factor
-        return [unmirrored(adjoint(back(out, adjoint(back(out, inner)))))]
+        return [unmirrored_triangle(adjoint(back(out, adjoint(back(out, inner)))))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[0] is None:
             return None
         solve = TriangularSolve(True, "N")
         inner = solve(out, adjoint(solve(out, mirrored(ts[0]))))
-        return MatMul()(out, lower_with_half_diagonal(inner))
+        return MatMul()(out, lower_triangle_half_diagonal(inner))
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(2, 4, 4), complexes(3, 3)):
+        for x in (real(2, 4, 4), complex_samples(3, 3)):
             yield cls(), (cholesky_sample(x),)
         yield from [(cls(), (real(*shape),)) for shape in ((0, 2, 2), (2, 0, 0))]
 

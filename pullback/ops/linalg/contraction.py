@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, bfloat16, float32
-from pullback.graph.kinds import SumOfProducts
+from pullback.graph.op_kinds import SumOfProductsKind
 from pullback.ops.linalg.product_kernel import product_call
 from pullback.ops.prelude import Imported, Node, Op, Parts, Type, conjugate
-from pullback.ops.reduce.reductions import widened_for_reduction
+from pullback.ops.reduce.reductions import widened_reduction_operand
 from pullback.ops.shape.movement import Reshape, Transpose
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-class Contraction(Op, SumOfProducts, abstract=True):
+class Contraction(Op, SumOfProductsKind, abstract=True):
     """A product of two operands, linear in each: its forward rule is the product rule."""
 
     kinds: ClassVar[str] = "iufc"
@@ -55,7 +55,7 @@ def numpy_contraction(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """NumPy's matrix product. A single term is the sum itself, also if it is -0.0."""
     if x.shape[-1] == 1 and min(x.ndim, y.ndim) >= 2:
         return np.multiply(x, y)
-    return np.matmul(widened_for_reduction(x), widened_for_reduction(y)).astype(x.dtype)
+    return np.matmul(widened_reduction_operand(x), widened_reduction_operand(y)).astype(x.dtype)
 
 
 def contraction_precision(b: Any, dtype: DType) -> str:

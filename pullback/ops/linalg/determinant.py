@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import int32
-from pullback.graph.kinds import SparseCotangents
+from pullback.graph.op_kinds import SparseCotangentsKind
 from pullback.ops.elementwise.arithmetic import Abs, Sign
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.exponential import Log
 from pullback.ops.elementwise.functions import cast, equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.lu import LU, Inverse, Solve
-from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.lu_solve_inverse import LU, Inverse, Solve
+from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.linalg.matrix_rows_columns import diagonal
-from pullback.ops.linalg.triangles import on_diagonal
+from pullback.ops.linalg.triangles_hermitian import on_diagonal
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
-from pullback.ops.prelude import Composite, Node, Type, conjugate, constant, results
+from pullback.ops.prelude import Composite, Node, Type, conjugate, constant_node, result_nodes
 from pullback.ops.reduce.reductions import Prod, Sum
-from pullback.ops.samples import complexes, real
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape
 
@@ -39,14 +39,14 @@ def determinants_as_matrices(x: Node) -> Node:
 
 def determinant_pivots(x: Node) -> tuple[Node, Node]:
     """Return the diagonal of the LU factorization, and the sign of the exchanges."""
-    factors, exchanged = results(LU(columns=True)(x))
+    factors, exchanged = result_nodes(LU(columns=True)(x))
     rank = exchanged.type.rank
     stays = equal(exchanged, Iota(exchanged.type.shape, rank - 1, int32)())
-    one = constant(1, x.type.dtype)
+    one = constant_node(1, x.type.dtype)
     return diagonal(factors), Prod((rank - 1,), False)(where(stays, one, -1))
 
 
-class SlogDet(Composite, SparseCotangents):
+class SlogDet(Composite, SparseCotangentsKind):
     """The sign of the determinant and the logarithm of its absolute value.
 
     The sign of a complex determinant is a number of absolute value 1. A singular matrix has the
@@ -57,7 +57,7 @@ class SlogDet(Composite, SparseCotangents):
     factors = fixed_factor_rule("... _ _ -> ..., ...")
 
     def infer(self, x: Type) -> tuple[Type, Type]:
-        check_matrices(self, x, square=True)
+        check_matrix_kernel_operands(self, x, square=True)
         number = x.with_shape(x.shape[:-2])
         return number, number.with_dtype(x.dtype.real)
 
@@ -71,7 +71,7 @@ class SlogDet(Composite, SparseCotangents):
         (x,), (of_sign, of_size) = xs, g
         if x.type.dtype.is_complex:
             turn = None if of_sign is None else -Imag()(conjugate(of_sign) * out[0])
-            of_size = constant(0, x.type.dtype.real) if of_size is None else of_size
+            of_size = constant_node(0, x.type.dtype.real) if of_size is None else of_size
             scale = cast(of_size, x.type.dtype) if turn is None else Complex()(of_size, turn)
         elif of_size is None:
             return [None]
@@ -90,7 +90,7 @@ class SlogDet(Composite, SparseCotangents):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(2, 4, 4), complexes(3, 3)):
+        for x in (real(2, 4, 4), complex_samples(3, 3)):
             yield cls(), (diagonally_dominant(x) * np.where(np.arange(x.shape[-1]), 1, -1),)
         for shape in ((0, 2, 2), (2, 0, 0)):
             yield cls(), (real(*shape),)

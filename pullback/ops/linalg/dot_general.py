@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import check_elementwise_kind
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, numpy_contraction
 from pullback.ops.prelude import GRADIENT, Axis, Imported, Node, Op, Type, conjugate, same_dtype
-from pullback.ops.samples import complexes, real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.movement import Transpose, move_dimension
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 
 class DotGeneral(Contraction):
@@ -86,7 +86,7 @@ class DotGeneral(Contraction):
         return dot_general(b, x, y, self.contract, self.batched)
 
     def factors(self, x: Type, y: Type) -> str:
-        return _dot_rule(self.contract, self.batched, (x.rank, y.rank))
+        return _dot_general_rule(self.contract, self.batched, (x.rank, y.rank))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
@@ -127,13 +127,16 @@ class DotGeneral(Contraction):
         yield cls(((), ()), ((), ())), (real(2, 3), real(4, salt=1))
         yield cls(((0, 1), (1, 0)), ((), ())), (real(2, 3), real(3, 2, salt=1))
         yield cls(((), ()), ((0, 1), (1, 0))), (real(2, 3), real(3, 2, 2, salt=1))
-        yield cls(((1,), (1,)), ((0,), (0,))), (complexes(2, 3, 2), complexes(2, 3, salt=1))
+        yield (
+            cls(((1,), (1,)), ((0,), (0,))),
+            (complex_samples(2, 3, 2), complex_samples(2, 3, salt=1)),
+        )
         yield cls(((1,), (0,)), ((), ())), (real(3, 0), real(0, 2))
 
 
 @lru_cache(maxsize=1024)  # the rule is the same for all shapes
-def _dot_rule(contract: Pair, batched: Pair, ranks: tuple[int, int]) -> str:
-    sides = named_factors(ranks[0], letter="m"), named_factors(ranks[1], letter="n")
+def _dot_general_rule(contract: Pair, batched: Pair, ranks: tuple[int, int]) -> str:
+    sides = factor_rule_names(ranks[0], letter="m"), factor_rule_names(ranks[1], letter="n")
     for letter, pair in (("b", batched), ("k", contract)):
         for i, dims in enumerate(zip(*pair, strict=True)):
             for side, d in zip(sides, dims, strict=True):

@@ -8,33 +8,33 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import int32
-from pullback.graph.kinds import SparseCotangents
+from pullback.graph.op_kinds import SparseCotangentsKind
 from pullback.ops.elementwise.complex_parts import COMPLEX_OF, Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.lu import Solve
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.lu_solve_inverse import Solve
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
-    check_matrices,
+    check_matrix_kernel_operands,
     each_matrix,
     either_kernel_failed,
     matrix_or_nan,
     matrix_or_zero,
 )  # fmt: skip
 from pullback.ops.linalg.matrix_rows_columns import (
+    add_matrix_terms,
     diagonal,
     diagonal_matrix,
-    reciprocal_differences,
+    reciprocal_column_row_differences,
     scaled_columns,
-    total,
 )  # fmt: skip
-from pullback.ops.prelude import Node, Type, conjugate, results
-from pullback.ops.samples import complexes, real
+from pullback.ops.prelude import Node, Type, conjugate, result_nodes
+from pullback.ops.samples import complex_samples, real
 
 
-class Eig(MatrixKernel, SparseCotangents):
+class Eig(MatrixKernel, SparseCotangentsKind):
     """The eigenvalues of square matrices, and their eigenvectors as columns; both are complex.
 
     Eigenvectors have length 1. They may be multiplied by any number of absolute value 1; the
@@ -45,7 +45,7 @@ class Eig(MatrixKernel, SparseCotangents):
     factors = fixed_factor_rule("... _ _ -> ... _, ... _ _")
 
     def infer(self, x: Type) -> tuple[Type, Type]:
-        check_matrices(self, x, square=True)
+        check_matrix_kernel_operands(self, x, square=True)
         made = x.with_dtype(COMPLEX_OF.get(x.dtype, x.dtype))
         return made.with_shape(x.shape[:-1]), made
 
@@ -72,8 +72,8 @@ class Eig(MatrixKernel, SparseCotangents):
         if of_vectors is not None:
             inner = MatMul()(back, of_vectors)
             along = scaled_columns(MatMul()(back, vectors), diagonal(inner))
-            terms.append((inner - along) * conjugate(reciprocal_differences(values)))
-        made = Solve("C")(vectors, MatMul()(total(terms), back))
+            terms.append((inner - along) * conjugate(reciprocal_column_row_differences(values)))
+        made = Solve("C")(vectors, MatMul()(add_matrix_terms(terms), back))
         return [made if xs[0].type.dtype.is_complex else Real()(made)]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
@@ -82,7 +82,7 @@ class Eig(MatrixKernel, SparseCotangents):
         values, vectors = out
         change = MatMul()(cast(ts[0], vectors.type.dtype), vectors)
         inner = Solve()(vectors, change)
-        moved = MatMul()(vectors, inner * reciprocal_differences(values))
+        moved = MatMul()(vectors, inner * reciprocal_column_row_differences(values))
         along = diagonal(MatMul()(adjoint(vectors), moved))
         return diagonal(inner), moved - scaled_columns(vectors, along)
 
@@ -115,16 +115,16 @@ class Eigvals(MatrixKernel):
         return matrix_or_nan(b, failed, values)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return Eig().vjp((g, None), results(Eig()(xs[0])), xs, need)
+        return Eig().vjp((g, None), result_nodes(Eig()(xs[0])), xs, need)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return Eig().jvp(results(Eig()(xs[0])), xs, ts)[0]
+        return Eig().jvp(result_nodes(Eig()(xs[0])), xs, ts)[0]
 
     @classmethod
     def samples(cls) -> Any:
         yield from [(cls(), arrays) for _, arrays in Eig.samples()]
         yield cls(), (real(4, 4),)
-        yield cls(), (complexes(2, 3, 3),)
+        yield cls(), (complex_samples(2, 3, 3),)
 
 
 def _eig_by_lapack(b: Any, x: Any, out: tuple[Type, Type], right: str) -> tuple[Any, Any, Any]:

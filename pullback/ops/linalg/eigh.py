@@ -8,34 +8,34 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import int32
-from pullback.graph.kinds import SparseCotangents
+from pullback.graph.op_kinds import SparseCotangentsKind
 from pullback.ops.elementwise.complex_parts import Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
     RealMatrixKernel,
-    check_matrices,
+    check_matrix_kernel_operands,
     each_matrix,
     either_kernel_failed,
-    lower_part,
+    matrix_kernel_lower_part,
     matrix_or_nan,
     matrix_or_zero,
 )  # fmt: skip
 from pullback.ops.linalg.matrix_rows_columns import (
     diagonal,
     diagonal_matrix,
-    reciprocal_differences,
+    reciprocal_column_row_differences,
     scaled_columns,
 )  # fmt: skip
-from pullback.ops.linalg.triangles import mirrored, unmirrored
-from pullback.ops.prelude import Node, Type, results
-from pullback.ops.samples import complexes, real
+from pullback.ops.linalg.triangles_hermitian import mirrored, unmirrored_triangle
+from pullback.ops.prelude import Node, Type, result_nodes
+from pullback.ops.samples import complex_samples, real
 
 
-class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangents):
+class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangentsKind):
     """The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors as columns.
 
     Only the lower triangle is read. An eigenvector may be multiplied by any number of absolute
@@ -46,7 +46,7 @@ class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangents):
     factors = fixed_factor_rule("... _ _ -> ... _, ... _ _")
 
     def infer(self, x: Type) -> tuple[Type, Type]:
-        check_matrices(self, x, square=True)
+        check_matrix_kernel_operands(self, x, square=True)
         return eigh_value_type(x), x
 
     def numpy(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -65,25 +65,25 @@ class Eigh(MatrixKernel, RealMatrixKernel, SparseCotangents):
         (values, vectors), (of_values, of_vectors) = out, g
         if of_vectors is None:
             pulled = MatMul()(scaled_columns(vectors, of_values), adjoint(vectors))
-            return [unmirrored(pulled)]
+            return [unmirrored_triangle(pulled)]
         inner = MatMul()(adjoint(vectors), of_vectors)
-        inner = inner * cast(reciprocal_differences(values), inner.type.dtype)
+        inner = inner * cast(reciprocal_column_row_differences(values), inner.type.dtype)
         if of_values is not None:
             inner = inner + cast(diagonal_matrix(of_values), inner.type.dtype)
-        return [unmirrored(MatMul()(MatMul()(vectors, inner), adjoint(vectors)))]
+        return [unmirrored_triangle(MatMul()(MatMul()(vectors, inner), adjoint(vectors)))]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:
             return None, None
         values, vectors = out
         inner = MatMul()(MatMul()(adjoint(vectors), mirrored(ts[0])), vectors)
-        turned = inner * cast(reciprocal_differences(values), inner.type.dtype)
+        turned = inner * cast(reciprocal_column_row_differences(values), inner.type.dtype)
         return diagonal(Real()(inner)), MatMul()(vectors, turned)
 
     @classmethod
     def samples(cls) -> Any:
         for shape in ((3, 3), (2, 4, 4), (0, 2, 2)):
-            yield cls(), (eigh_sample(real(*shape)),)
+            yield cls(), (hermitian_for_eigh(real(*shape)),)
 
 
 class EigvalsH(MatrixKernel, RealMatrixKernel):
@@ -93,7 +93,7 @@ class EigvalsH(MatrixKernel, RealMatrixKernel):
     factors = fixed_factor_rule("... _ _ -> ... _")
 
     def infer(self, x: Type) -> Type:
-        check_matrices(self, x, square=True)
+        check_matrix_kernel_operands(self, x, square=True)
         return eigh_value_type(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -111,30 +111,30 @@ class EigvalsH(MatrixKernel, RealMatrixKernel):
         return b.matrix_kernel("eigh", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        found = results(Eigh()(xs[0]))
+        found = result_nodes(Eigh()(xs[0]))
         return Eigh().vjp((g, None), found, xs, need)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return Eigh().jvp(results(Eigh()(xs[0])), xs, ts)[0]
+        return Eigh().jvp(result_nodes(Eigh()(xs[0])), xs, ts)[0]
 
     @classmethod
     def samples(cls) -> Any:
         yield from [(cls(), arrays) for _, arrays in Eigh.samples()]
-        yield cls(), (eigh_sample(complexes(2, 3, 3)),)
+        yield cls(), (hermitian_for_eigh(complex_samples(2, 3, 3)),)
 
 
 def eigh_value_type(x: Type) -> Type:
     return x.with_shape(x.shape[:-1]).with_dtype(x.dtype.real)
 
 
-def eigh_sample(x: np.ndarray) -> np.ndarray:
+def hermitian_for_eigh(x: np.ndarray) -> np.ndarray:
     """Return a Hermitian matrix whose eigenvalues are apart."""
     return (x + np.conj(np.swapaxes(x, -1, -2))) / 2 + np.diag(3.0 * np.arange(x.shape[-1]))
 
 
 def _eigh_by_lapack(b: Any, x: Any, values: Type, mode: str) -> tuple[Any, Any]:
     """Write the call of the eigenvalue routine: eigenvalues, and eigenvectors if mode is V."""
-    x, bad = matrix_or_zero(b, x, lower_part(b, x))
+    x, bad = matrix_or_zero(b, x, matrix_kernel_lower_part(b, x))
     out = (x.type, values, Type(x.shape[:-2], int32))
     if b.platform == "cpu":
         # The other triangle would need no transpose of x, but give vectors of other signs.
@@ -153,20 +153,20 @@ def _eigh_values(b: Any, x: Any, values: Type) -> Any:
     tridiagonal ones column by column. The kernel for this reduction does it in blocks, and the
     other one leaves a matrix alone that is tridiagonal.
     """
-    x, bad = matrix_or_zero(b, x, lower_part(b, x))
+    x, bad = matrix_or_zero(b, x, matrix_kernel_lower_part(b, x))
     # By columns, the memory of x is its conjugate: its upper triangle is the lower one of x.
     (*batch, n), info = values.shape, Type(values.shape[:-1], int32)
     beside = values.with_shape((*batch, n - 1))
     out = (x.type, values, beside, beside.with_dtype(x.dtype), info)
     _, main, off, _, _ = b.lapack("sytrd", x, out=out, by_rows=True, in_place=True, uplo="U")
-    x = _eigh_tridiagonal(b, main, off)
+    x = _lower_eigh_tridiagonal(b, main, off)
     _, found, failed = b.lapack(
         "syevd", x, out=(x.type, values, info), in_place=True, mode="N", uplo="L"
     )
     return matrix_or_nan(b, either_kernel_failed(b, failed, bad), found)
 
 
-def _eigh_tridiagonal(b: Any, main: Any, below: Any) -> Any:
+def _lower_eigh_tridiagonal(b: Any, main: Any, below: Any) -> Any:
     """Write matrices with these diagonals, and zeros above."""
     *batch, n = main.shape
     last = b.full(below.type.with_shape((*batch, 1)), 0)

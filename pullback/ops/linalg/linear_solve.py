@@ -9,21 +9,21 @@ from typing import Any
 from pullback.errors import ArgumentError, ShapeError
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, spread
 from pullback.ops.shape.movement import Reshape, Transpose
 
 TRANSPOSES = ("N", "T", "C")
 
 
-def swap(x: Node) -> Node:
+def swap_rows_columns(x: Node) -> Node:
     """Return the transpose of matrices, without conjugation."""
     rank = x.type.rank
     return Transpose((*range(rank - 2), rank - 1, rank - 2))(x)
 
 
-def _trans_of_solve(op: Any) -> str:
+def _trans_of_linear_solve(op: Any) -> str:
     return op.trans
 
 
@@ -34,14 +34,15 @@ class LinearSolve(Op, abstract=True):
     factors = fixed_factor_rule("... _ _, ... _ k -> ... _ k")
 
     def __post_init__(self) -> None:
-        if _trans_of_solve(self) not in TRANSPOSES:
+        if _trans_of_linear_solve(self) not in TRANSPOSES:
             raise ArgumentError(
-                f"trans must be 'N', 'T' or 'C', got {_trans_of_solve(self)!r}", op=self.title
+                f"trans must be 'N', 'T' or 'C', got {_trans_of_linear_solve(self)!r}",
+                op=self.title,
             )
 
     def infer(self, *xs: Type) -> Any:
         a, b = xs
-        check_matrices(self, a, b, square=True)
+        check_matrix_kernel_operands(self, a, b, square=True)
         if a.shape[:-1] != b.shape[:-1]:
             what = f"needs right-hand sides with as many rows as the matrix, got {a} and {b}"
             raise ShapeError(what, code="E3003", extents=(a.shape[-1], b.shape[-2]))
@@ -57,7 +58,7 @@ class LinearSolve(Op, abstract=True):
         return g
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        a, trans = xs[0], _trans_of_solve(self)
+        a, trans = xs[0], _trans_of_linear_solve(self)
         if trans == "T":
             of_b = conjugate(self.with_trans("N")(a, conjugate(g)))
         else:
@@ -75,8 +76,12 @@ class LinearSolve(Op, abstract=True):
         of_a, t = ts
         if of_a is not None:
             of_a = self.stated(of_a)
-            if _trans_of_solve(self) != "N":
-                of_a = swap(of_a) if _trans_of_solve(self) == "T" else adjoint(of_a)
+            if _trans_of_linear_solve(self) != "N":
+                of_a = (
+                    swap_rows_columns(of_a)
+                    if _trans_of_linear_solve(self) == "T"
+                    else adjoint(of_a)
+                )
             change = MatMul()(of_a, out)
             t = -change if t is None else t - change
         return None if t is None else self(xs[0], t)

@@ -12,7 +12,16 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import complex64, complex128, float32, float64, int32
 from pullback.ops.linalg.contraction import dot_general
-from pullback.ops.prelude import Axis, Imported, Node, Op, Type, results, same_dtype, spread_all
+from pullback.ops.prelude import (
+    Axis,
+    Imported,
+    Node,
+    Op,
+    Type,
+    result_nodes,
+    same_dtype,
+    spread_all,
+)
 from pullback.ops.traits import HasKernel
 
 DTYPES = (float32, float64, complex64, complex128)
@@ -75,10 +84,10 @@ class MatrixKernel(Op, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         made = self(*spread_all(axis, xs, mapped))
-        return results(made) if isinstance(made.type, tuple) else made
+        return result_nodes(made) if isinstance(made.type, tuple) else made
 
 
-def check_matrices(op: Op, *xs: Type, square: bool = False) -> None:
+def check_matrix_kernel_operands(op: Op, *xs: Type, square: bool = False) -> None:
     """Raise unless all operands are matrices, or stacks of them, of one dtype that kernels take;
     the first may have to be square."""
     for x in xs:
@@ -117,18 +126,18 @@ def each_matrix(f: Callable[[np.ndarray], Any], x: np.ndarray, finite: bool = Fa
     return tuple(results) if several else results[0]
 
 
-def swapped(b: Any, x: Any) -> Any:
+def matrix_kernel_transpose(b: Any, x: Any) -> Any:
     """Write the transpose of matrices. It costs nothing before or after a kernel, which takes
     matrices by columns: XLA only reads the same memory in another order."""
     rank = len(x.shape)
     return b.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def swapped_type(x: Type) -> Type:
+def matrix_kernel_transposed_type(x: Type) -> Type:
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
-def lower_part(b: Any, x: Any) -> Any:
+def matrix_kernel_lower_part(b: Any, x: Any) -> Any:
     """Write the lower triangle of square matrices, with zeros above."""
     n = x.shape[-1]
     rows, columns = (b.iota((n, n), int32, d) for d in (0, 1))

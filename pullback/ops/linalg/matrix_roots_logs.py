@@ -18,23 +18,23 @@ from pullback.ops.elementwise.functions import (
     less,
     where,
 )  # fmt: skip
-from pullback.ops.elementwise.special_base import vector
+from pullback.ops.elementwise.special_base import special_base_array
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.helpers import op_functions
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.eig import Eig
-from pullback.ops.linalg.linear_solve import swap
-from pullback.ops.linalg.lu import Inverse, Solve
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.linear_solve import swap_rows_columns
+from pullback.ops.linalg.lu_solve_inverse import Inverse, Solve
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.linalg.matrix_rows_columns import scaled_columns
 from pullback.ops.linalg.sylvester import Sylvester
-from pullback.ops.linalg.triangles import eye_like
+from pullback.ops.linalg.triangles_hermitian import eye_like
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
-from pullback.ops.prelude import Axis, Composite, Node, Type, constant, results, zeros
+from pullback.ops.prelude import Axis, Composite, Node, Type, constant_node, result_nodes, zeros
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Any_, Sum
-from pullback.ops.samples import complexes, real
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice
@@ -53,7 +53,7 @@ class MatrixFunction(Composite, abstract=True):
     factors = fixed_factor_rule("... _ _ -> ... _ _")
 
     def infer(self, x: Type) -> Type:
-        check_matrices(self, x, square=True)
+        check_matrix_kernel_operands(self, x, square=True)
         return x
 
     def expand(self, x: Node) -> Node:
@@ -71,7 +71,7 @@ class MatrixFunction(Composite, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(2, 3, 3), complexes(2, 2), real(0, 0), real(0, 2, 2)):
+        for x in (real(2, 3, 3), complex_samples(2, 2), real(0, 0), real(0, 2, 2)):
             yield cls(), (diagonally_dominant(x),)
 
 
@@ -86,7 +86,7 @@ class MatrixSqrt(MatrixFunction):
 
     def formula(self, x: Node) -> Node:
         # The product form of the iteration by Denman and Beavers: m tends to 1, and y to the root.
-        size = _matrix_column_norm(x)
+        size = _matrix_root_column_norm(x)
         scaled = x / cast(where(both(less(0, size), less(size, np.inf)), size, 1), x.type.dtype)
         m, y = (Input(name, x.type.shape, x.type.dtype)() for name in "my")
         i = Input("i", (), int32)()
@@ -95,7 +95,7 @@ class MatrixSqrt(MatrixFunction):
         body = [i + 1, *[where(far, new, old) for new, old in zip(following, (m, y), strict=True)]]
         goes_on = both(less(i, ROUNDS), Any_(tuple(range(far.type.rank)), False)(far))
         loop = While(Graph([i, m, y], [goes_on]), Graph([i, m, y], body), 3)
-        _, m, y = results(loop(constant(0, int32), scaled, scaled))
+        _, m, y = result_nodes(loop(constant_node(0, int32), scaled, scaled))
         found = _root_step(m, y)[1] * cast(square_root(size), x.type.dtype)
         if not x.type.dtype.is_complex:
             return where(less(_matrix_identity_distance(m), CLOSE), found, np.nan)
@@ -128,8 +128,8 @@ class MatrixLog(MatrixFunction):
         body = [i + 1, where(far, MatrixSqrt()(y), y), where(far, scale * 2, scale)]
         goes_on = both(less(i, ROUNDS), Any_(tuple(range(far.type.rank)), False)(far))
         loop = While(Graph([i, y, scale], [goes_on]), Graph([i, y, scale], body), 3)
-        ones = Broadcast(scale.type.shape)(constant(1, float64))
-        _, y, scale = results(loop(constant(0, int32), x, ones))
+        ones = Broadcast(scale.type.shape)(constant_node(1, float64))
+        _, y, scale = result_nodes(loop(constant_node(0, int32), x, ones))
         return _matrix_log_near_identity(y - eye_like(y.type)) * cast(scale, x.type.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -139,7 +139,7 @@ class MatrixLog(MatrixFunction):
         return None if ts[0] is None else _matrix_log_direction(xs[0], ts[0])
 
 
-def _matrix_column_norm(x: Node) -> Node:
+def _matrix_root_column_norm(x: Node) -> Node:
     """Return the largest sum of sizes in a column of each matrix, as a matrix of one element."""
     rank = x.type.rank
     return Max((rank - 1,), True)(Sum((rank - 2,), True)(absolute(x)))
@@ -147,7 +147,7 @@ def _matrix_column_norm(x: Node) -> Node:
 
 def _matrix_identity_distance(x: Node) -> Node:
     """Return the norm of the difference from the identity."""
-    return _matrix_column_norm(x - eye_like(x.type))
+    return _matrix_root_column_norm(x - eye_like(x.type))
 
 
 def _root_step(m: Node, y: Node) -> tuple[Node, Node]:
@@ -156,17 +156,20 @@ def _root_step(m: Node, y: Node) -> tuple[Node, Node]:
 
 
 def _root_by_eigenvectors(x: Node) -> Node:
-    values, vectors = results(Eig()(x))
+    values, vectors = result_nodes(Eig()(x))
     singular = Any_((values.type.rank - 1,), True)(equal(values, 0))
     roots = where(singular, np.nan, square_root(values + 0))
-    return swap(Solve("T")(vectors, swap(scaled_columns(vectors, roots))))
+    return swap_rows_columns(Solve("T")(vectors, swap_rows_columns(scaled_columns(vectors, roots))))
 
 
 def _matrix_log_near_identity(x: Node) -> Node:
     """Return log(1 + x): the integral of x / (1 + t x) over t from 0 to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(8)
     shape = (len(nodes), *(1,) * x.type.rank)
-    t, w = (cast(Reshape(shape)(vector(v)), x.type.dtype) for v in ((nodes + 1) / 2, weights / 2))
+    t, w = (
+        cast(Reshape(shape)(special_base_array(v)), x.type.dtype)
+        for v in ((nodes + 1) / 2, weights / 2)
+    )
     whole = (len(nodes), *x.type.shape)
     found = Solve()(eye_like(x.type) + t * x, Broadcast(whole)(x))
     return Sum((0,), False)(found * w)
@@ -178,7 +181,7 @@ def _matrix_log_direction(x: Node, direction: Node) -> Node:
     n, rank = x.type.shape[-1], x.type.rank
     if 0 in x.type.shape:
         return direction
-    size = StopGradient()(_matrix_column_norm(direction))
+    size = StopGradient()(_matrix_root_column_norm(direction))
     size = where(both(less(0, size), less(size, np.inf)), size, 1) * (4 / NEAR)
     size = cast(size, x.type.dtype)
     upper = Concat(rank - 1)(x, direction / size)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.ops.elementwise.functions import cast, equal, where
-from pullback.ops.linalg.triangles import on_diagonal
-from pullback.ops.prelude import Node, constant
+from pullback.ops.linalg.triangles_hermitian import on_diagonal
+from pullback.ops.prelude import Node, constant_node
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice
@@ -30,25 +30,25 @@ def rows(x: Node, start: int, stop: int) -> Node:
     return Slice((*zero, start, 0), (*batch, stop, n), (1,) * (len(batch) + 2))(x)
 
 
-def padded(x: Node, size: int) -> Node:
+def padded_matrix_columns(x: Node, size: int) -> Node:
     """Return x with zeros behind, so that the last dimension has the given size."""
     *shape, n = x.type.shape
     if n == size:
         return x
     zero = (0,) * (len(shape) + 1)
-    return Pad(zero, (*zero[1:], size - n), zero)(x, constant(0, x.type.dtype))
+    return Pad(zero, (*zero[1:], size - n), zero)(x, constant_node(0, x.type.dtype))
 
 
-def padded_rows(x: Node, size: int) -> Node:
+def padded_matrix_rows(x: Node, size: int) -> Node:
     """Return matrices with zero rows below, so that there are `size` rows."""
     *batch, m, _ = x.type.shape
     if m == size:
         return x
     zero = (0,) * (len(batch) + 2)
-    return Pad(zero, (*zero[2:], size - m, 0), zero)(x, constant(0, x.type.dtype))
+    return Pad(zero, (*zero[2:], size - m, 0), zero)(x, constant_node(0, x.type.dtype))
 
 
-def total(terms: Sequence[Node]) -> Node:
+def add_matrix_terms(terms: Sequence[Node]) -> Node:
     """Return the sum of one or more terms."""
     made = terms[0]
     for term in terms[1:]:
@@ -81,11 +81,11 @@ def scaled_columns(x: Node, scale: Node) -> Node:
 def reciprocal_or_zero(x: Node) -> Node:
     """Return 1 / x, or 0 where x is 0."""
     zero = equal(x, 0)
-    one = constant(1, x.type.dtype)
+    one = constant_node(1, x.type.dtype)
     return where(zero, 0, one / where(zero, one, x))
 
 
-def reciprocal_differences(x: Node) -> Node:
+def reciprocal_column_row_differences(x: Node) -> Node:
     """Return 1 / (x[j] - x[i]) as matrices, or 0 where they are equal, as on the diagonal."""
     return reciprocal_or_zero(as_row(x) - as_column(x))
 

@@ -11,13 +11,13 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int32
 from pullback.ops.elementwise.functions import both, equal, greater, less, where
-from pullback.ops.factor_rules import factor_rule, fixed_factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names, fixed_factor_rule
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.along_axis import TakeAlongAxis
-from pullback.ops.index.lowering import gather
+from pullback.ops.index.index_lowering import gather
 from pullback.ops.prelude import Axis, Composite, Node, Op, Parts, Type, spread_all
 from pullback.ops.reduce.extrema import Max, Min
-from pullback.ops.samples import integers, real
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape
@@ -68,10 +68,17 @@ class PivotPermutation(Composite):
         # At turn i, place q has the row that the last turn j < i with pivots[j] = q brought there:
         # the one that was in place j before its turn. That row is found in the same way.
         turn, before = _permutation_turns(pivots)
-        own = _turn_found(Max, both(greater(turn, before), _same(position, pivots)), before, -1)
+        own = _permutation_turn_found(
+            Max,
+            both(greater(turn, before), _permutation_turn_matches(position, pivots)),
+            before,
+            -1,
+        )
         there = _followed_permutation(where(less(own, 0), position, own))
-        last = _turn_found(Max, both(greater(turn, before), _same(pivots, pivots)), before, -1)
-        moved = _permuted(there, where(less(last, 0), 0, last))
+        last = _permutation_turn_found(
+            Max, both(greater(turn, before), _permutation_turn_matches(pivots, pivots)), before, -1
+        )
+        moved = _take_by_permutation(there, where(less(last, 0), 0, last))
         return where(less(last, 0), pivots, moved)
 
     def _undone(self, pivots: Node, position: Node) -> Node:
@@ -79,10 +86,14 @@ class PivotPermutation(Composite):
         # row j if a turn j > i has put it there, else what turn pivots[i] has left.
         turn, other = _permutation_turns(pivots)
         n = self.size
-        after = _turn_found(Min, both(less(turn, other), _same(pivots, pivots)), other, n)
+        after = _permutation_turn_found(
+            Min, both(less(turn, other), _permutation_turn_matches(pivots, pivots)), other, n
+        )
         root = _followed_permutation(where(less(after, n), position, pivots))
-        left = _permuted(where(less(after, n), after, position), root)
-        own = _turn_found(Min, both(greater(turn, other), _same(position, pivots)), other, n)
+        left = _take_by_permutation(where(less(after, n), after, position), root)
+        own = _permutation_turn_found(
+            Min, both(greater(turn, other), _permutation_turn_matches(position, pivots)), other, n
+        )
         return where(less(own, n), own, left)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -92,9 +103,9 @@ class PivotPermutation(Composite):
     def samples(cls) -> Any:
         for shape, size in (((2, 4), 6), ((1,), 1), ((0,), 3), ((0, 2), 2)):
             rows = np.arange(shape[-1])
-            drawn = integers(*shape, high=100) % np.maximum(size - rows, 1) + rows
+            drawn = integer_samples(*shape, high=100) % np.maximum(size - rows, 1) + rows
             yield cls(size, shape[0] == 2), (drawn.astype(np.int32),)
-        drawn = integers(3, 9, high=100) % (9 - np.arange(9)) + np.arange(9)
+        drawn = integer_samples(3, 9, high=100) % (9 - np.arange(9)) + np.arange(9)
         yield from [(cls(9, inverse), (drawn.astype(np.int32),)) for inverse in (False, True)]
 
 
@@ -105,25 +116,25 @@ def _permutation_turns(pivots: Node) -> tuple[Node, Node]:
     return Iota(shape, rank - 2, int32)(), Iota(shape, rank - 1, int32)()
 
 
-def _same(places: Node, pivots: Node) -> Node:
+def _permutation_turn_matches(places: Node, pivots: Node) -> Node:
     """Return a table of whether the place of one turn is the pivot of another."""
     *batch, n = pivots.type.shape
     return equal(Reshape((*batch, n, 1))(places), Reshape((*batch, 1, n))(pivots))
 
 
-def _turn_found(reduction: Any, found: Node, other: Node, none: int) -> Node:
+def _permutation_turn_found(reduction: Any, found: Node, other: Node, none: int) -> Node:
     """Return the last or first of the turns that were found, or `none`."""
     return reduction((found.type.rank - 1,), False)(where(found, other, none))
 
 
-def _permuted(x: Node, indices: Node) -> Node:
+def _take_by_permutation(x: Node, indices: Node) -> Node:
     return TakeAlongAxis(x.type.rank - 1, True)(x, indices)
 
 
 def _followed_permutation(places: Node) -> Node:
     """Return where each chain of places ends, in steps that double."""
     for _ in range(math.ceil(math.log2(places.type.shape[-1]))):
-        places = _permuted(places, places)
+        places = _take_by_permutation(places, places)
     return places
 
 
@@ -155,7 +166,7 @@ class ReorderRows(Op):
         return gather(b, out, x, [permutation], (rank - 2,), rank - 2, 0)
 
     def factors(self, x: Type, permutation: Type) -> str:
-        words = [*named_factors(x.rank - 2), "_"]
+        words = [*factor_rule_names(x.rank - 2), "_"]
         return factor_rule([[*words, "k"], words], [[*words, "k"]])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

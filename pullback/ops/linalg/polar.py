@@ -8,15 +8,15 @@ from typing import Any
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.linear_solve import swap
-from pullback.ops.linalg.lu import Solve
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.linear_solve import swap_rows_columns
+from pullback.ops.linalg.lu_solve_inverse import Solve
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.linalg.svd import SVD
 from pullback.ops.linalg.sylvester import Sylvester
-from pullback.ops.linalg.triangles import hermitian_part
-from pullback.ops.prelude import Axis, Composite, Node, Type, results
-from pullback.ops.samples import complexes, real
+from pullback.ops.linalg.triangles_hermitian import hermitian_part
+from pullback.ops.prelude import Axis, Composite, Node, Type, result_nodes
+from pullback.ops.samples import complex_samples, real
 
 
 class UnitaryFactor(Composite):
@@ -30,7 +30,7 @@ class UnitaryFactor(Composite):
     factors = fixed_factor_rule("... _ _ -> ... _ _")
 
     def infer(self, x: Type) -> Type:
-        check_matrices(self, x)
+        check_matrix_kernel_operands(self, x)
         if x.shape[-2] < x.shape[-1]:
             what = f"needs at least as many rows as columns, got {x}"
             raise ShapeError(what, code="E3003", extents=x.shape[-2:])
@@ -39,7 +39,7 @@ class UnitaryFactor(Composite):
     def expand(self, x: Node) -> Node:
         if 0 in x.type.shape:
             return x
-        u, _, vh = results(SVD()(x))
+        u, _, vh = result_nodes(SVD()(x))
         return MatMul()(u, vh)
 
     # With p the Hermitian factor, du is u w plus the part of dx p^-1 that is orthogonal to u, where
@@ -63,7 +63,7 @@ class UnitaryFactor(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(2, 3, 3), complexes(3, 2), real(0, 0), real(0, 3, 2)):
+        for x in (real(2, 3, 3), complex_samples(3, 2), real(0, 0), real(0, 3, 2)):
             yield cls(), (x,)
 
 
@@ -76,4 +76,4 @@ def _outside_polar_factor(u: Node, p: Node, t: Node) -> Node:
     if u.type.shape[-2] == u.type.shape[-1]:
         return t * 0
     rest = t - MatMul()(u, MatMul()(adjoint(u), t))
-    return swap(Solve("T")(p, swap(rest)))
+    return swap_rows_columns(Solve("T")(p, swap_rows_columns(rest)))

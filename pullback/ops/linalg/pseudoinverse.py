@@ -11,13 +11,13 @@ from pullback.errors import ShapeError
 from pullback.ops.elementwise.functions import cast, greater, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.linalg.svd import SVD
-from pullback.ops.prelude import Axis, Composite, Node, Type, results, spread_all, zeros
+from pullback.ops.prelude import Axis, Composite, Node, Type, result_nodes, spread_all, zeros
 from pullback.ops.reduce.extrema import Max
-from pullback.ops.samples import complexes, real
-from pullback.ops.shape.axes import ExpandDims
+from pullback.ops.samples import complex_samples, real
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims
 
 
 class PseudoInverse(Composite):
@@ -32,7 +32,7 @@ class PseudoInverse(Composite):
     factors = fixed_factor_rule("... _ _, ... -> ... _ _")
 
     def infer(self, x: Type, tolerance: Type) -> Type:
-        check_matrices(self, x)
+        check_matrix_kernel_operands(self, x)
         *lead, m, n = x.shape
         wanted = Type(tuple(lead), x.dtype.real)
         if tolerance != wanted:
@@ -43,7 +43,7 @@ class PseudoInverse(Composite):
         rank = x.type.rank
         if 0 in x.type.shape[-2:]:
             return zeros(self.infer(x.type, tolerance.type))
-        left, values, right = results(SVD()(x))
+        left, values, right = result_nodes(SVD()(x))
         limit = ExpandDims((rank - 2,))(tolerance) * Max((rank - 2,), True)(values)
         counts = greater(values, limit)
         inverse = where(counts, 1 / where(counts, values, 1), 0)
@@ -77,5 +77,5 @@ class PseudoInverse(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for x in (real(3, 2), real(2, 2, 3), complexes(3, 2), real(2, 0), real(0, 2, 2)):
+        for x in (real(3, 2), real(2, 2, 3), complex_samples(3, 2), real(2, 0), real(0, 2, 2)):
             yield cls(), (x, np.full(x.shape[:-2], 1e-3))

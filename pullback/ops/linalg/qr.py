@@ -8,22 +8,32 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import int32
-from pullback.graph.kinds import SparseCotangents
+from pullback.graph.op_kinds import SparseCotangentsKind
 from pullback.ops.elementwise.complex_parts import Complex, Imag
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.instructions import sliced
+from pullback.ops.hlo_instructions import hlo_slice_instruction
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.linalg.matrix_kernel import MatrixKernel, RealMatrixKernel, check_matrices
-from pullback.ops.linalg.matrix_rows_columns import columns, padded, padded_rows, rows, total
-from pullback.ops.linalg.triangles import lower_triangle, on_diagonal
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.linalg.matrix_kernel import (
+    MatrixKernel,
+    RealMatrixKernel,
+    check_matrix_kernel_operands,
+)
+from pullback.ops.linalg.matrix_rows_columns import (
+    add_matrix_terms,
+    columns,
+    padded_matrix_columns,
+    padded_matrix_rows,
+    rows,
+)
+from pullback.ops.linalg.triangles_hermitian import lower_triangle, on_diagonal
 from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.prelude import Node, Type
-from pullback.ops.samples import complexes, real
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.concat_pad import Concat
 
 
-class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
+class QR(MatrixKernel, RealMatrixKernel, SparseCotangentsKind):
     """The factors q, with orthonormal columns, and r, upper triangular, of x = q r.
 
     q has as many columns as x has rows or columns, whichever are fewer, or with `complete` as many
@@ -37,7 +47,7 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
     factors = fixed_factor_rule("... _ _ -> ... _ _, ... _ _")
 
     def infer(self, x: Type) -> tuple[Type, Type]:
-        check_matrices(self, x)
+        check_matrix_kernel_operands(self, x)
         *batch, m, n = x.shape
         size = m if self.complete else min(m, n)
         return x.with_shape((*batch, m, size)), x.with_shape((*batch, size, n))
@@ -78,11 +88,11 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
             of_head = rows(of_r, 0, least)
             of_x.append(MatMul()(first, of_head))
             of_turn.append(-MatMul()(of_head, adjoint(head)))
-        of_inner.append(_qr_antihermitian_pull(total(of_turn)))
-        pulled.append(MatMul()(first, total(of_inner)))
+        of_inner.append(_qr_antihermitian_pull(add_matrix_terms(of_turn)))
+        pulled.append(MatMul()(first, add_matrix_terms(of_inner)))
         corner = columns(head, 0, least)
-        of_columns = adjoint(TriangularSolve(False, "N")(corner, adjoint(total(pulled))))
-        return [total([*of_x, padded(of_columns, n)])]
+        of_columns = adjoint(TriangularSolve(False, "N")(corner, adjoint(add_matrix_terms(pulled))))
+        return [add_matrix_terms([*of_x, padded_matrix_columns(of_columns, n)])]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:
@@ -103,7 +113,7 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
             of_rest = -MatMul()(first, MatMul()(adjoint(change), rest))
             of_q = Concat(q.type.rank - 1)(of_q, of_rest)
         of_r = MatMul()(adjoint(first), t) - MatMul()(turn, head)
-        return of_q, padded_rows(of_r, r.type.shape[-2])
+        return of_q, padded_matrix_rows(of_r, r.type.shape[-2])
 
     @classmethod
     def samples(cls) -> Any:
@@ -112,7 +122,7 @@ class QR(MatrixKernel, RealMatrixKernel, SparseCotangents):
         for shape in ((4, 3), (2, 2, 3), (3, 0)):
             yield cls(True), (real(*shape),)
         for shape in ((2, 3, 3), (4, 2), (2, 3)):
-            yield cls(), (complexes(*shape),)
+            yield cls(), (complex_samples(*shape),)
 
 
 def _qr_antihermitian(x: Node) -> Node:
@@ -143,10 +153,10 @@ def _qr_by_householder(
     scales = x.type.with_shape((*batch, least))
     packed, taus = call(factorize, x, out=(x.type, scales))
     zero = [0] * len(batch)
-    top = sliced(b, packed, [*zero, 0, 0], [*batch, *right.shape[-2:]])
+    top = hlo_slice_instruction(b, packed, [*zero, 0, 0], [*batch, *right.shape[-2:]])
     r, c = (b.iota(right.shape, int32, len(batch) + d) for d in (0, 1))
     upper = b.select(b.compare("LE", r, c), top, b.full(right, 0))
-    vectors = sliced(b, packed, [*zero, 0, 0], [*batch, m, least])
+    vectors = hlo_slice_instruction(b, packed, [*zero, 0, 0], [*batch, m, least])
     if size > least:
         vectors = b.op(
             "stablehlo.pad", vectors, b.constant(0, x.dtype), out=left,

@@ -8,42 +8,42 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import int32
-from pullback.graph.kinds import SparseCotangents
+from pullback.graph.op_kinds import SparseCotangentsKind
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.instructions import sliced
+from pullback.ops.hlo_instructions import hlo_slice_instruction
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
     RealMatrixKernel,
-    check_matrices,
+    check_matrix_kernel_operands,
     each_matrix,
     either_kernel_failed,
+    matrix_kernel_transpose,
+    matrix_kernel_transposed_type,
     matrix_or_nan,
     matrix_or_zero,
-    swapped,
-    swapped_type,
 )  # fmt: skip
 from pullback.ops.linalg.matrix_rows_columns import (
+    add_matrix_terms,
     as_column,
     as_row,
     columns,
     diagonal,
     diagonal_matrix,
-    padded,
-    padded_rows,
+    padded_matrix_columns,
+    padded_matrix_rows,
     reciprocal_or_zero,
     rows,
     scaled_columns,
-    total,
 )  # fmt: skip
-from pullback.ops.prelude import Node, Type, results
-from pullback.ops.samples import complexes, real
+from pullback.ops.prelude import Node, Type, result_nodes
+from pullback.ops.samples import complex_samples, real
 
 
-class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
+class SVD(MatrixKernel, RealMatrixKernel, SparseCotangentsKind):
     """The factors u, s and vh of x = u diag(s) vh.
 
     Singular values s are real, descending and not negative; u and the adjoint of vh have
@@ -57,7 +57,7 @@ class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
     factors = fixed_factor_rule("... _ _ -> ... _ _, ... _, ... _ _")
 
     def infer(self, x: Type) -> tuple[Type, Type, Type]:
-        check_matrices(self, x)
+        check_matrix_kernel_operands(self, x)
         *batch, m, n = x.shape
         least = min(m, n)
         left = x.with_shape((*batch, m, m if self.full else least))
@@ -84,24 +84,24 @@ class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
         terms, outside = [], []
         if of_s is not None:
             middle = cast(diagonal_matrix(of_s), u.type.dtype)
-            terms.append(padded_rows(padded(middle, q), p))
+            terms.append(padded_matrix_rows(padded_matrix_columns(middle, q), p))
         if of_u is not None:
             inner = MatMul()(adjoint(u), of_u)
-            terms.append(_times_svd_values(_svd_turned(inner, padded(s, p)), s, q))
+            terms.append(_times_svd_values(_svd_turned(inner, padded_matrix_columns(s, p)), s, q))
             if u.type.dtype.is_complex:
                 phase = diagonal_matrix(_svd_phase(inner, s))
-                terms.append(padded_rows(padded(phase, q), p))
+                terms.append(padded_matrix_rows(padded_matrix_columns(phase, q), p))
             if not self.full and u.type.shape[-2] > p:
                 rest = scaled_columns(_outside_svd(u, of_u), reciprocal_or_zero(s))
                 outside.append(MatMul()(rest, vh))
         if of_vh is not None:
             of_v = adjoint(of_vh)
-            inner = _svd_turned(MatMul()(vh, of_v), padded(s, q))
+            inner = _svd_turned(MatMul()(vh, of_v), padded_matrix_columns(s, q))
             terms.append(adjoint(_times_svd_values(inner, s, p)))
             if not self.full and vh.type.shape[-1] > q:
                 rest = scaled_columns(_outside_svd(v, of_v), reciprocal_or_zero(s))
                 outside.append(MatMul()(u, adjoint(rest)))
-        return [total([MatMul()(MatMul()(u, total(terms)), vh), *outside])]
+        return [add_matrix_terms([MatMul()(MatMul()(u, add_matrix_terms(terms)), vh), *outside])]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         if ts[0] is None:
@@ -113,12 +113,14 @@ class SVD(MatrixKernel, RealMatrixKernel, SparseCotangents):
         inner = MatMul()(adjoint(u), change)
         of_s = diagonal(Real()(rows(columns(inner, 0, least), 0, least)))
         left = _times_svd_values(inner, s, p)
-        left = (left + adjoint(left)) * _svd_scales(padded(s, p), u)
+        left = (left + adjoint(left)) * _svd_scales(padded_matrix_columns(s, p), u)
         right = _times_svd_values(adjoint(inner), s, q)
-        right = (right + adjoint(right)) * _svd_scales(padded(s, q), u)
+        right = (right + adjoint(right)) * _svd_scales(padded_matrix_columns(s, q), u)
         of_u, of_v = MatMul()(u, left), MatMul()(v, right)
         if u.type.dtype.is_complex:
-            phase = padded(_svd_phase(rows(columns(inner, 0, least), 0, least), s), p)
+            phase = padded_matrix_columns(
+                _svd_phase(rows(columns(inner, 0, least), 0, least), s), p
+            )
             of_u = of_u + scaled_columns(u, phase)
         if not self.full and u.type.shape[-2] > p:
             of_u = of_u + scaled_columns(_outside_svd(u, change), reciprocal_or_zero(s))
@@ -161,16 +163,16 @@ class SingularValues(MatrixKernel, RealMatrixKernel):
         return b.matrix_kernel("singular_values", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return SVD().vjp((None, g, None), results(SVD()(xs[0])), xs, need)
+        return SVD().vjp((None, g, None), result_nodes(SVD()(xs[0])), xs, need)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return SVD().jvp(results(SVD()(xs[0])), xs, ts)[1]
+        return SVD().jvp(result_nodes(SVD()(xs[0])), xs, ts)[1]
 
     @classmethod
     def samples(cls) -> Any:
         for shape in ((2, 4, 3), (2, 3), (2, 0)):
             yield cls(), (svd_sample(real(*shape)),)
-        yield cls(), (svd_sample(complexes(2, 3, 4)),)
+        yield cls(), (svd_sample(complex_samples(2, 3, 4)),)
 
 
 def svd_sample(x: np.ndarray) -> np.ndarray:
@@ -180,7 +182,7 @@ def svd_sample(x: np.ndarray) -> np.ndarray:
 
 def _times_svd_values(x: Node, s: Node, size: int) -> Node:
     """Return x times the matrix with the singular values on its diagonal and `size` columns."""
-    return padded(scaled_columns(columns(x, 0, s.type.shape[-1]), s), size)
+    return padded_matrix_columns(scaled_columns(columns(x, 0, s.type.shape[-1]), s), size)
 
 
 def _svd_scales(s: Node, like: Node) -> Node:
@@ -229,25 +231,33 @@ def svd_on_cuda(b: Any, out: tuple[Type, ...], x: Any) -> Any:
     if max(m, n) <= 1024:
         small = not full and min(m, n) > 32  # the routine for small ones has no reduced form
         u_type = left if small else x.type.with_shape((*batch, m, m))
-        v_type = swapped_type(right) if small else x.type.with_shape((*batch, n, n))
+        v_type = (
+            matrix_kernel_transposed_type(right) if small else x.type.with_shape((*batch, n, n))
+        )
         _, values, u, v, failed = b.cusolver(
             "cusolver_gesvdj", x, out=(x.type, s, u_type, v_type, info),
             full_matrices=not small, compute_uv=True,
         )  # fmt: skip
         zero = [0] * len(batch)
-        u = sliced(b, u, [*zero, 0, 0], [*batch, *left.shape[-2:]])
-        vh = Conj().lower(b, swapped_type(v.type), swapped(b, v))
-        vh = sliced(b, vh, [*zero, 0, 0], [*batch, *right.shape[-2:]])
+        u = hlo_slice_instruction(b, u, [*zero, 0, 0], [*batch, *left.shape[-2:]])
+        vh = Conj().lower(b, matrix_kernel_transposed_type(v.type), matrix_kernel_transpose(b, v))
+        vh = hlo_slice_instruction(b, vh, [*zero, 0, 0], [*batch, *right.shape[-2:]])
     elif m >= n:
         _, values, u, vh, failed = b.cusolver(
             "cusolver_gesvd", x, out=(x.type, s, left, right, info), full_matrices=full,
             compute_uv=True, transposed=False,
         )  # fmt: skip
     else:
-        types = (swapped_type(x.type), s, swapped_type(right), swapped_type(left), info)
+        types = (
+            matrix_kernel_transposed_type(x.type),
+            s,
+            matrix_kernel_transposed_type(right),
+            matrix_kernel_transposed_type(left),
+            info,
+        )
         _, values, v, ut, failed = b.cusolver(
-            "cusolver_gesvd", swapped(b, x), out=types, full_matrices=full, compute_uv=True,
-            transposed=False,
+            "cusolver_gesvd", matrix_kernel_transpose(b, x), out=types, full_matrices=full,
+            compute_uv=True, transposed=False,
         )  # fmt: skip
-        u, vh = swapped(b, ut), swapped(b, v)
+        u, vh = matrix_kernel_transpose(b, ut), matrix_kernel_transpose(b, v)
     return matrix_or_nan(b, either_kernel_failed(b, failed, bad), u, values, vh)

@@ -12,15 +12,15 @@ from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint, contraction_column
 from pullback.ops.linalg.eig import Eig
-from pullback.ops.linalg.linear_solve import swap
-from pullback.ops.linalg.lu import Solve
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.linalg.matrix_kernel import check_matrices
+from pullback.ops.linalg.linear_solve import swap_rows_columns
+from pullback.ops.linalg.lu_solve_inverse import Solve
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.linalg.matrix_rows_columns import as_row
-from pullback.ops.linalg.triangles import eye_like
+from pullback.ops.linalg.triangles_hermitian import eye_like
 from pullback.ops.linalg.triangular_solve import diagonally_dominant
-from pullback.ops.prelude import Axis, Composite, Node, Type, results, spread_all
-from pullback.ops.samples import complexes, real
+from pullback.ops.prelude import Axis, Composite, Node, Type, result_nodes, spread_all
+from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.movement import Reshape
 
 LARGEST = 1024  # unknowns of a system that is solved as it is
@@ -37,7 +37,7 @@ class Sylvester(Composite):
     factors = fixed_factor_rule("... _ _, ... _ _, ... _ _ -> ... _ _")
 
     def infer(self, a: Type, b: Type, c: Type) -> Type:
-        check_matrices(self, a, b, c, square=True)
+        check_matrix_kernel_operands(self, a, b, c, square=True)
         m, n = a.shape[-1], b.shape[-1]
         if b.shape[-2] != n or c.shape != (*a.shape[:-2], m, n) or a.shape[:-2] != b.shape[:-2]:
             what = f"needs square a and b, and c with the rows of a and columns of b, got {a}, {b}"
@@ -71,7 +71,11 @@ class Sylvester(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        for make, lead, m, n in ((real, (2,), 3, 2), (complexes, (), 2, 3), (real, (0,), 2, 2)):
+        for make, lead, m, n in (
+            (real, (2,), 3, 2),
+            (complex_samples, (), 2, 3),
+            (real, (0,), 2, 2),
+        ):
             a, b = (diagonally_dominant(make(*lead, k, k, salt=k)) for k in (m, n))
             yield cls(), (a, b, make(*lead, m, n, salt=5))
 
@@ -80,19 +84,21 @@ def _sylvester_system(a: Node, b: Node, c: Node) -> Node:
     """Solve for the columns of x as one vector: (1 kron a + b.T kron 1) x = c."""
     *batch, m, n = c.type.shape
     left = Reshape((*batch, 1, m, 1, m))(a) * Reshape((n, 1, n, 1))(eye_like(b.type))
-    right = Reshape((*batch, n, 1, n, 1))(swap(b)) * Reshape((1, m, 1, m))(eye_like(a.type))
+    right = Reshape((*batch, n, 1, n, 1))(swap_rows_columns(b)) * Reshape((1, m, 1, m))(
+        eye_like(a.type)
+    )
     matrix = Reshape((*batch, m * n, m * n))(left + right)
-    found = Solve()(matrix, Reshape((*batch, m * n, 1))(swap(c)))
-    return swap(Reshape((*batch, n, m))(found))
+    found = Solve()(matrix, Reshape((*batch, m * n, 1))(swap_rows_columns(c)))
+    return swap_rows_columns(Reshape((*batch, n, m))(found))
 
 
 def _sylvester_eigenvectors(a: Node, b: Node, c: Node) -> Node:
-    (of_a, u), (of_b, v) = results(Eig()(a)), results(Eig()(b))
+    (of_a, u), (of_b, v) = result_nodes(Eig()(a)), result_nodes(Eig()(b))
     sums = contraction_column(of_a) + as_row(of_b)
 
     def solved(c: Node) -> Node:
         inner = Solve()(u, MatMul()(cast(c, complex128), v)) / sums
-        made = swap(Solve("T")(v, swap(MatMul()(u, inner))))
+        made = swap_rows_columns(Solve("T")(v, swap_rows_columns(MatMul()(u, inner))))
         return made if c.type.dtype.is_complex else Real()(made)
 
     x = solved(c)

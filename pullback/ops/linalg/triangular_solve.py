@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.linalg.linear_solve import TRANSPOSES, LinearSolve
-from pullback.ops.linalg.matrix_kernel import MatrixKernel, RealMatrixKernel, swapped, swapped_type
-from pullback.ops.linalg.triangles import triangle
+from pullback.ops.linalg.matrix_kernel import (
+    MatrixKernel,
+    RealMatrixKernel,
+    matrix_kernel_transpose,
+    matrix_kernel_transposed_type,
+)
+from pullback.ops.linalg.triangles_hermitian import triangle
 from pullback.ops.prelude import Node, Type
-from pullback.ops.samples import complexes, real
+from pullback.ops.samples import complex_samples, real
 
 
 class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
@@ -49,10 +54,10 @@ class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
             )[0]  # fmt: skip
         # Also that of many right-hand sides, so that they need no transposes: x.T op(a).T is b.T.
         (made,) = b.lapack(
-            "trsm", a, swapped(b, rhs), out=(swapped_type(out),), by_rows=(0,), in_place=True,
-            side="R", uplo=uplo, trans_x=self.trans, diag=diag,
+            "trsm", a, matrix_kernel_transpose(b, rhs), out=(matrix_kernel_transposed_type(out),),
+            by_rows=(0,), in_place=True, side="R", uplo=uplo, trans_x=self.trans, diag=diag,
         )  # fmt: skip
-        return swapped(b, made)
+        return matrix_kernel_transpose(b, made)
 
     def real_kernel(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
         flags = self.lower + 2 * (self.trans != "N") + 4 * self.unit_diagonal
@@ -70,7 +75,10 @@ class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
     def samples(cls) -> Any:
         for lower in (True, False):
             for trans, unit in (("N", False), ("T", True), ("C", False)):
-                a, b = diagonally_dominant(complexes(2, 3, 3)), complexes(2, 3, 2, salt=1)
+                a, b = (
+                    diagonally_dominant(complex_samples(2, 3, 3)),
+                    complex_samples(2, 3, 2, salt=1),
+                )
                 yield cls(lower, trans, unit), (a, b)
         for batch, n, k in (((), 3, 2), ((), 0, 2), ((2,), 1, 0)):
             yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import dtype, float32
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.prelude import Node, Type
 from pullback.ops.random.stepwise import lifted_stepwise
 from pullback.ops.samples import real

@@ -10,14 +10,19 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, float16, float32, float64
-from pullback.graph.types import show
-from pullback.ops.elementwise.base import Elementwise
+from pullback.graph.types import show_types
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import Node, Type, broadcast_types, op_functions
-from pullback.ops.random.formulas import exp_formula, log_formula, mills_formula, quantile_formula
+from pullback.ops.random.sampler_formulas import (
+    quantile_formula,
+    sampler_exp_formula,
+    sampler_log_formula,
+    sampler_mills_formula,
+)
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise, stepwise_sibling
 from pullback.ops.random.weighted_choice import Arrival
-from pullback.ops.samples import real, unit
+from pullback.ops.samples import real, unit_samples
 
 exponential, erfc = op_functions("Exp", "Erfc")
 FAR = 1e150  # larger numbers have infinite squares
@@ -39,7 +44,7 @@ class Between(Elementwise):
     def infer(self, *xs: Type) -> Type:
         wide = float64 if self.dtype is float64 else float32
         if any(x.dtype is not wide for x in xs):
-            raise DTypeError(f"operands for {self.dtype} must be {wide}, got {show(xs)}")
+            raise DTypeError(f"operands for {self.dtype} must be {wide}, got {show_types(xs)}")
         return Type(broadcast_types(*xs), self.dtype)
 
     def numpy(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -78,7 +83,7 @@ class Between(Elementwise):
 
     @classmethod
     def samples(cls) -> Any:
-        u = (unit(3, 4) + 1) / 2
+        u = (unit_samples(3, 4) + 1) / 2
         yield cls(float64), (u, real(4), np.array(2.5))
         yield cls(float64), (u[0], np.array(-3.0), np.array([0.0, 1e-5, 1.0, 7.0]))
         yield cls(float64), (u[:0], real(4), np.array(2.5))
@@ -115,7 +120,7 @@ class NormalBetween(Elementwise):
 
     @classmethod
     def samples(cls) -> Any:
-        u = (unit(6) + 1) / 2
+        u = (unit_samples(6) + 1) / 2
         yield cls(), (u, np.array(-2.0), np.array(2.0))
         yield cls(), (u, real(2, 1, low=-4, high=-1), real(6, low=0.5, high=3))
         yield cls(), (u[0], np.array(1.5), np.array(4.0))
@@ -131,13 +136,15 @@ def _between_formula(m: Any, u: Any, low: Any, high: Any) -> Any:
     base = _between_limited(m, m.where(across, 0.0, a))
     opposite = _between_limited(m, m.where(across, -a, 0.0))
     top = _between_limited(m, b)
-    whole = 1.0 / mills_formula(base)  # all probabilities are fractions of the tail beyond the base
+    whole = 1.0 / sampler_mills_formula(
+        base
+    )  # all probabilities are fractions of the tail beyond the base
     beyond = _between_tail(m, base, top) * whole
     before = m.where(across, _between_tail(m, base, opposite) * whole, 1.0)
     inside = (2.0 - before) - beyond
     upper, lower = beyond + from_top * inside, before + (1.0 - from_top) * inside
     left = upper > 1.0
-    energy = -log_formula(m, m.where(left, lower, upper))
+    energy = -sampler_log_formula(m, m.where(left, lower, upper))
     y = base + quantile_formula(m, base, m.where(energy > 1e-18, energy, 1e-18))
     x = m.where(left, -y, y)
     x = m.where(mirrored, -x, x)
@@ -151,4 +158,4 @@ def _between_limited(m: Any, x: Any) -> Any:
 
 def _between_tail(m: Any, base: Any, x: Any) -> Any:
     """Return the normal tail beyond x >= base, divided by the density at base."""
-    return exp_formula(m, (base - x) * (base + x) * 0.5) * mills_formula(x)
+    return sampler_exp_formula(m, (base - x) * (base + x) * 0.5) * sampler_mills_formula(x)

@@ -13,7 +13,7 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype, uint64
 from pullback.ops.random.per_key import PerKey
-from pullback.ops.samples import integers
+from pullback.ops.samples import integer_samples
 
 STREAMS = 0x8000  # the number of streams that numbers are drawn from
 KEY = np.array([0x13198A2E, 0x03707344], np.uint32)  # for samples
@@ -54,7 +54,7 @@ class RandomBits(PerKey):
         yield cls((4,), 64), (KEYS,)
         yield cls((4,), 32, 7), (KEY,)
         yield cls((2, 3), 64, 7, (5, 4)), (KEY, np.array([2, 1]))
-        yield cls((2,), 32, 0, (7,)), (KEYS, integers(2, 3, 1, high=6))
+        yield cls((2,), 32, 0, (7,)), (KEYS, integer_samples(2, 3, 1, high=6))
 
 
 def join_random_bits(m: Any, first: Any, second: Any) -> Any:

@@ -9,11 +9,11 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int32, int64
-from pullback.ops.factor_rules import factor_rule, named_factors
-from pullback.ops.index.lowering import gather
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
+from pullback.ops.index.index_lowering import gather
 from pullback.ops.prelude import Op, Type, batch_along
 from pullback.ops.random.stepwise import lifted_stepwise
-from pullback.ops.samples import integers
+from pullback.ops.samples import integer_samples
 
 
 class CountUpTo(Op):
@@ -69,7 +69,7 @@ class CountUpTo(Op):
         return b.reshape(b.convert(count, int64), out.shape)
 
     def factors(self, rows: Type, numbers: Type) -> str:
-        dims = named_factors(numbers.rank)
+        dims = factor_rule_names(numbers.rank)
         return factor_rule([[*dims[:-1], "_"], dims], [dims])
 
     @classmethod
@@ -78,5 +78,5 @@ class CountUpTo(Op):
         yield cls(), (np.array([0, 1, 1, 3, 4, 4, 7]), numbers)
         yield cls(), (np.array([3]), numbers)
         yield cls(), (np.zeros(0, np.int64), numbers)
-        rows = np.sort(integers(2, 3, 20, high=30), -1)
-        yield cls(), (rows, integers(2, 3, 5, high=30))
+        rows = np.sort(integer_samples(2, 3, 20, high=30), -1)
+        yield cls(), (rows, integer_samples(2, 3, 5, high=30))

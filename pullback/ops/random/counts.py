@@ -20,7 +20,6 @@ from pullback.ops.random.counts_formulas import (
     count_floor_formula,
     poisson_count_formula,
 )
-from pullback.ops.random.formulas import ends_formula, exp_formula, log_formula, minus_log_formula
 from pullback.ops.random.rejection import (
     Blocks,
     RejectionSampler,
@@ -31,8 +30,14 @@ from pullback.ops.random.rejection import (
     rejection_parameter,
     rejection_streams,
 )
+from pullback.ops.random.sampler_formulas import (
+    sampler_ends_formula,
+    sampler_exp_formula,
+    sampler_log_formula,
+    sampler_minus_log_formula,
+)
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
-from pullback.ops.samples import integers, real
+from pullback.ops.samples import integer_samples, real
 
 FEW = 10.0  # the mean below which the search is used
 SEARCH, ROUNDS = 120, 64  # more steps or rounds have a probability below 2**-64
@@ -114,7 +119,7 @@ class CountSampler(RejectionSampler, abstract=True):
         zero = safe[-1] * 0.0
         few = safe[-1] < FEW
         chance = m.where(few, self.first(m, *safe), 0.0)
-        return zero, chance, ends_formula(m, k, float64)[0], ~few
+        return zero, chance, sampler_ends_formula(m, k, float64)[0], ~few
 
     def _search(self, m: Any, count: Any, chance: Any, left: Any, done: Any, *safe: Any) -> State:
         done = done | (left <= chance) | (chance < NEGLIGIBLE)
@@ -134,14 +139,14 @@ class CountSampler(RejectionSampler, abstract=True):
     ) -> State:  # fmt: skip
         """Draw numbers for elements that have none yet, where this round accepts."""
         k = m.bitcast(join_random_bits(m, z0, z1), int64) & ((1 << 63) - 1)
-        t, s = ends_formula(m, k, float64)
+        t, s = sampler_ends_formula(m, k, float64)
         inverse = 1.0 / m.where(t < 0.5, t, s)
         wanted = (a * 2.0 * inverse + b) * (t - 0.5) + c
         inside = (wanted >= 0.0) & (wanted < MOST)
         count = count_floor_formula(m, m.where(inside, wanted, 0.0))
         possible = self.limited(m, count, *safe)
         inside = inside & (count <= possible)
-        slope = log_formula(m, a * inverse * inverse + b)
+        slope = sampler_log_formula(m, a * inverse * inverse + b)
         bound = (height - slope) - rejection_energy_formula(m, u0, u1)
         accepted = inside & (bound <= self.log_chance(m, possible, *safe))
         return m.where(accepted & ~done, count, made), accepted | done
@@ -162,7 +167,7 @@ class RandomPoisson(CountSampler):
         return (m.where((mean >= 0.0) & (mean < MOST / 4), mean, 0.0),)
 
     def first(self, m: Any, *safe: Any) -> Any:
-        return exp_formula(m, -safe[0])
+        return sampler_exp_formula(m, -safe[0])
 
     def ratio(self, m: Any, k: Any, *safe: Any) -> Any:
         return safe[0]
@@ -171,7 +176,7 @@ class RandomPoisson(CountSampler):
         mean = m.where(safe[0] < FEW, FEW, safe[0])
         b = m.sqrt(mean) * 2.53 + 0.931
         a = b * 0.02483 - 0.059
-        height = log_formula(m, 1.0 / (b - 3.4) * 1.1328 + 1.1239)
+        height = sampler_log_formula(m, 1.0 / (b - 3.4) * 1.1328 + 1.1239)
         return a, b, mean + 0.43, height
 
     def log_chance(self, m: Any, k: Any, *safe: Any) -> Any:
@@ -212,7 +217,7 @@ class RandomBinomial(CountSampler):
 
     def first(self, m: Any, *safe: Any) -> Any:
         n, p, q, _ = safe
-        return exp_formula(m, -(minus_log_formula(m, q, p) * n))
+        return sampler_exp_formula(m, -(sampler_minus_log_formula(m, q, p) * n))
 
     def ratio(self, m: Any, k: Any, *safe: Any) -> Any:
         n, p, q, _ = safe
@@ -226,7 +231,7 @@ class RandomBinomial(CountSampler):
         spread = m.sqrt(mean * q)
         b = spread * 2.53 + 1.15
         a = (b * 0.0248 + p * 0.01) - 0.0873
-        height = log_formula(m, (1.0 / b * 5.1 + 2.83) * spread)
+        height = sampler_log_formula(m, (1.0 / b * 5.1 + 2.83) * spread)
         mode = count_floor_formula(m, (n + 1.0) * p)
         return a, b, mean + 0.5, height + binomial_count_formula(m, mode, n, p, q)
 
@@ -255,5 +260,5 @@ class RandomBinomial(CountSampler):
     def samples(cls) -> Any:
         n, p = np.meshgrid([0.0, 1, 7, 1e6, 2.0**53, 2.5, -1, np.nan], [0, 1e-9, 0.5, 0.9, 1, 1.5])
         yield cls(), (KEYS.reshape(6, 2), n, p)
-        n = integers(2, 3, high=100).astype(np.float64)
+        n = integer_samples(2, 3, high=100).astype(np.float64)
         yield cls((6, 5)), (KEY, n, real(2, 3, low=0.0, high=1.0), np.array([4, 1]))

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from pullback.graph.dtypes import float64, int64
-from pullback.ops.random.formulas import log_formula, polynomial_formula
+from pullback.ops.random.sampler_formulas import sampler_log_formula, sampler_polynomial_formula
 
 # log(k!) - k log(k) + k for small k; for the others Stirling's series has an error below 1e-10
 REST = [0.0, *(math.lgamma(k + 1) - k * math.log(k) + k for k in range(1, 4))]
@@ -47,8 +47,10 @@ def _count_deviance_formula(m: Any, k: Any, mean: Any) -> Any:
     inverse = 1.0 / count
     y = (mean - count) * inverse
     square = y * y
-    near = (square * 0.5 - square * y * (1 / 3)) + square * square * polynomial_formula(QUARTIC, y)
-    far = y - log_formula(m, mean * inverse)
+    near = (square * 0.5 - square * y * (1 / 3)) + square * square * sampler_polynomial_formula(
+        QUARTIC, y
+    )
+    far = y - sampler_log_formula(m, mean * inverse)
     return m.where(k > 0.0, count * m.where(square < 1 / 256, near, far), mean)
 
 
@@ -56,8 +58,8 @@ def _count_factorial_formula(m: Any, k: Any) -> Any:
     """Return log(k!) - k log(k) + k for integers k >= 0."""
     count = m.where(k > 1.0, k, 1.0)
     inverse = 1.0 / count
-    series = polynomial_formula(STIRLING, inverse * inverse) * inverse
-    rest = log_formula(m, count * (2 * math.pi)) * 0.5 + series
+    series = sampler_polynomial_formula(STIRLING, inverse * inverse) * inverse
+    rest = sampler_log_formula(m, count * (2 * math.pi)) * 0.5 + series
     for i, value in reversed(list(enumerate(REST))):
         rest = m.where(k < i + 0.5, value, rest)
     return rest

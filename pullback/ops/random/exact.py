@@ -11,15 +11,19 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float64, int64
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.prelude import Node, Op, Type, batch_along, op_functions
-from pullback.ops.random.formulas import exp_formula, log_formula, minus_log_formula
+from pullback.ops.random.sampler_formulas import (
+    sampler_exp_formula,
+    sampler_log_formula,
+    sampler_minus_log_formula,
+)
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.random.weighted_choice import Arrival
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.samples import positive, real, unit
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.samples import positive, real, unit_samples
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 (reciprocal,) = op_functions("Reciprocal")
 TOP = 709.782712893384  # the exponential of more is infinite
@@ -49,7 +53,7 @@ class ExactExp(ExactFunction):
     def formula(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
         far = x > 600.0
-        y = exp_formula(m, m.where(far, x - 64.0, x))
+        y = sampler_exp_formula(m, m.where(far, x - 64.0, x))
         y = m.where(far, m.where(far, y, 0.0) * math.exp(64.0), y)
         return m.where(x <= TOP, y, m.where(x > TOP, math.inf, x))  # NaN stays
 
@@ -71,7 +75,7 @@ class ExactLog(ExactFunction):
     def formula(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
         inside = (x >= 2.0**-1022) & (x < math.inf)
-        y = log_formula(m, m.where(inside, x, 1.0))
+        y = sampler_log_formula(m, m.where(inside, x, 1.0))
         outside = m.where(x < 0.0, math.nan, m.where(x < 1.0, -math.inf, x))  # NaN stays
         return m.where(inside, y, outside)
 
@@ -93,13 +97,13 @@ class FailureEnergy(ExactFunction):
     def formula(self, m: Any, *xs: Any) -> Any:
         (p,) = xs
         inside = m.where((p >= 0.0) & (p < 1.0), p, 0.0)
-        y = m.where(p > 0.0, minus_log_formula(m, 1.0 - inside, inside), 0.0)
+        y = m.where(p > 0.0, sampler_minus_log_formula(m, 1.0 - inside, inside), 0.0)
         y = m.where((p >= 1.0) & (p <= 1.0), math.inf, y)
         return m.where((p >= 0.0) & (p <= 1.0), y, math.nan)
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), ((unit(3, 4) + 1) / 2,)
+        yield cls(), ((unit_samples(3, 4) + 1) / 2,)
         yield cls(), (np.array([0.0, 1e-300, 1e-9, 0.5, 1 - 2.0**-53, 1.0, 1.5, -1.0, np.nan]),)
 
 
@@ -121,9 +125,9 @@ class ExactSoftmax(Op):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         top = np.broadcast_to(x.max(self.axis, keepdims=True, initial=-np.inf), x.shape)
-        weight, steps = _exact_softmax_weight(NUMPY, x, top, self._scale(x.shape))
+        weight, steps = _exact_weight(NUMPY, x, top, self._scale(x.shape))
         total = np.broadcast_to(steps.sum(self.axis, keepdims=True), x.shape)
-        return np.asarray(_exact_softmax_quotient(NUMPY, weight, total, top, self._scale(x.shape)))
+        return np.asarray(_exact_quotient(NUMPY, weight, total, top, self._scale(x.shape)))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         kept = [i for i in range(out.rank) if i != self.axis]
@@ -131,12 +135,12 @@ class ExactSoftmax(Op):
         top = b.broadcast_in_dim(top, out.shape, kept)
         scale = self._scale(out.shape)
         weight, steps = lifted_stepwise(
-            b, lambda m, x, top: _exact_softmax_weight(m, x, top, scale), x, top
+            b, lambda m, x, top: _exact_weight(m, x, top, scale), x, top
         )
         total = b.broadcast_in_dim(b.reduce("add", steps, 0, (self.axis,)), out.shape, kept)
 
         def quotient(m: Any, weight: Any, total: Any, top: Any) -> Any:
-            return _exact_softmax_quotient(m, weight, total, top, scale)
+            return _exact_quotient(m, weight, total, top, scale)
 
         return lifted_stepwise(b, quotient, weight, total, top)
 
@@ -162,11 +166,11 @@ class ExactSoftmax(Op):
         yield cls(1), (real(3, 1),)
 
 
-def _exact_softmax_weight(m: Any, x: Any, top: Any, scale: float) -> tuple[Any, Any]:
-    weight = exp_formula(m, m.where(x < top, x - top, 0.0))
+def _exact_weight(m: Any, x: Any, top: Any, scale: float) -> tuple[Any, Any]:
+    weight = sampler_exp_formula(m, m.where(x < top, x - top, 0.0))
     return weight, m.convert(weight * scale, int64)
 
 
-def _exact_softmax_quotient(m: Any, weight: Any, total: Any, top: Any, scale: float) -> Any:
+def _exact_quotient(m: Any, weight: Any, total: Any, top: Any, scale: float) -> Any:
     sum = m.convert(m.where(total > 0, total, 1), float64) * (1 / scale)
     return m.where(top <= top, weight * (1.0 / sum), math.nan)

@@ -18,12 +18,6 @@ from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Node, Type
 from pullback.ops.random.between import LEAST
 from pullback.ops.random.bits import KEY, KEYS, join_random_bits
-from pullback.ops.random.formulas import (
-    exp_formula,
-    log_formula,
-    normal_formula,
-    polynomial_formula,
-)
 from pullback.ops.random.gamma_slope import GammaSlope, LogGammaSlope
 from pullback.ops.random.rejection import (
     Blocks,
@@ -34,6 +28,12 @@ from pullback.ops.random.rejection import (
     rejection_energy_formula,
     rejection_parameter,
     rejection_streams,
+)
+from pullback.ops.random.sampler_formulas import (
+    normal_formula,
+    sampler_exp_formula,
+    sampler_log_formula,
+    sampler_polynomial_formula,
 )
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.samples import positive
@@ -57,7 +57,7 @@ class RandomGamma(RejectionSampler):
     def numpy_draw(self, blocks: Blocks, *parameters: np.ndarray) -> np.ndarray:
         (a,) = parameters
         wide = a.astype(np.float64)
-        d, c = _gamma_constants(NUMPY, wide)
+        d, c = _random_gamma_constants(NUMPY, wide)
 
         def step(i: int, made: Any, done: Any) -> State:
             words = (*blocks(2 * i + 1), *blocks(2 * i + 2))
@@ -69,7 +69,7 @@ class RandomGamma(RejectionSampler):
 
     def hlo_draw(self, b: Any, out: Type, blocks: Blocks, *parameters: Any) -> Any:
         wide = b.convert(parameters[0], float64)
-        d, c = lifted_stepwise(b, _gamma_constants, wide)
+        d, c = lifted_stepwise(b, _random_gamma_constants, wide)
 
         def step(i: Any, made: Any, done: Any) -> State:
             first, second = rejection_streams(b, i)
@@ -87,7 +87,7 @@ class RandomGamma(RejectionSampler):
 
     def finished(self, m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
         """Return the numbers for the given shapes from those for the increased ones."""
-        shrunk = exp_formula(m, _gamma_shrunk(m, made, a, u0, u1))
+        shrunk = sampler_exp_formula(m, _random_gamma_shrunk(m, made, a, u0, u1))
         made = m.where(a < 1.0, shrunk, made)
         made = m.where(made < least, least, made)
         made = m.where(a < HUGE, made, a)
@@ -118,8 +118,8 @@ class RandomLogGamma(RandomGamma):
         return rejection_parameter(parameter)
 
     def finished(self, m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
-        large = log_formula(m, m.where(a < HUGE, made, m.where(a < math.inf, a, 1.0)))
-        made = m.where(a < 1.0, _gamma_shrunk(m, made, a, u0, u1), large)
+        large = sampler_log_formula(m, m.where(a < HUGE, made, m.where(a < math.inf, a, 1.0)))
+        made = m.where(a < 1.0, _random_gamma_shrunk(m, made, a, u0, u1), large)
         return m.where(a >= least, m.where(a < math.inf, made, a), math.nan)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -135,7 +135,7 @@ class RandomLogGamma(RandomGamma):
         yield cls((6, 5)), (KEY, positive(2, 3), np.array([4, 1]))
 
 
-def _gamma_constants(m: Any, a: Any) -> tuple[Any, Any]:
+def _random_gamma_constants(m: Any, a: Any) -> tuple[Any, Any]:
     """Return d and c of Marsaglia and Tsang; a shape below 1 is first increased by 1."""
     a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # `finished` replaces invalid elements
     d = m.where(a < 1.0, a + 1.0, a) - 1 / 3
@@ -151,14 +151,14 @@ def _gamma_round(
     inside = root > 0.0
     root = m.where(inside, root, 1.0)
     square = y * y
-    far = (log_formula(m, root) - y) + (square * 0.5 - square * y * (1 / 3))
-    near = -(square * square * polynomial_formula(QUARTIC, y))
+    far = (sampler_log_formula(m, root) - y) + (square * 0.5 - square * y * (1 / 3))
+    near = -(square * square * sampler_polynomial_formula(QUARTIC, y))
     excess = m.where(square < 1 / 256, near, far) * 3.0 * d
     accepted = inside & (rejection_energy_formula(m, u0, u1) + excess > 0.0)
     return m.where(accepted & ~done, root * root * root * d, made), accepted | done
 
 
-def _gamma_shrunk(m: Any, made: Any, a: Any, u0: Any, u1: Any) -> Any:
+def _random_gamma_shrunk(m: Any, made: Any, a: Any, u0: Any, u1: Any) -> Any:
     """Return the logarithms of numbers for shapes below 1 from numbers for the increased ones."""
     small = m.where(a < 1.0, m.where(a > 0.0, a, 1.0), 1.0)
-    return log_formula(m, made) - rejection_energy_formula(m, u0, u1) * (1.0 / small)
+    return sampler_log_formula(m, made) - rejection_energy_formula(m, u0, u1) * (1.0 / small)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType, dtype, float64
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, less, where
 from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, op_functions, same_dtype
 from pullback.ops.samples import positive, real
@@ -40,8 +40,8 @@ class GammaSlope(Composite):
 
     def expand(self, a: Node, x: Node) -> Node:
         given = x.type
-        a, x = (_slope_column(cast(v, float64)) for v in (a, x))
-        total = _slope_of_log(a, x, None, given)
+        a, x = (_gamma_slope_column(cast(v, float64)) for v in (a, x))
+        total = _gamma_slope_of_log(a, x, None, given)
         return cast(TABLE["Reshape"](given.shape)(x) * total, given.dtype)
 
     @classmethod
@@ -65,8 +65,8 @@ class LogGammaSlope(GammaSlope):
 
     def expand(self, a: Node, y: Node) -> Node:  # type: ignore[override]
         given = y.type
-        a, y = (_slope_column(cast(v, float64)) for v in (a, y))
-        return cast(_slope_of_log(a, exp(y), y, given), given.dtype)
+        a, y = (_gamma_slope_column(cast(v, float64)) for v in (a, y))
+        return cast(_gamma_slope_of_log(a, exp(y), y, given), given.dtype)
 
     @classmethod
     def samples(cls) -> Any:
@@ -75,33 +75,33 @@ class LogGammaSlope(GammaSlope):
         yield cls(), (real(2, 2, low=0.02, high=0.1), real(2, 2, salt=1, low=-900.0, high=-3.0))
 
 
-def _slope_of_log(a: Node, x: Node, log_x: Node | None, given: Type) -> Node:
+def _gamma_slope_of_log(a: Node, x: Node, log_x: Node | None, given: Type) -> Node:
     """Return the derivative of log(x), for columns a, x and log(x) if that is known."""
     nodes, weights = _slope_quadrature(given.dtype)
     psi, below = digamma(a), less(x, a)
     # Each side is computed where it is used, and at x = a elsewhere.
     left, right = where(below, x, a), where(below, a, x)
     log_left = log(left) if log_x is None else where(below, log_x, log(a))
-    lower = _slope_lower(a, left, log_left, psi, nodes) * weights
-    upper = _slope_upper(a, right, psi, nodes) * weights
+    lower = _gamma_slope_lower(a, left, log_left, psi, nodes) * weights
+    upper = _gamma_slope_upper(a, right, psi, nodes) * weights
     return TABLE["Sum"]((given.rank,), False)(where(below, -lower, upper))
 
 
-def _slope_lower(a: Node, x: Node, log_x: Node, psi: Node, nodes: Node) -> Node:
+def _gamma_slope_lower(a: Node, x: Node, log_x: Node, psi: Node, nodes: Node) -> Node:
     """Return the integral from 0 to x, with t = x exp(-y), divided by x**a exp(-x)."""
     scale = stop_gradient(reciprocal((a - x) + minimum(x, sqrt(x))))
     y = scale * nodes
     return (log_x - y - psi) * exp(-(a * y) - x * expm1(-y)) * scale
 
 
-def _slope_upper(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
+def _gamma_slope_upper(a: Node, x: Node, psi: Node, nodes: Node) -> Node:
     """Return the integral from x to infinity, with t = x + v, divided by x**a exp(-x)."""
     scale = stop_gradient(reciprocal((x - a) / x + reciprocal(sqrt(x) + 1)))
     v = scale * nodes
     return (log(x + v) - psi) * exp(a * log1p(v / x) - v) / (x + v) * scale
 
 
-def _slope_column(x: Node) -> Node:
+def _gamma_slope_column(x: Node) -> Node:
     """Add a dimension along which the nodes of the quadrature broadcast."""
     return TABLE["Reshape"]((*x.type.shape, 1))(x)
 

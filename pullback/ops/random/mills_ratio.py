@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ops.prelude import Node
 from pullback.ops.random.exact import ExactFunction
-from pullback.ops.random.formulas import mills_formula
+from pullback.ops.random.sampler_formulas import sampler_mills_formula
 from pullback.ops.samples import positive
 
 
@@ -19,7 +19,7 @@ class MillsRatio(ExactFunction):
     def formula(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
         inside = (x >= 0.0) & (x < 1e100)
-        y = mills_formula(m.where(inside, x, 1.0))
+        y = sampler_mills_formula(m.where(inside, x, 1.0))
         return m.where(inside, y, m.where(x >= 1e100, 1.0 / m.where(inside, 1.0, x), math.nan))
 
     def partials(self, out: Node, x: Node) -> tuple:

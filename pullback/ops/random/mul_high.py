@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import dtype, uint32, uint64
-from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.elementwise import Binary
 from pullback.ops.prelude import Type
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise, stepwise_bits
 

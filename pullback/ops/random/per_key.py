@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.graph.dtypes import DType
 from pullback.graph.node import nodes_varying_alike
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.random import threefry
@@ -74,8 +74,8 @@ def per_key_rule(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> 
     """Return the factor rule of an op that makes `rank` dimensions for each key. `like` operands
     have these dimensions too. Where `begin` is given, the result is a part already, which cannot be
     split again."""
-    keys = named_factors(key.rank - 1)
-    result = [*keys, *named_factors(rank, range(rank) if begin else (), "n")]
+    keys = factor_rule_names(key.rank - 1)
+    result = [*keys, *factor_rule_names(rank, range(rank) if begin else (), "n")]
     per_word = [*keys, "_"]
     return factor_rule([per_word, *[result] * like, *[per_word] * len(begin)], [result])
 

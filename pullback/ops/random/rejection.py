@@ -14,13 +14,13 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import float64, int32, int64, uint32
-from pullback.graph.types import show
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.graph.types import show_types
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.random.bits import join_random_bits
-from pullback.ops.random.formulas import ends_formula, minus_log_formula
 from pullback.ops.random.per_key import beginning_per_key, per_key_rule
+from pullback.ops.random.sampler_formulas import sampler_ends_formula, sampler_minus_log_formula
 from pullback.ops.random.stepwise import lifted_stepwise
 from pullback.ops.random.threefry import (
     check_threefry_key,
@@ -68,7 +68,10 @@ class RejectionSampler(Op, abstract=True):
         outer = key.rank - 1
         check_threefry_size(self.whole or given[0].shape[outer:])
         if given[0].shape[:outer] != key.shape[:-1] or len(set(given)) > 1:
-            what = f"parameters must be alike, with shapes for each key, got {key}, {show(given)}"
+            what = (
+                "parameters must be alike, with shapes for each key, "
+                f"got {key}, {show_types(given)}"
+            )
             raise ShapeError(what)
         return self.result(given[0])
 
@@ -142,4 +145,4 @@ def rejection_streams(b: Any, i: Any) -> list[Any]:
 def rejection_energy_formula(m: Any, first: Any, second: Any) -> Any:
     """Return an exponential number, -log of a uniform one."""
     k = m.bitcast(join_random_bits(m, first, second), int64) & ((1 << 63) - 1)
-    return minus_log_formula(m, *ends_formula(m, k, float64))
+    return sampler_minus_log_formula(m, *sampler_ends_formula(m, k, float64))

@@ -12,14 +12,14 @@ from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
 from pullback.ops.prelude import Type
 from pullback.ops.random.bits import KEY, KEYS, join_random_bits
-from pullback.ops.random.formulas import (
-    ends_formula,
-    log_formula,
-    minus_log_formula,
-    normal_formula,
-    polynomial_formula,
-)
 from pullback.ops.random.per_key import PerKey
+from pullback.ops.random.sampler_formulas import (
+    normal_formula,
+    sampler_ends_formula,
+    sampler_log_formula,
+    sampler_minus_log_formula,
+    sampler_polynomial_formula,
+)
 from pullback.ops.random.stepwise import stepwise_bits
 
 # The number of mantissa bits of an f32 that the 16-bit dtypes do not have.
@@ -87,10 +87,10 @@ class RandomExponential(Sampler):
     """Samples of the exponential distribution with mean 1, never 0."""
 
     def sample(self, m: Any, k: Any) -> Any:
-        return minus_log_formula(m, *_sampling_ends(m, k))
+        return sampler_minus_log_formula(m, *_random_sampling_ends(m, k))
 
 
-class RareSampler(Sampler, abstract=True):
+class SamplerWithFewTests(Sampler, abstract=True):
     """A sampler with fewer samples for tests: all share what the first ones test."""
 
     @classmethod
@@ -100,45 +100,48 @@ class RareSampler(Sampler, abstract=True):
         yield cls((2, 3), bfloat16, (7, 5)), (KEY, np.array([4, 2]))
 
 
-class RandomLaplace(RareSampler):
+class RandomLaplace(SamplerWithFewTests):
     """Samples of the Laplace distribution: exponential numbers with random signs."""
 
     def sample(self, m: Any, k: Any) -> Any:
-        size = minus_log_formula(m, *_sampling_ends(m, k))
+        size = sampler_minus_log_formula(m, *_random_sampling_ends(m, k))
         return m.where(k < 0, -size, size)
 
 
-class RandomLogistic(RareSampler):
+class RandomLogistic(SamplerWithFewTests):
     """Samples of the logistic distribution, log(u / (1 - u)) of uniform numbers."""
 
     def sample(self, m: Any, k: Any) -> Any:
-        t, s = _sampling_ends(m, k)
-        return minus_log_formula(m, s, t) - minus_log_formula(m, t, s)
+        t, s = _random_sampling_ends(m, k)
+        return sampler_minus_log_formula(m, s, t) - sampler_minus_log_formula(m, t, s)
 
 
-class RandomGumbel(RareSampler):
+class RandomGumbel(SamplerWithFewTests):
     """Samples of the Gumbel distribution, -log of exponential numbers."""
 
     def sample(self, m: Any, k: Any) -> Any:
-        return -log_formula(m, minus_log_formula(m, *_sampling_ends(m, k)))
+        return -sampler_log_formula(m, sampler_minus_log_formula(m, *_random_sampling_ends(m, k)))
 
 
-class RandomCauchy(RareSampler):
+class RandomCauchy(SamplerWithFewTests):
     """Samples of the Cauchy distribution, the tangent of a uniform angle, computed in f64."""
 
     def sample(self, m: Any, k: Any) -> Any:
-        t, s = _sampling_ends(m, k, float64)
+        t, s = _random_sampling_ends(m, k, float64)
         upper = t > 0.5
         angle = m.where(upper, s, t) * (math.pi / 2)
         square = angle * angle
-        sine, cosine = angle * polynomial_formula(SIN, square), polynomial_formula(COS, square)
+        sine, cosine = (
+            angle * sampler_polynomial_formula(SIN, square),
+            sampler_polynomial_formula(COS, square),
+        )
         size = m.where(upper, cosine, sine) * (1.0 / m.where(upper, sine, cosine))
         made = m.where(k < 0, -size, size)
         return made if self.dtype is float64 else m.convert(made, float32)
 
 
-def _sampling_ends(m: Any, k: Any, to: DType | None = None) -> tuple[Any, Any]:
+def _random_sampling_ends(m: Any, k: Any, to: DType | None = None) -> tuple[Any, Any]:
     """Return a uniform number in (0, 1) and 1 minus it, from all bits of k but the sign."""
     single = stepwise_bits(k) == 32
     k = k & (0x7FFFFFFF if single else (1 << 63) - 1)
-    return ends_formula(m, k, to or (float32 if single else float64))
+    return sampler_ends_formula(m, k, to or (float32 if single else float64))

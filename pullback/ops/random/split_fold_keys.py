@@ -9,8 +9,8 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import uint32, uint64
-from pullback.ops.factor_rules import factor_rule, fixed_factor_rule, named_factors
-from pullback.ops.instructions import stacked_instruction
+from pullback.ops.factor_rules import factor_rule, factor_rule_names, fixed_factor_rule
+from pullback.ops.hlo_instructions import hlo_stack_instruction
 from pullback.ops.prelude import Axis, Node, Op, Type, batch_along, broadcast_shapes
 from pullback.ops.random import threefry
 from pullback.ops.random.bits import KEY, KEYS
@@ -45,10 +45,10 @@ class SplitKey(Op):
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
         words = hlo_threefry_blocks(b, key, self.shape, SPLIT, NO_PART)
-        return stacked_instruction(b, words, out.rank - 1)
+        return hlo_stack_instruction(b, words, out.rank - 1)
 
     def factors(self, key: Type) -> str:
-        keys = named_factors(key.rank - 1)
+        keys = factor_rule_names(key.rank - 1)
         return factor_rule([[*keys, "_"]], [[*keys, *["_"] * (len(self.shape) + 1)]])
 
     @classmethod
@@ -79,7 +79,7 @@ class FoldIn(Op):
         parts = b.broadcast_all(
             (threefry_word(b, key, 0), threefry_word(b, key, 1), data), out.shape[:-1]
         )
-        return stacked_instruction(b, lifted_stepwise(b, _fold_key, *parts), out.rank - 1)
+        return hlo_stack_instruction(b, lifted_stepwise(b, _fold_key, *parts), out.rank - 1)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned_threefry(xs, mapped))

@@ -14,13 +14,13 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
-from pullback.graph.types import show
-from pullback.ops.elementwise.base import align_elementwise
+from pullback.graph.types import show_types
+from pullback.ops.elementwise.elementwise import align_elementwise_operand
 from pullback.ops.factor_rules import fixed_factor_rule
-from pullback.ops.instructions import sliced
+from pullback.ops.hlo_instructions import hlo_slice_instruction
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted_stepwise
-from pullback.ops.samples import integers
+from pullback.ops.samples import integer_samples
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA  # a constant of Threefry's key schedule
@@ -87,7 +87,7 @@ class Threefry(Op):
         digits = [0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3]  # of pi
         known = np.array([[0] * 4, [0xFFFFFFFF] * 4, digits], np.uint32)
         yield cls(), (known[:, :2], known[:, 2], known[:, 3])
-        key = integers(2, high=2**32).astype(np.uint32)
+        key = integer_samples(2, high=2**32).astype(np.uint32)
         yield cls(), (key, np.zeros((), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3))
 
 
@@ -167,14 +167,18 @@ def _threefry_counters(b: Any, position: Any, stream: Any) -> tuple:
 def threefry_word(b: Any, key: Any, i: int) -> Any:
     """Return word `i` of every key."""
     shape = key.shape[:-1]
-    return b.reshape(sliced(b, key, (*(0 for _ in shape), i), (*shape, i + 1)), shape)
+    return b.reshape(
+        hlo_slice_instruction(b, key, (*(0 for _ in shape), i), (*shape, i + 1)), shape
+    )
 
 
 def aligned_threefry(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
     """Align mapped operands, of which the first are keys, so that they broadcast as before."""
     extra = [1] + [0] * (len(xs) - 1)  # the dimension of a key's words does not broadcast
     rank = max(x.type.rank - has - e for x, has, e in zip(xs, mapped, extra, strict=True))
-    return [align_elementwise(x, rank + e) if has else x for x, has, e in zip(xs, mapped, extra)]
+    return [
+        align_elementwise_operand(x, rank + e) if has else x for x, has, e in zip(xs, mapped, extra)
+    ]
 
 
 def check_threefry_key(key: Type) -> None:
@@ -186,7 +190,10 @@ def check_threefry_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]
     """Raise unless the last operand is the start of the part of `whole` to draw, for each key."""
     wanted = (Type((*key.shape[:-1], len(whole)), int64),) if whole else ()
     if begin != wanted:
-        what = f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
+        what = (
+            f"the start of a part of {whole} must be {show_types(wanted) or None}, "
+            f"got {show_types(begin)}"
+        )
         raise ShapeError(what)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pullback.ops.prelude import Node, op_functions
 from pullback.ops.random.exact import ExactFunction
 from pullback.ops.random.mills_ratio import MillsRatio
-from pullback.ops.samples import positive, real, unit
+from pullback.ops.samples import positive, real, unit_samples
 
 reciprocal, sqrt = op_functions("Reciprocal", "Sqrt")
 
@@ -41,4 +41,4 @@ class WaldSample(ExactFunction):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(3, 4), (unit(3, 4) + 1) / 2, positive(4))
+        yield cls(), (real(3, 4), (unit_samples(3, 4) + 1) / 2, positive(4))

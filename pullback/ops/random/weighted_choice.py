@@ -9,14 +9,14 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float64
-from pullback.graph.types import show
-from pullback.ops.elementwise.base import Binary, check_elementwise_kind
+from pullback.graph.types import show_types
+from pullback.ops.elementwise.elementwise import Binary, check_elementwise_kind
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.prelude import Op, Type, batch_along, broadcast_types
-from pullback.ops.random.formulas import exp_formula
+from pullback.ops.random.sampler_formulas import sampler_exp_formula
 from pullback.ops.random.stepwise import NUMPY, lifted_stepwise
 from pullback.ops.samples import positive, real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 
 class RelativeWeights(Op):
@@ -38,14 +38,16 @@ class RelativeWeights(Op):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         x = np.nan_to_num(x.astype(np.float64), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         top = x.max(self.axis, keepdims=True, initial=-np.inf)
-        return np.asarray(_choice_weight(NUMPY, x, np.broadcast_to(top, x.shape)))
+        return np.asarray(_weighted_choice_factor(NUMPY, x, np.broadcast_to(top, x.shape)))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         x, least = b.convert(x, float64), b.full(out, -math.inf)
         x = b.select(b.compare("GE", x, least), x, least)
         top = b.reduce("maximum", x, -math.inf, (self.axis,))
         kept = [i for i in range(out.rank) if i != self.axis]
-        return lifted_stepwise(b, _choice_weight, x, b.broadcast_in_dim(top, out.shape, kept))
+        return lifted_stepwise(
+            b, _weighted_choice_factor, x, b.broadcast_in_dim(top, out.shape, kept)
+        )
 
     def factors(self, x: Type) -> str:
         return alike_factor_rule(x.rank, (self.axis,))
@@ -59,8 +61,8 @@ class RelativeWeights(Op):
         yield cls(1), (hard,)
 
 
-def _choice_weight(m: Any, x: Any, top: Any) -> Any:
-    return exp_formula(m, m.where(x < top, x - top, 0.0))
+def _weighted_choice_factor(m: Any, x: Any, top: Any) -> Any:
+    return sampler_exp_formula(m, m.where(x < top, x - top, 0.0))
 
 
 class Arrival(Binary):
@@ -71,7 +73,7 @@ class Arrival(Binary):
 
     def infer(self, *xs: Type) -> Type:
         if any(x.dtype is not float64 for x in xs):
-            raise DTypeError(f"operands must be f64, got {show(xs)}", code="E2005")
+            raise DTypeError(f"operands must be f64, got {show_types(xs)}", code="E2005")
         return Type(broadcast_types(*xs), float64)
 
     def numpy(self, time: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -10,19 +10,27 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, int64
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
-from pullback.ops.factor_rules import factor_rule, named_factors
-from pullback.ops.prelude import Expandable, Node, Parts, Type, batch_along, constant, zeros
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
+from pullback.ops.prelude import (
+    CompositeOnMesh,
+    Node,
+    Parts,
+    Type,
+    batch_along,
+    constant_node,
+    zeros,
+)
 from pullback.ops.reduce.reductions import (
     Reduction,
     Sum,
     reduction_accumulator,
-    widened_for_reduction,
+    widened_reduction_operand,
 )
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Extremum:
     def index(self, x: np.ndarray, axis: int) -> np.ndarray:
         """The index of the extremum along an axis: of the first of equal ones."""
         return np.asarray(
-            (np.argmax if self is MAXIMUM else np.argmin)(widened_for_reduction(x), axis)
+            (np.argmax if self is MAXIMUM else np.argmin)(widened_reduction_operand(x), axis)
         )
 
     def beats(self, b: Any, x: Any, y: Any) -> Any:
@@ -116,7 +124,7 @@ class Min(ExtremumReduction):
     parts = Parts(combine="min")
 
 
-class ArgExtremum(Expandable, abstract=True):
+class ArgExtremum(CompositeOnMesh, abstract=True):
     """The index (i64) of the extremum along an axis, which is removed. Of equal elements the first
     is taken; the first NaN wins over every number."""
 
@@ -160,7 +168,7 @@ class ArgExtremum(Expandable, abstract=True):
 
     def factors(self, x: Type) -> str:
         """Indices count within a part: where the axis is split, `expand` is used."""
-        words = named_factors(x.rank, (self.axis,))
+        words = factor_rule_names(x.rank, (self.axis,))
         return factor_rule([words], [[w for w in words if w != "_"]])
 
     def expand(self, x: Node) -> Node:
@@ -168,7 +176,7 @@ class ArgExtremum(Expandable, abstract=True):
         top = (Max if self.of is MAXIMUM else Min)((self.axis,), True)(x)
         wins = either(equal(x, top), not_equal(x, x))
         index = Iota(x.type.shape, self.axis, int64)()
-        none = constant(x.type.shape[self.axis], int64)
+        none = constant_node(x.type.shape[self.axis], int64)
         return Min((self.axis,), False)(where(wins, index, none))
 
     @classmethod

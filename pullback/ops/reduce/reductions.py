@@ -8,18 +8,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.arguments import flag
+from pullback.graph.argument_checks import checked_flag_argument
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.imported import Imported
 from pullback.ops.parts import Parts
-from pullback.ops.prelude import TABLE, Expandable, Node, Op, Type, batch_along, conjugate, counted
-from pullback.ops.samples import booleans, real
-from pullback.ops.shape.axes import ExpandDims, check_axes
-from pullback.ops.shape.concat_pad import pad_previous
+from pullback.ops.prelude import (
+    TABLE,
+    CompositeOnMesh,
+    Node,
+    Op,
+    Type,
+    batch_along,
+    conjugate,
+    counted,
+)
+from pullback.ops.samples import boolean_samples, real
+from pullback.ops.shape.concat_pad import shift_by_pad
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, check_axes
 from pullback.ops.text import Text
 
 
@@ -64,7 +73,7 @@ class Reduction(Op, abstract=True):
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
-        self.set("keepdims", flag(self.title, self.keepdims, "keepdims"))
+        self.set("keepdims", checked_flag_argument(self.title, self.keepdims, "keepdims"))
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
@@ -72,7 +81,7 @@ class Reduction(Op, abstract=True):
         return Type(self.reduced(x.shape), x.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened_for_reduction(x)
+        wide = widened_reduction_operand(x)
         out = self.ufunc.reduce(wide, axis=self.axes, dtype=wide.dtype, keepdims=self.keepdims)
         return np.asarray(out).astype(x.dtype)
 
@@ -98,7 +107,7 @@ class Reduction(Op, abstract=True):
         return Broadcast(x.shape)(y) if y.type.shape != x.shape else y
 
     def factors(self, x: Type) -> str:
-        old = named_factors(x.rank)
+        old = factor_rule_names(x.rank)
         new = ["1" if i in self.axes else w for i, w in enumerate(old)]
         if not self.keepdims:
             new = [w for w in new if w != "1"]
@@ -128,7 +137,7 @@ class Sum(Reduction):
         return [self.spread(g, xs[0].type)]
 
 
-class Mean(Reduction, Expandable):
+class Mean(Reduction, CompositeOnMesh):
     """The mean over axes; f16 and bf16 are summed and divided in f32."""
 
     kinds = "fc"
@@ -137,7 +146,7 @@ class Mean(Reduction, Expandable):
 
     def factors(self, x: Type) -> str:
         """Means of parts do not add up: where an axis is split, `expand` is used."""
-        old = named_factors(x.rank, self.axes)
+        old = factor_rule_names(x.rank, self.axes)
         new = [w for w in old if w != "_" or self.keepdims]
         return factor_rule([old], [new])
 
@@ -146,7 +155,7 @@ class Mean(Reduction, Expandable):
         return cast(total / self.count(x.type.shape), x.type.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened_for_reduction(x)
+        wide = widened_reduction_operand(x)
         total = np.sum(wide, self.axes, keepdims=self.keepdims)
         return np.divide(total, wide.dtype.type(self.count(x.shape))).astype(x.dtype)
 
@@ -198,8 +207,8 @@ class Prod(Reduction):
 
 def _product_of_others(x: Node, axis: int) -> Node:
     products = TABLE["CumProd"]
-    before = pad_previous(products(axis, False)(x), axis, False, 1)
-    return before * pad_previous(products(axis, True)(x), axis, True, 1)
+    before = shift_by_pad(products(axis, False)(x), axis, False, 1)
+    return before * shift_by_pad(products(axis, True)(x), axis, True, 1)
 
 
 class TruthReduction(Reduction, abstract=True):
@@ -210,10 +219,10 @@ class TruthReduction(Reduction, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((0,), False), (booleans(3, 4),)
-        yield cls((0, 2), True), (booleans(2, 3, 2),)
-        yield cls((1,), False), (booleans(2, 0),)
-        yield cls((), False), (booleans(),)
+        yield cls((0,), False), (boolean_samples(3, 4),)
+        yield cls((0, 2), True), (boolean_samples(2, 3, 2),)
+        yield cls((1,), False), (boolean_samples(2, 0),)
+        yield cls((), False), (boolean_samples(),)
 
 
 class Any_(TruthReduction):
@@ -236,6 +245,6 @@ def reduction_accumulator(dtype: DType) -> DType:
     return float32 if dtype in (float16, bfloat16) else dtype
 
 
-def widened_for_reduction(x: np.ndarray) -> np.ndarray:
+def widened_reduction_operand(x: np.ndarray) -> np.ndarray:
     """The array in the dtype of its accumulator."""
     return x.astype(np.float32) if x.dtype in (float16.numpy, bfloat16.numpy) else np.asarray(x)

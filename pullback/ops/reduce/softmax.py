@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import guarded, where
-from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.elementwise.rounding_predicates import IsFinite
 from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.row_kernels import row_kernel
+from pullback.ops.row_kernel_calls import row_kernel_call
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 from pullback.ops.traits import HasKernel
 from pullback.sharding.propagate import propagate_by_rule
 
@@ -60,7 +60,7 @@ class Softmax(SoftmaxNormalisation, HasKernel):
     """exp(x) over its sum along axes."""
 
     def kernel(self, b: Any, out: Type, x: Any) -> Any:
-        return row_kernel(b, "softmax", x, out=out, axes=self.axes)
+        return row_kernel_call(b, "softmax", x, out=out, axes=self.axes)
 
     def expand(self, x: Node) -> Node:
         weights = Exp()(self.shifted(x))
@@ -78,7 +78,7 @@ class LogSoftmax(SoftmaxNormalisation, HasKernel):
     """x minus the logarithm of the sum of exp(x) along axes."""
 
     def kernel(self, b: Any, out: Type, x: Any) -> Any:
-        return row_kernel(b, "log_softmax", x, out=out, axes=self.axes)
+        return row_kernel_call(b, "log_softmax", x, out=out, axes=self.axes)
 
     def expand(self, x: Node) -> Node:
         shifted = self.shifted(x)

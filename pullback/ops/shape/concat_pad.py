@@ -9,20 +9,20 @@ import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_
-from pullback.graph.types import show
-from pullback.ops.elementwise.base import align_elementwise
+from pullback.graph.types import show_types
+from pullback.ops.elementwise.elementwise import align_elementwise_operand
 from pullback.ops.elementwise.functions import where
-from pullback.ops.factor_rules import alike_factor_rule, factor_rule, named_factors
+from pullback.ops.factor_rules import alike_factor_rule, factor_rule, factor_rule_names
 from pullback.ops.helpers import batch_along, same_dtype, zeros
-from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant
+from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant_node
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.shape.slicing import Slice
-from pullback.ops.traits import Positioned
+from pullback.ops.shape.squeeze_flip_axes import check_axes
+from pullback.ops.traits import HasPosition
 
 
-class Pad(Op, Positioned):
+class Pad(Op, HasPosition):
     """The operand with `value` (rank 0) before, after and between its elements.
 
     As in StableHLO: `interior` values between neighbours, and negative `low` or `high` crop.
@@ -95,7 +95,7 @@ class Pad(Op, Positioned):
 
     def factors(self, x: Type, value: Type) -> str:
         sides = zip(self.low, self.high, self.interior, strict=True)
-        words = named_factors(x.rank, [i for i, side in enumerate(sides) if any(side)])
+        words = factor_rule_names(x.rank, [i for i, side in enumerate(sides) if any(side)])
         return factor_rule([words, []], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -112,11 +112,11 @@ class Pad(Op, Positioned):
             return taken
         low = tuple(e.start for e, _ in kept)
         high = tuple(n - e.stop for (e, _), n in zip(kept, x.shape, strict=True))
-        return Pad(low, high, (0,) * x.rank)(taken, constant(0, g.type.dtype))
+        return Pad(low, high, (0,) * x.rank)(taken, constant_node(0, g.type.dtype))
 
     def _padding(self, shape: tuple[int, ...]) -> Node:
         """Which elements of the result are padding."""
-        return self(zeros(Type(shape, bool_)), constant(True, bool_))
+        return self(zeros(Type(shape, bool_)), constant_node(True, bool_))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         x, value = xs
@@ -125,8 +125,8 @@ class Pad(Op, Positioned):
         if not mapped[1]:
             return behind(x, value)
         # Each example has its own value: select it where there is padding.
-        padded = behind(x, constant(0, x.type.dtype))
-        return where(self._padding(shape), align_elementwise(value, len(shape)), padded)
+        padded = behind(x, constant_node(0, x.type.dtype))
+        return where(self._padding(shape), align_elementwise_operand(value, len(shape)), padded)
 
     @classmethod
     def samples(cls) -> Any:
@@ -157,9 +157,11 @@ class Concat(Op):
         check_axes((self.axis,), first.rank)
         for x in xs:
             if x.rank != first.rank:
-                raise ShapeError(f"operands must have the same rank, got {show(xs)}", code="E3002")
+                raise ShapeError(
+                    f"operands must have the same rank, got {show_types(xs)}", code="E3002"
+                )
             if self._others(x.shape) != self._others(first.shape):
-                what = f"sizes must agree except along axis {self.axis}, got {show(xs)}"
+                what = f"sizes must agree except along axis {self.axis}, got {show_types(xs)}"
                 raise ShapeError(what, code="E3001")
         total = sum(x.shape[self.axis] for x in xs)
         return first.with_shape((*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]))
@@ -196,11 +198,11 @@ class Concat(Op):
         yield cls(1), (real(0, 2), real(0, 3))
 
 
-def pad_previous(x: Node, axis: int, reverse: bool, first: Any) -> Node:
+def shift_by_pad(x: Node, axis: int, reverse: bool, first: Any) -> Node:
     """`x` shifted by one: each element's predecessor in the direction of a scan, then `first`."""
     if not x.type.size:
         return x
     before, after = ([n if i == axis else 0 for i in range(x.type.rank)] for n in (1, -1))
     low, high = (after, before) if reverse else (before, after)
     pad = Pad(tuple(low), tuple(high), (0,) * x.type.rank)
-    return pad(x, constant(first, x.type.dtype))
+    return pad(x, constant_node(first, x.type.dtype))

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, dtype, int32, int64
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Imported, Node, Op, Type
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 
 class Iota(Op):
@@ -47,7 +47,7 @@ class Iota(Op):
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
 
     def factors(self) -> str:
-        return factor_rule([], [named_factors(len(self.shape))])
+        return factor_rule([], [factor_rule_names(len(self.shape))])
 
     def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         if out.shape[self.axis] == self.shape[self.axis]:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.elementwise.base import align_elementwise
-from pullback.ops.factor_rules import factor_rule, named_factors, reshape_factor_rule
+from pullback.ops.elementwise.elementwise import align_elementwise_operand
+from pullback.ops.factor_rules import factor_rule, factor_rule_names, reshape_factor_rule
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Text, Type, counted
 from pullback.ops.samples import real
 
@@ -104,7 +104,7 @@ class Broadcast(ToShape):
         return b.broadcast(x, self.shape)
 
     def factors(self, x: Type) -> str:
-        new = named_factors(len(self.shape))
+        new = factor_rule_names(len(self.shape))
         offset = len(new) - x.rank
         old = [new[i + offset] if n == self.shape[i + offset] else "1"
                for i, n in enumerate(x.shape)]  # fmt: skip
@@ -120,7 +120,9 @@ class Broadcast(ToShape):
         return [g if g.type.shape == x.shape else Reshape(x.shape)(g)]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return Broadcast((axis.size, *self.shape))(align_elementwise(xs[0], len(self.shape)))
+        return Broadcast((axis.size, *self.shape))(
+            align_elementwise_operand(xs[0], len(self.shape))
+        )
 
 
 class _TransposeText(Text):
@@ -151,7 +153,7 @@ class Transpose(Movement):
         return b.transpose(x, self.perm)
 
     def factors(self, x: Type) -> str:
-        old = named_factors(x.rank)
+        old = factor_rule_names(x.rank)
         return factor_rule([old], [[old[p] for p in self.perm]])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

@@ -9,13 +9,13 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Text, Type, op_functions, spread
-from pullback.ops.samples import integers, real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.samples import integer_samples, real
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast, Reshape
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 
 mod, sub = op_functions("Mod", "Sub")
 
@@ -79,7 +79,7 @@ class Roll(Op):
         return mod(place, x.shape[along])
 
     def factors(self, x: Type, shift: Type) -> str:
-        dims = named_factors(x.rank, (self.axis,))
+        dims = factor_rule_names(x.rank, (self.axis,))
         return factor_rule([dims, []], [dims])
 
     @classmethod
@@ -89,4 +89,4 @@ class Roll(Op):
         yield cls(1), (real(2, 4, 3), np.int64(3))
         yield cls(0), (real(1, 2), np.int64(1))
         yield cls(1), (real(2, 0), np.int64(1))
-        yield cls(0), (integers(4), np.int64(-3))
+        yield cls(0), (integer_samples(4), np.int64(-3))

@@ -9,12 +9,12 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike_factor_rule
-from pullback.ops.instructions import sliced
-from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type, constant
+from pullback.ops.hlo_instructions import hlo_slice_instruction
+from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type, constant_node
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
-from pullback.ops.text import Range, Text
-from pullback.ops.traits import Positioned
+from pullback.ops.text import OpTextRange, Text
+from pullback.ops.traits import HasPosition
 
 
 class _SliceText(Text):
@@ -24,10 +24,10 @@ class _SliceText(Text):
         lists = {"starts": inside.starts, "stops": inside.stops, "steps": inside.steps}
         if len(set(map(len, lists.values()))) > 1:
             return lists
-        return {"ranges": tuple(map(Range, *lists.values()))}
+        return {"ranges": tuple(map(OpTextRange, *lists.values()))}
 
     def read(
-        self, cls: Any, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        self, cls: Any, xs: Sequence[Type], *, ranges: tuple[OpTextRange, ...] | None = None,
         starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
     ) -> Op:  # fmt: skip
         if ranges is not None:
@@ -36,7 +36,7 @@ class _SliceText(Text):
         return cls(starts, stops, steps).inside(xs[0])
 
 
-class Slice(Movement, Positioned):
+class Slice(Movement, HasPosition):
     """Elements `start`, `start + step`, ... before `stop` of each dimension.
 
     Bounds are clamped to [0, size]; steps are positive (the API flips for negative ones).
@@ -91,7 +91,7 @@ class Slice(Movement, Positioned):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         inside = self.inside(x.type)
-        return sliced(b, x, inside.starts, inside.stops, inside.steps)
+        return hlo_slice_instruction(b, x, inside.starts, inside.stops, inside.steps)
 
     def factors(self, x: Type) -> str:
         cut = [i for i, r in enumerate(self.ranges(x.shape)) if r != range(x.shape[i])]
@@ -110,7 +110,7 @@ class Slice(Movement, Positioned):
         high = tuple([n - (r[-1] + 1 if r else r.start) for r, n in zip(ranges, shape)])
         # The step of a single element means nothing, and Pad ignores it too.
         interior = tuple([r.step - 1 if len(r) > 1 else 0 for r in ranges])
-        return [TABLE["Pad"](low, high, interior)(g, constant(0, g.type.dtype))]
+        return [TABLE["Pad"](low, high, interior)(g, constant_node(0, g.type.dtype))]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return Slice((0, *self.starts), (axis.size, *self.stops), (1, *self.steps))(xs[0])

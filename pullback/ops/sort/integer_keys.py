@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.graph.dtypes import bool_, int8, int16, int32, int64
 from pullback.graph.types import Type
-from pullback.ops.index.lowering import lower_gather_dims
+from pullback.ops.index.index_lowering import lower_gather_dims
 
 SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 
@@ -50,7 +50,7 @@ def _flipped_keys(b: Any, bits: Any) -> Any:
     return b.op("stablehlo.xor", bits, mask, out=bits.type)
 
 
-def elements_of_keys(b: Any, keys: Any, out: Type) -> Any:
+def elements_of_integer_keys(b: Any, keys: Any, out: Type) -> Any:
     """Write the elements that have these keys, which may be wider than needed."""
     if out.dtype.kind in "bi":
         return b.convert(keys, out.dtype)
@@ -92,14 +92,16 @@ def integer_key_indices(b: Any, x: Any, axis: int, descending: bool) -> Any:
     half = _shifted_keys(b, keys, 32, "left")
     if wide:  # the sign of the lower half is a bit like the others
         half = b.op("stablehlo.xor", half, b.full(half.type, -(2**63)), out=half.type)
-    order = _second_half_of_keys(b, sorted_by_integer_keys(b, _joined_keys(b, half, place), axis))
+    order = _lower_half_of_integer_keys(
+        b, sorted_by_integer_keys(b, _joined_keys(b, half, place), axis)
+    )
     if not wide:
         return order
     upper = b.op("stablehlo.and", keys, b.full(keys.type, -(2**32)), out=keys.type)
-    upper = taken_in_key_order(b, upper, order, axis)
+    upper = take_in_integer_key_order(b, upper, order, axis)
     joined = _joined_keys(b, upper, place)
-    return taken_in_key_order(
-        b, order, _second_half_of_keys(b, sorted_by_integer_keys(b, joined, axis)), axis
+    return take_in_integer_key_order(
+        b, order, _lower_half_of_integer_keys(b, sorted_by_integer_keys(b, joined, axis)), axis
     )
 
 
@@ -107,11 +109,11 @@ def _joined_keys(b: Any, upper: Any, lower: Any) -> Any:
     return b.op("stablehlo.or", upper, lower, out=upper.type)
 
 
-def _second_half_of_keys(b: Any, x: Any) -> Any:
+def _lower_half_of_integer_keys(b: Any, x: Any) -> Any:
     return b.op("stablehlo.and", x, b.full(x.type, 2**32 - 1), out=x.type)
 
 
-def taken_in_key_order(b: Any, x: Any, indices: Any, axis: int) -> Any:
+def take_in_integer_key_order(b: Any, x: Any, indices: Any, axis: int) -> Any:
     """Write the elements in the order that indices state."""
     others = [i for i in range(len(x.shape)) if i != axis]
     return lower_gather_dims(b, x.type, x, [indices], [axis], others)

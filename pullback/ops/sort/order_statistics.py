@@ -9,16 +9,16 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.factor_rules import alike_factor_rule
+from pullback.ops.hlo_instructions import hlo_slice_instruction
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
-from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 from pullback.ops.sort.integer_keys import kernel_sorts
 from pullback.ops.sort.selection import selection_of_elements, selection_of_indices, selection_pays
-from pullback.ops.sort.sort import sort_order, sorted_elements, sorted_with_indices
+from pullback.ops.sort.sort import sort_elements_along, sort_order, sorted_with_indices
 from pullback.ops.traits import HasKernel
 
 
@@ -72,7 +72,7 @@ class OrderStatistics(RankedStatistics):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         if selection_pays(b, x.type, self.axis, self.ranks):
             return selection_of_elements(b, out, x, self.axis, self.ranks)
-        return _order_statistics_at_ranks(b, out, sorted_elements(b, x, self.axis), self)
+        return _order_statistics_at_ranks(b, out, sort_elements_along(b, x, self.axis), self)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         indices = RankIndices(self.axis, self.ranks)(xs[0])
@@ -106,7 +106,7 @@ def _order_statistics_at_ranks(b: Any, out: Type, x: Any, op: RankedStatistics) 
     for r in op.ranks:
         start = [r if i == op.axis else 0 for i in range(out.rank)]
         stop = [r + 1 if i == op.axis else n for i, n in enumerate(x.shape)]
-        parts.append(sliced(b, x, start, stop))
+        parts.append(hlo_slice_instruction(b, x, start, stop))
     if not parts:
         return b.full(out, 0)
     return b.op("stablehlo.concatenate", *parts, out=out, dimension=op.axis)

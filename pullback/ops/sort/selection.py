@@ -14,7 +14,11 @@ import numpy as np
 
 from pullback.graph.dtypes import bool_, int32, int64
 from pullback.graph.types import Type
-from pullback.ops.sort.integer_keys import elements_of_keys, integer_keys, sorts_by_integer_keys
+from pullback.ops.sort.integer_keys import (
+    elements_of_integer_keys,
+    integer_keys,
+    sorts_by_integer_keys,
+)
 
 COLUMNS = 256  # counts that are taken side by side
 FIELD = 10  # bits of a count; three of them are in one integer
@@ -163,7 +167,7 @@ def selection_of_elements(b: Any, out: Type, x: Any, axis: int, ranks: Sequence[
     """Write the elements at ranks of the sorted order along an axis."""
     keys = _selection_slices(b, _wide_selection_keys(b, x, equal_zeros=False), axis)
     found = _selection_columns(b, _selection_keys(b, _selection_blocks(b, keys), ranks), out, axis)
-    return elements_of_keys(b, found, out)
+    return elements_of_integer_keys(b, found, out)
 
 
 def selection_of_indices(b: Any, out: Type, x: Any, axis: int, ranks: Sequence[int]) -> Any:

@@ -9,22 +9,22 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import int64
-from pullback.ops.elementwise.base import check_elementwise_kind
+from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.factor_rules import alike_factor_rule
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
-from pullback.ops.prelude import Composite, Node, Op, Type, batch_along, results
-from pullback.ops.reduce.reductions import widened_for_reduction
+from pullback.ops.prelude import Composite, Node, Op, Type, batch_along, result_nodes
+from pullback.ops.reduce.reductions import widened_reduction_operand
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 from pullback.ops.sort.integer_keys import (
-    elements_of_keys,
+    elements_of_integer_keys,
     integer_key_indices,
     integer_keys,
     kernel_sorts,
     sorted_by_integer_keys,
     sorts_by_integer_keys,
-    taken_in_key_order,
+    take_in_integer_key_order,
 )  # fmt: skip
 from pullback.ops.traits import HasKernel
 
@@ -78,7 +78,7 @@ class Sort(Sorting):
     gives = slice(0, 1)  # the derivative moves with the elements
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return sorted_elements(b, x, self.axis, self.descending)
+        return sort_elements_along(b, x, self.axis, self.descending)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         indices = ArgSort(self.axis, self.descending)(xs[0])
@@ -137,7 +137,7 @@ class TopK(Composite, HasKernel):
     def expand(self, x: Node) -> tuple[Node, ...]:
         stops = [self.k if i == self.axis else n for i, n in enumerate(x.type.shape)]
         first = Slice((0,) * x.type.rank, tuple(stops), (1,) * x.type.rank)
-        return tuple(first(y) for y in results(SortWithIndices(self.axis, True)(x)))
+        return tuple(first(y) for y in result_nodes(SortWithIndices(self.axis, True)(x)))
 
     def kernel(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
         if not self.k or not kernel_sorts(x.type, self.axis):
@@ -154,7 +154,7 @@ class TopK(Composite, HasKernel):
 
 def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """NumPy's stable argsort; equal elements keep their order also when descending."""
-    x = widened_for_reduction(x)
+    x = widened_reduction_operand(x)
     if not descending:
         return np.argsort(x, axis, kind="stable").astype(np.int64)
     # Sort the flipped array and flip the result: equal elements are reversed twice.
@@ -162,12 +162,12 @@ def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     return (x.shape[axis] - 1 - flipped).astype(np.int64)
 
 
-def sorted_elements(b: Any, x: Any, axis: int, descending: bool = False) -> Any:
+def sort_elements_along(b: Any, x: Any, axis: int, descending: bool = False) -> Any:
     """Sort elements along an axis."""
     if not x.dtype.is_float or not sorts_by_integer_keys(b, x.shape[axis]):
         return sort_together(b, [x], axis, descending)[0]
     keys = integer_keys(b, x, equal_zeros=False)
-    return elements_of_keys(b, sorted_by_integer_keys(b, keys, axis, descending), x.type)
+    return elements_of_integer_keys(b, sorted_by_integer_keys(b, keys, axis, descending), x.type)
 
 
 def sorted_with_indices(b: Any, x: Any, axis: int, descending: bool = False) -> tuple[Any, Any]:
@@ -176,7 +176,7 @@ def sorted_with_indices(b: Any, x: Any, axis: int, descending: bool = False) -> 
         elements, indices = sort_together(b, [x, b.iota(x.shape, int64, axis)], axis, descending)
         return elements, indices
     order = integer_key_indices(b, x, axis, descending)
-    return taken_in_key_order(b, x, order, axis), order
+    return take_in_integer_key_order(b, x, order, axis), order
 
 
 def sort_together(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.prelude import TABLE, Composite, Imported, Node, Op, Text, Type
-from pullback.ops.samples import integers, real
+from pullback.ops.samples import integer_samples, real
 
 # Elementwise instructions, and the ops that have their meaning and derivative.
 MEANINGS = {
@@ -37,7 +37,9 @@ class Direct(Composite):
 
     def infer(self, *xs: Type) -> Type:
         if any(x.shape != xs[0].shape for x in xs):
-            raise ShapeError(f"operands must have the same shape, got {show(xs)}", code="E3001")
+            raise ShapeError(
+                f"operands must have the same shape, got {show_types(xs)}", code="E3001"
+            )
         return TABLE[MEANINGS[self.instruction]]().infer(*xs)
 
     def expand(self, *xs: Node) -> Node:
@@ -50,7 +52,7 @@ class Direct(Composite):
     def samples(cls) -> Any:
         yield cls("maximum"), (real(2, 3), real(2, 3, salt=1))
         yield cls("minimum"), (real(4), real(4, salt=1))
-        yield cls("minimum"), (integers(4), integers(4, salt=1))
+        yield cls("minimum"), (integer_samples(4), integer_samples(4, salt=1))
         yield cls("power"), (real(3, low=0.5, high=2.0), real(3, salt=1))
         yield cls("sqrt"), (real(3, low=0.5, high=2.0),)
         yield cls("tanh"), (real(2, 2),)

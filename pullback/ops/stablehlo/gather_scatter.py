@@ -11,23 +11,23 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.factor_rules import factor_rule
-from pullback.ops.index.lowering import lower_written_apart
+from pullback.ops.index.index_lowering import lower_index_write_apart
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import (
-    CombiningReduce,
+    ReduceOrSort,
     check_reduce_body,
-    reduce_by_adding,
     reduce_elementwise,
-    reduce_region,
+    stablehlo_reduce_region,
+    stablehlo_reduce_sum,
 )
 
 Dims = tuple[int, ...]
 
 
-class GatherScatterBlocks(CombiningReduce, abstract=True):
+class StableHloGatherScatter(ReduceOrSort, abstract=True):
     """Blocks of `x`, one for each index vector.
 
     An index vector is a line along dimension `vectors` of the indices; it holds positions along
@@ -63,7 +63,7 @@ class GatherScatterBlocks(CombiningReduce, abstract=True):
         inside = all(0 <= d < x.rank for d in (*places, *self.mapped))
         lists = len(self.batched) == len(self.batched_indices)
         if not inside or not lists or len(set(places)) != len(places):
-            what = f"dimension numbers do not fit {show((x, indices))}: {self.numbers}"
+            what = f"dimension numbers do not fit {show_types((x, indices))}: {self.numbers}"
             raise ShapeError(what, code="E3004")
         if not 0 <= self.vectors <= indices.rank:
             what = f"index_vector_dim must be a dimension of {indices}, got {self.vectors}"
@@ -122,7 +122,7 @@ class GatherScatterBlocks(CombiningReduce, abstract=True):
             yield tuple(at), start
 
 
-class GatherBlocks(GatherScatterBlocks):
+class GatherBlocks(StableHloGatherScatter):
     """Blocks of shape `sizes`, each moved so that it fits into `x`."""
 
     sizes: tuple[int, ...]
@@ -183,7 +183,7 @@ class GatherBlocks(GatherScatterBlocks):
         yield cls((), (1,), (0,), (0,), (1,), 2, (1, 1), False), (real(2, 3), each)
 
 
-class ScatterBlocks(GatherScatterBlocks):
+class ScatterBlocks(StableHloGatherScatter):
     """`x` with blocks combined into it by `body`, which takes the old and the new element.
 
     Elements outside of `x` are ignored.
@@ -249,9 +249,9 @@ class ScatterBlocks(GatherScatterBlocks):
             return write(x, updates, b.region([Type((), x.dtype)] * 2, lambda _, new: [new]))
 
         def combine(x: Any, updates: Any) -> Any:
-            return write(x, updates, reduce_region(b, self.body))
+            return write(x, updates, stablehlo_reduce_region(b, self.body))
 
-        return lower_written_apart(b, x, updates, combine, replace)
+        return lower_index_write_apart(b, x, updates, combine, replace)
 
     def factors(self, x: Type, indices: Type, updates: Type) -> str:
         """A mapped dimension must be whole: blocks that begin in another part would be ignored."""
@@ -262,7 +262,7 @@ class ScatterBlocks(GatherScatterBlocks):
 
     @classmethod
     def samples(cls) -> Any:
-        body = reduce_by_adding(float64)
+        body = stablehlo_reduce_sum(float64)
         rows = np.array([2, 0, 2, 9])
         op = cls((1,), (0,), (), (), (0,), 1, False, False, body)
         yield op, (real(4, 3), rows, real(4, 3, salt=1))

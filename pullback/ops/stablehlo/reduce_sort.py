@@ -10,19 +10,19 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.control.holder import run_held
-from pullback.ops.control.masked import masked_one_by_one
-from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.control.masked_examples import masked_one_by_one
+from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.elementwise.functions import less, where
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
-from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.squeeze_flip_axes import check_axes
 from pullback.ops.sources import Input
 
 
-class CombiningReduce(Op, abstract=True):
+class ReduceOrSort(Op, abstract=True):
     """Holds a program over scalars; it has no derivative (reductions with one are other ops)."""
 
     differentiable = False
@@ -30,7 +30,7 @@ class CombiningReduce(Op, abstract=True):
     batch = masked_one_by_one
 
 
-class Reduce(CombiningReduce):
+class Reduce(ReduceOrSort):
     """Combines the elements over `axes` with `body`.
 
     Operands are n tensors of the same shape, then n initial values; `body` takes n scalars
@@ -65,18 +65,18 @@ class Reduce(CombiningReduce):
         return tuple(total)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
-        body = reduce_region(b, self.body)
+        body = stablehlo_reduce_region(b, self.body)
         return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
 
     def factors(self, *xs: Type) -> str:
-        k, words = len(xs) // 2, named_factors(xs[0].rank, self.axes)
+        k, words = len(xs) // 2, factor_rule_names(xs[0].rank, self.axes)
         kept = [w for w in words if w != "_"]
         return factor_rule([*[words] * k, *[[]] * k], [kept] * k)
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((1,), _largest_to_reduce()), (real(2, 3), np.float64(-1.0))
-        yield cls((0, 2), _largest_to_reduce()), (real(2, 3, 2), np.float64(-9.0))
+        yield cls((1,), _stablehlo_reduce_maximum()), (real(2, 3), np.float64(-1.0))
+        yield cls((0, 2), _stablehlo_reduce_maximum()), (real(2, 3, 2), np.float64(-9.0))
         a, i, c, j = (Input(f"x{n}", (), (float64, int64)[n % 2])() for n in range(4))
         first = less(c, a)
         body = Graph((a, i, c, j), (where(first, c, a), where(first, j, i)))
@@ -85,7 +85,7 @@ class Reduce(CombiningReduce):
         yield cls((0,), body), (real(0, 3), np.zeros((0, 3), np.int64), np.float64(1), np.int64(0))
 
 
-class SortBy(CombiningReduce):
+class SortBy(ReduceOrSort):
     """The operands sorted together along `axis`; `precedes` compares pairs of their elements.
 
     It takes two elements of the first operand, two of the second, and so on. Elements that are
@@ -104,7 +104,9 @@ class SortBy(CombiningReduce):
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         if not xs or any(x.shape != xs[0].shape for x in xs):
-            raise ShapeError(f"operands must have the same shape, got {show(xs)}", code="E3001")
+            raise ShapeError(
+                f"operands must have the same shape, got {show_types(xs)}", code="E3001"
+            )
         check_axes((self.axis,), xs[0].rank)
         pairs = [Type((), x.dtype) for x in xs for _ in range(2)]
         check_reduce_body(self.precedes, pairs, [Type((), bool_)])
@@ -126,12 +128,12 @@ class SortBy(CombiningReduce):
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         return b.op(
-            "stablehlo.sort", *xs, out=out, regions=reduce_region(b, self.precedes),
+            "stablehlo.sort", *xs, out=out, regions=stablehlo_reduce_region(b, self.precedes),
             dimension=self.axis, is_stable=self.stable,
         )  # fmt: skip
 
     def factors(self, *xs: Type) -> str:
-        words = [named_factors(xs[0].rank, (self.axis,))] * len(xs)
+        words = [factor_rule_names(xs[0].rank, (self.axis,))] * len(xs)
         return factor_rule(words, words)
 
     @classmethod
@@ -150,12 +152,16 @@ def check_reduce_operands(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
     k = len(xs) // 2
     tensors, inits = tuple(xs[:k]), xs[k:]
     if not k or len(xs) % 2:
-        raise ArgumentError(f"operands must be tensors and as many initial values, got {show(xs)}")
+        raise ArgumentError(
+            f"operands must be tensors and as many initial values, got {show_types(xs)}"
+        )
     if any(x.shape != tensors[0].shape for x in tensors):
-        raise ShapeError(f"tensors must have the same shape, got {show(tensors)}", code="E3001")
+        raise ShapeError(
+            f"tensors must have the same shape, got {show_types(tensors)}", code="E3001"
+        )
     scalars = [Type((), x.dtype) for x in tensors]
     if list(inits) != scalars:
-        raise ShapeError(f"initial values must be {show(scalars)}, got {show(inits)}")
+        raise ShapeError(f"initial values must be {show_types(scalars)}, got {show_types(inits)}")
     check_reduce_body(body, [*scalars, *scalars], scalars)
     return tensors
 
@@ -164,11 +170,11 @@ def check_reduce_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Typ
     """Raise if a program does not have these types."""
     got = [x.type for x in body.inputs], [y.type for y in body.outputs]
     if got != (list(inputs), list(outputs)):
-        what = f"the program must map {show(inputs)} to {show(outputs)}"
-        raise ShapeError(f"{what}, got {show(got[0])} to {show(got[1])}", code="E2001")
+        what = f"the program must map {show_types(inputs)} to {show_types(outputs)}"
+        raise ShapeError(f"{what}, got {show_types(got[0])} to {show_types(got[1])}", code="E2001")
 
 
-def reduce_region(b: Any, body: Graph) -> str:
+def stablehlo_reduce_region(b: Any, body: Graph) -> str:
     """Write `body` as a region of an instruction."""
     return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
 
@@ -193,12 +199,12 @@ def reduce_elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.nda
 _PLAIN = ("Const", "Cast", "Bitcast", "Direct")  # these also work on arrays of any shape
 
 
-def _largest_to_reduce() -> Graph:
+def _stablehlo_reduce_maximum() -> Graph:
     x, y = (Input(f"x{n}", (), float64)() for n in range(2))
     return Graph((x, y), (TABLE["Maximum"]()(x, y),))
 
 
-def reduce_by_adding(dtype: Any) -> Graph:
+def stablehlo_reduce_sum(dtype: Any) -> Graph:
     """Return the program that adds two scalars."""
     x, y = (Input(f"x{n}", (), dtype)() for n in range(2))
     return Graph((x, y), (x + y,))

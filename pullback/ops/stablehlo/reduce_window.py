@@ -10,21 +10,21 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.ops.conv.windows import dilated_window, window_count, window_pairs, window_tap_slices
+from pullback.ops.conv.windows import count_windows, dilated_window, window_pairs, window_tap_slices
 from pullback.ops.factor_rules import factor_rule
 from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.stablehlo.reduce_sort import (
-    CombiningReduce,
+    ReduceOrSort,
     check_reduce_operands,
-    reduce_by_adding,
     reduce_elementwise,
-    reduce_region,
+    stablehlo_reduce_region,
+    stablehlo_reduce_sum,
 )
 
 
-class ReduceWindow(CombiningReduce):
+class ReduceWindow(ReduceOrSort):
     """Combines the elements of each window with `body`; initial values are also the padding."""
 
     window: tuple[int, ...]
@@ -62,7 +62,7 @@ class ReduceWindow(CombiningReduce):
     def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         apart = map(dilated_window, shape, self.base_dilation)
         moves = self.window, self.strides, self.padding, self.window_dilation
-        return tuple(map(window_count, apart, *moves))
+        return tuple(map(count_windows, apart, *moves))
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         k = len(xs) // 2
@@ -79,7 +79,7 @@ class ReduceWindow(CombiningReduce):
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         border = ", ".join(f"[{low}, {high}]" for low, high in self.padding)
         return b.op(
-            "stablehlo.reduce_window", *xs, out=out, regions=reduce_region(b, self.body),
+            "stablehlo.reduce_window", *xs, out=out, regions=stablehlo_reduce_region(b, self.body),
             window_dimensions=self.window, window_strides=self.strides,
             base_dilations=self.base_dilation, window_dilations=self.window_dilation,
             padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{len(self.window)}x2xi64>",
@@ -94,7 +94,7 @@ class ReduceWindow(CombiningReduce):
     @classmethod
     def samples(cls) -> Any:
         one, none = (1, 1), ((0, 0), (0, 0))
-        body = reduce_by_adding(float64)
+        body = stablehlo_reduce_sum(float64)
         yield cls((2, 2), (2, 1), one, one, none, body), (real(4, 3), np.float64(0))
         op = cls((2, 3), one, (1, 2), (2, 1), ((1, 0), (-1, 2)), body)
         yield op, (real(4, 3), np.float64(0))

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.graph.dtypes import dtype
 from pullback.ops.prelude import TABLE, Composite, Imported, Node, Type
-from pullback.ops.samples import integers
+from pullback.ops.samples import integer_samples
 
 
 class ShiftRightLogical(Composite):
@@ -28,5 +28,5 @@ class ShiftRightLogical(Composite):
     @classmethod
     def samples(cls) -> Any:
         places = np.array([0, 1, 7, 63, 64, -1])
-        yield cls(), (integers(6, low=-90, high=90), places)
-        yield cls(), (integers(6).astype(np.uint8), places.astype(np.uint8))
+        yield cls(), (integer_samples(6, low=-90, high=90), places)
+        yield cls(), (integer_samples(6).astype(np.uint8), places.astype(np.uint8))

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.index.lowering import lower_block_update
-from pullback.ops.prelude import TABLE, Composite, Imported, Node, Text, Type, constant
+from pullback.ops.index.index_lowering import lower_block_update
+from pullback.ops.prelude import TABLE, Composite, Imported, Node, Text, Type, constant_node
 from pullback.ops.samples import real
 
 
@@ -22,7 +22,7 @@ class SliceAt(Composite):
 
     def expand(self, x: Node, *starts: Node) -> Node:
         return TABLE["DynamicSlice"](self.sizes)(
-            x, *slice_starts_fitted(x.type, self.sizes, starts)
+            x, *slice_update_starts(x.type, self.sizes, starts)
         )
 
     def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
@@ -41,7 +41,7 @@ class UpdateAt(Composite):
     imported = Imported(("dynamic_update_slice",))
 
     def expand(self, x: Node, update: Node, *starts: Node) -> Node:
-        at = slice_starts_fitted(x.type, update.type.shape, starts)
+        at = slice_update_starts(x.type, update.type.shape, starts)
         return TABLE["DynamicUpdateSlice"]()(x, update, *at)
 
     def hlo(self, b: Any, out: Type, x: Any, update: Any, *starts: Any) -> Any:
@@ -53,10 +53,10 @@ class UpdateAt(Composite):
         yield cls(), (real(4), real(4, salt=1), np.int64(3))
 
 
-def slice_starts_fitted(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
+def slice_update_starts(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
     """Clamp starts so that blocks of `sizes` fit into `x`; their number is checked later."""
     limits = [max(n - k, 0) for n, k in zip(x.shape, sizes, strict=False)]
     return [
-        TABLE["Clamp"]()(s, constant(0, s.type.dtype), constant(limit, s.type.dtype))
+        TABLE["Clamp"]()(s, constant_node(0, s.type.dtype), constant_node(limit, s.type.dtype))
         for s, limit in zip(starts, limits, strict=False)
     ]

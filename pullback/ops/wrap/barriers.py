@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.kinds import Distinct, SparseCotangents
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.graph.op_kinds import DistinctKind, SparseCotangentsKind
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type, jvp_in_first
 from pullback.ops.samples import real
 from pullback.ops.wrap.identity import IdentityOp
 
 
-class OptimizationBarrier(IdentityOp, Distinct):
+class OptimizationBarrier(IdentityOp, DistinctKind):
     """Prevents the compiler from moving or merging computations across it."""
 
     cheap: ClassVar[bool] = False
@@ -33,7 +33,7 @@ class OptimizationBarrier(IdentityOp, Distinct):
         return [self(g)]
 
 
-class Barrier(Op, Distinct, SparseCotangents):
+class Barrier(Op, DistinctKind, SparseCotangentsKind):
     """Returns its operands once all of them are computed."""
 
     imported = Imported(("optimization_barrier",), last=True)
@@ -54,7 +54,7 @@ class Barrier(Op, Distinct, SparseCotangents):
         return b.barrier(*xs)
 
     def factors(self, *xs: Type) -> str:
-        dims = [named_factors(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        dims = [factor_rule_names(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
         return factor_rule(dims, dims)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

@@ -11,11 +11,11 @@ from pullback.errors import PullbackError, ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.node import node_varying_over
-from pullback.graph.types import show
+from pullback.graph.types import show_types
 from pullback.ops.prelude import Composite, Node, Op, Type, interpret
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
-from pullback.ops.traits import HasNamedAxes, op_communicates, op_named_axes
+from pullback.ops.traits import HasNamedAxes, trait_communicates, trait_named_axes
 
 
 class Call(Composite, HasNamedAxes):
@@ -43,10 +43,10 @@ class Call(Composite, HasNamedAxes):
         return self, xs  # the graph itself makes operands vary alike
 
     def named_axes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in op_named_axes(n.op)))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in trait_named_axes(n.op)))
 
     def communicates(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in op_communicates(n.op)))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in trait_communicates(n.op)))
 
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)
@@ -72,7 +72,7 @@ class Call(Composite, HasNamedAxes):
         yield cls("one", Graph((x,), (x * x,))), (real(2, 3),)
 
 
-def inline_calls(graph: Graph) -> Graph:
+def inline_call_nodes(graph: Graph) -> Graph:
     """Return the graph with all calls inlined."""
     if not any(type(n.op) is Call for n in graph.nodes):
         return graph
@@ -81,7 +81,7 @@ def inline_calls(graph: Graph) -> Graph:
     for node in graph.nodes[count:]:
         xs = tuple([new[x] for x in node.inputs])
         if type(node.op) is Call:
-            new[node] = inline_calls(node.op.graph)(*xs)
+            new[node] = inline_call_nodes(node.op.graph)(*xs)
         elif xs and isinstance(xs[0], tuple):
             new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
         else:
@@ -93,5 +93,8 @@ def check_call_operands(graph: Graph, xs: Sequence[Type]) -> None:
     """Raise unless operands have the types of the graph's inputs."""
     wanted = [x.type.plain for x in graph.inputs]
     if list(xs) != wanted:
-        what = f"operands must have the types of the graph's inputs, {show(wanted)}, got {show(xs)}"
+        what = (
+            f"operands must have the types of the graph's inputs, {show_types(wanted)}, "
+            f"got {show_types(xs)}"
+        )
         raise ShapeError(what, code="E2001")

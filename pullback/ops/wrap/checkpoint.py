@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from pullback.graph.ambient import ambient_on_placeholders, thread
+from pullback.graph.ambient import ambient_tracing_state, thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts
-from pullback.graph.node import emit_node, next_number, node_varying_over, results
+from pullback.graph.node import apply_op_to_nodes, next_number, node_varying_over, result_nodes
+from pullback.graph.op_kinds import DistinctKind, HigherOrderKind, RunsAs, SumOfProductsKind
 from pullback.ops.control.holder import held_captured_values
 from pullback.ops.prelude import TABLE, Axis, Node
 from pullback.ops.samples import real
@@ -32,7 +32,7 @@ class Named(IdentityOp, RunsAs):
         yield cls("a"), (real(3, 4),)
 
 
-class Checkpoint(Call, HigherOrder):
+class Checkpoint(Call, HigherOrderKind):
     """A call whose intermediate values are recomputed in the backward pass.
 
     The policy selects values that are saved: products (`dots`), and values named in `names`.
@@ -50,7 +50,7 @@ class Checkpoint(Call, HigherOrder):
         # no pass can merge it with the forward pass. Scalar constants stay outside.
         free = [not x.inputs and not x.type.shape for x in xs]
         held = [x for x, f in zip(xs, free, strict=True) if not f]
-        tied = iter(results(Barrier()(*held, *values, *[c for c in g if c is not None])))
+        tied = iter(result_nodes(Barrier()(*held, *values, *[c for c in g if c is not None])))
         inputs = [Alias()(x if f else next(tied)) for x, f in zip(xs, free, strict=True)]
         ys = self._recomputed(inputs, {n: next(tied) for n in saved})
         found = iter(gradients(ys, g, [x for x, n in zip(inputs, need) if n]))
@@ -66,7 +66,9 @@ class Checkpoint(Call, HigherOrder):
                 one_of_several = bool(x.inputs) and isinstance(x.inputs[0].type, tuple)
                 named.discard(node)
                 named.add(node if one_of_several else x)  # prefer the value that has the name
-        return [n for n in inner if n in named or (self.dots and isinstance(n.op, SumOfProducts))]
+        return [
+            n for n in inner if n in named or (self.dots and isinstance(n.op, SumOfProductsKind))
+        ]
 
     def _saved_values(self, xs: tuple[Node, ...], saved: list[Node]) -> list[Node]:
         """Return the values to save, as further results of the same graph."""
@@ -74,7 +76,7 @@ class Checkpoint(Call, HigherOrder):
             return []
         graph = self.graph
         outputs = [*graph.outputs, *[n for n in saved if n not in graph.outputs]]
-        made = results(replace(self, graph=Graph(graph.inputs, outputs, graph.names))(*xs))
+        made = result_nodes(replace(self, graph=Graph(graph.inputs, outputs, graph.names))(*xs))
         return [made[outputs.index(n)] for n in saved]
 
     def _recomputed(self, inputs: Sequence[Node], saved: dict[Node, Node]) -> list[Node]:
@@ -86,12 +88,12 @@ class Checkpoint(Call, HigherOrder):
         for node in graph.nodes[len(graph.inputs) :]:
             thread.where = node.where
             xs = tuple([new[x] for x in node.inputs])
-            if not xs and isinstance(node.op, Distinct):
+            if not xs and isinstance(node.op, DistinctKind):
                 new[node] = node  # a leaf
             elif node in saved:
-                new[node] = emit_node(Kept(node.op), (saved[node], *xs))
+                new[node] = apply_op_to_nodes(Kept(node.op), (saved[node], *xs))
             else:
-                new[node] = emit_node(node.op, xs)
+                new[node] = apply_op_to_nodes(node.op, xs)
         thread.where = where
         return [new[y] for y in graph.outputs]
 
@@ -101,14 +103,14 @@ class Checkpoint(Call, HigherOrder):
         """The tangents are a checkpoint too, so that their reverse mode does not save more."""
         inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(xs)]
         given = [t if t is None else placeholder(f"t{i}", t.type) for i, t in enumerate(ts)]
-        with ambient_on_placeholders(next_number(), frozen=False):
+        with ambient_tracing_state(next_number(), frozen=False):
             pushed = tangents(self.graph(*inputs), inputs, given)
         known, found = [*inputs, *filter(None, given)], list(filter(None, pushed))
         if not found:
             return None
         extra = held_captured_values(found, known)
         graph = Graph([*known, *extra], found)
-        made = iter(results(replace(self, graph=graph)(*xs, *filter(None, ts), *extra)))
+        made = iter(result_nodes(replace(self, graph=graph)(*xs, *filter(None, ts), *extra)))
         return tuple([None if t is None else next(made) for t in pushed])
 
     def batch(

@@ -11,8 +11,8 @@ import numpy as np
 
 from pullback.errors import UnsupportedOp
 from pullback.graph.ambient import thread
-from pullback.graph.kinds import ForwardsOperands, RunsAs
-from pullback.ops.collective.reduce import reduce_total, without_reduced_axes
+from pullback.graph.op_kinds import ForwardsOperandsKind, RunsAs
+from pullback.ops.collective.all_reduce import all_reduce_total, without_all_reduced_axes
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
 
@@ -38,7 +38,7 @@ class CustomDerivativeRule(ABC):
         """Return the rule for a batch: all results have the axis, and `mapped` arguments."""
 
 
-class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
+class Custom(Op, RunsAs, ForwardsOperandsKind, abstract=True):
     """Returns its first `count` operands, the results of a function, whose derivative with respect
     to the other operands, the function's arguments, is given by the rule. The results are
     constants: no derivative passes through their computation."""
@@ -82,7 +82,9 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         pulled = [
             None
             if c is None
-            else reduce_total(c, without_reduced_axes(c.type.varying, *own, *x.type.varying))
+            else all_reduce_total(
+                c, without_all_reduced_axes(c.type.varying, *own, *x.type.varying)
+            )
             for x, c in zip(args, rule.pull(args, out, g), strict=True)
         ]
         return [*[None] * self.count, *pulled]
@@ -103,11 +105,11 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         """Return the rule; raise if a tensor that the function closes over is differentiated."""
         assert self.rule is not None, "only the executed op has no rule"
         if any(need[: self.count]):
-            raise custom_closure_error(self.title, thread.where)
+            raise custom_op_closure_error(self.title, thread.where)
         return self.rule
 
 
-def custom_closure_error(name: str, where: Any) -> UnsupportedOp:
+def custom_op_closure_error(name: str, where: Any) -> UnsupportedOp:
     return UnsupportedOp(
         "the function closes over a tensor that is being differentiated, which its rule cannot "
         "account for",

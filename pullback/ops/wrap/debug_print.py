@@ -117,10 +117,10 @@ def _one_debug_print(before: Node, mapped: bool) -> Node:
 
 def written_debug_print(template: str, values: Sequence[Any]) -> str:
     """The template with its fields filled in."""
-    return template.format(*[_Printed(np.asarray(v)) for v in values])
+    return template.format(*[_DebugPrintedArray(np.asarray(v)) for v in values])
 
 
-class _Printed:
+class _DebugPrintedArray:
     """An array that formats each of its elements with a given specification."""
 
     def __init__(self, array: np.ndarray) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.graph.kinds import Detached, Transparent
+from pullback.graph.op_kinds import Detached, Transparent
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real

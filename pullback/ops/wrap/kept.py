@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.kinds import HigherOrder, Transparent
-from pullback.ops.elementwise.base import is_singular_elementwise
+from pullback.graph.op_kinds import HigherOrderKind, Transparent
+from pullback.ops.elementwise.elementwise import is_singular_elementwise
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.wrap.identity import Alias
 
 
-class Kept(Op, Transparent, HigherOrder, abstract=True):
+class Kept(Op, Transparent, HigherOrderKind, abstract=True):
     """A saved value: its first operand, which equals `op` applied to the others. Programs use the
     operand; derivatives use the rules of `op`."""
 
@@ -53,7 +53,7 @@ class Kept(Op, Transparent, HigherOrder, abstract=True):
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
         if self.op.vjp is not None:
-            transform = (gradients,) if isinstance(self.op, HigherOrder) else ()
+            transform = (gradients,) if isinstance(self.op, HigherOrderKind) else ()
             return [None, *self.op.vjp(g, out, xs[1:], need[1:], *transform)]
         inputs = [Alias()(x) for x in xs[1:]]
         needed = [x for x, n in zip(inputs, need[1:], strict=True) if n]
@@ -64,7 +64,7 @@ class Kept(Op, Transparent, HigherOrder, abstract=True):
         self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None], tangents: Callable
     ) -> Node | None:
         if self.op.jvp is not None:
-            transform = (tangents,) if isinstance(self.op, HigherOrder) else ()
+            transform = (tangents,) if isinstance(self.op, HigherOrderKind) else ()
             return self.op.jvp(out, xs[1:], ts[1:], *transform)
         inputs = [Alias()(x) for x in xs[1:]]
         return tangents([self.op(*inputs)], inputs, ts[1:])[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DTypeError
-from pullback.ops.factor_rules import factor_rule, named_factors
+from pullback.ops.factor_rules import factor_rule, factor_rule_names
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.wrap.debug_print import BEGIN, _one_debug_print
@@ -36,7 +36,7 @@ class Tied(Op):
         return x  # calls of Python functions are never removed
 
     def factors(self, x: Type, prints: Type) -> str:
-        dims = named_factors(x.rank)
+        dims = factor_rule_names(x.rank)
         return factor_rule([dims, []], [dims])
 
     # Derivatives print too: they may be all that is computed

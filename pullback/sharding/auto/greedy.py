@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pullback.graph.node import Node
-from pullback.sharding.auto.groups import Claim, Groups, LayoutChoice, LayoutGroup
+from pullback.sharding.auto.groups import GroupChoice, GroupClaim, Groups, LayoutGroup
 from pullback.sharding.spec import Dims
 
 SWEEPS = 8  # the most passes over all groups
 
-Solution = dict[LayoutGroup, LayoutChoice]
+Solution = dict[LayoutGroup, GroupChoice]
 
 
 def greedy_from_inputs(
-    groups: Groups, inputs: Sequence[Dims], cost: Callable[[LayoutChoice], float]
+    groups: Groups, inputs: Sequence[Dims], cost: Callable[[GroupChoice], float]
 ) -> list[Solution]:
     """Return two solutions: inputs fixed to the given layouts, and inputs only initialised so."""
     fixed = {}
@@ -28,7 +28,7 @@ def greedy_from_inputs(
 def improve_greedily(
     groups: Groups,
     start: Solution,
-    cost: Callable[[LayoutChoice], float],
+    cost: Callable[[GroupChoice], float],
     fixed: Solution | None = None,
 ) -> Solution:
     """Give each group its cheapest choice until nothing changes.
@@ -60,8 +60,8 @@ def _greedy_users(groups: Groups) -> dict[LayoutGroup, list[LayoutGroup]]:
 
 
 def _greedy_choices(
-    groups: Groups, solution: Solution, group: LayoutGroup, users: Sequence[LayoutChoice]
-) -> list[LayoutChoice]:
+    groups: Groups, solution: Solution, group: LayoutGroup, users: Sequence[GroupChoice]
+) -> list[GroupChoice]:
     """Return the choices of a group that are consistent with the others, or all if none is."""
     found, trial = [], dict(solution)
     for c in group.choices:
@@ -71,17 +71,17 @@ def _greedy_choices(
     return found or group.choices
 
 
-def _greedy_choice_consistent(groups: Groups, solution: Solution, choice: LayoutChoice) -> bool:
+def _greedy_choice_consistent(groups: Groups, solution: Solution, choice: GroupChoice) -> bool:
     """Return whether operands are split along all that a choice claims and nothing it ignores."""
 
-    def split(claim: Claim) -> bool:
+    def split(claim: GroupClaim) -> bool:
         return any(claim.axis in solution[groups.of[x]].layouts[x][d] for x, d in claim.places)
 
     return all(map(split, choice.claims)) and not any(map(split, choice.ignores))
 
 
 def _greedy_move_seconds(
-    groups: Groups, solution: Solution, choice: LayoutChoice, asked: Iterable[tuple[Node, Dims]]
+    groups: Groups, solution: Solution, choice: GroupChoice, asked: Iterable[tuple[Node, Dims]]
 ) -> float:
     """Return the seconds to move the operands of a choice, and its values to other groups."""
     total = 0.0

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pullback.graph.graph import Graph, graphs_within
-from pullback.graph.kinds import SumOfProducts
+from pullback.graph.graph import Graph, graphs_in_parameters
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import SumOfProductsKind
 from pullback.graph.types import Type
 from pullback.sharding.auto.layouts import layout_splits
-from pullback.sharding.cost import Machine, work
-from pullback.sharding.factors import FactorForm, FactorRule
+from pullback.sharding.cost import Machine, arithmetic_cost
+from pullback.sharding.factors import FactorForm, SizedFactors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import LocalValue
 from pullback.sharding.partition.prices import (
@@ -30,7 +30,7 @@ from pullback.sharding.propagate import PropagationPlan, plan_propagation
 from pullback.sharding.spec import Dims, layout, spec_on_mesh
 
 
-class Claim(NamedTuple):
+class GroupClaim(NamedTuple):
     """An axis, and dimensions of values that it may split.
 
     The partition pass splits a factor along an axis only if a dimension of an operand is split so:
@@ -43,7 +43,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(eq=False)
-class LayoutChoice:
+class GroupChoice:
     """One choice for a group: the layouts of its values and their cost."""
 
     layouts: dict[Node, Any]
@@ -52,18 +52,18 @@ class LayoutChoice:
     largest: float = 0.0  # bytes of its largest value on a device
     scattered: tuple[str, ...] = ()  # axes that a sum over devices was split along
     key: tuple[Dims, ...] = ()  # the chosen layouts, which determine the others
-    claims: tuple[Claim, ...] = ()
-    ignores: tuple[Claim, ...] = ()
+    claims: tuple[GroupClaim, ...] = ()
+    ignores: tuple[GroupClaim, ...] = ()
 
 
 @dataclass(eq=False)
 class LayoutGroup:
     """Values whose layouts are chosen together."""
 
-    choices: list[LayoutChoice]
+    choices: list[GroupChoice]
 
 
-class FollowPlan(NamedTuple):
+class FollowingGroupPlan(NamedTuple):
     """The layouts and the cost of an op that follows one operand."""
 
     operands: Sequence[Dims | None]
@@ -82,13 +82,13 @@ class Groups:
         self.of: dict[Node, LayoutGroup] = {}  # values in no group can be computed in any layout
         self._prices = Prices(mesh, machine)
         self._priced: dict[tuple, float] = {}
-        self._plans: dict[tuple, FollowPlan] = {}
+        self._plans: dict[tuple, FollowingGroupPlan] = {}
         self._weight: dict[Node, float] = {}
         for x, allowed in zip(graph.inputs, inputs, strict=True):
-            self._weight[x] = _group_size(x)
+            self._weight[x] = _layout_group_bytes(x)
             self._start(x, [self._choice(x, dims) for dims in allowed])
         for node in graph.nodes[len(graph.inputs) :]:
-            self._weight[node] = _group_size(node)
+            self._weight[node] = _layout_group_bytes(node)
             self._add(node)
 
     def price(
@@ -119,7 +119,7 @@ class Groups:
             self._start(node, self._splits(node, rule))
             return
         if node.op.cheap and len(node.inputs) == 1:
-            self._weight[node] = min(_group_size(node), self._weight[node.inputs[heavy]])
+            self._weight[node] = min(_layout_group_bytes(node), self._weight[node.inputs[heavy]])
         self._follow(node, heavy)
 
     def _heaviest(self, node: Node) -> int | None:
@@ -130,22 +130,22 @@ class Groups:
             return None
         return max(ranked or known, key=lambda i: (self._weight[node.inputs[i]], -i))
 
-    def _leads(self, node: Node, heavy: int, rule: FactorRule) -> bool:
+    def _leads(self, node: Node, heavy: int, rule: SizedFactors) -> bool:
         """Return whether a node starts a group: its heaviest operand says too little about it."""
         if isinstance(node.type, tuple) or hasattr(node.op, "partition"):
             return False
         known = {f for dim in rule.operands[heavy] for f in dim}
         more = [f for dim in rule.results[0] for f in dim if f not in known]
-        return isinstance(node.op, SumOfProducts) or (
+        return isinstance(node.op, SumOfProductsKind) or (
             not node.op.cheap and any(rule.extents[f] > 1 for f in more)
         )
 
-    def _start(self, node: Node, choices: list[LayoutChoice]) -> None:
+    def _start(self, node: Node, choices: list[GroupChoice]) -> None:
         self.of[node] = LayoutGroup(choices)
         self.groups.append(self.of[node])
 
-    def _choice(self, node: Node, dims: Dims) -> LayoutChoice:
-        return LayoutChoice({node: dims}, largest=self.nbytes(node.type.plain, dims), key=(dims,))
+    def _choice(self, node: Node, dims: Dims) -> GroupChoice:
+        return GroupChoice({node: dims}, largest=self.nbytes(node.type.plain, dims), key=(dims,))
 
     def _add_result(self, node: Node) -> None:
         """Add one of several results of an op."""
@@ -155,11 +155,11 @@ class Groups:
             for c in self.of[source].choices:
                 c.layouts[node] = c.layouts[source][node.op.index]  # type: ignore[attr-defined]
 
-    def _splits(self, node: Node, rule: FactorRule) -> list[LayoutChoice]:
+    def _splits(self, node: Node, rule: SizedFactors) -> list[GroupChoice]:
         """Return the ways to split an op: the cheapest one for each combination of layouts."""
         type = node.type.plain
-        total = work(node.op, rule.extents, [type, *[x.type for x in node.inputs]])
-        best: dict[tuple, LayoutChoice] = {}
+        total = arithmetic_cost(node.op, rule.extents, [type, *[x.type for x in node.inputs]])
+        best: dict[tuple, GroupChoice] = {}
         for split in layout_splits(rule, type, self.mesh):
             result = split.plan.results[0]
             c = self._choice(node, split.dims)
@@ -184,11 +184,13 @@ class Groups:
         return {(x, dims): None for x, dims in pairs
                 if dims is not None and x in self.of and x.type.rank}  # fmt: skip
 
-    def _claims(self, node: Node, split: PropagationPlan) -> tuple[Claim, ...]:
-        return tuple([Claim(a, self._places(node, split.form, factor))
+    def _claims(self, node: Node, split: PropagationPlan) -> tuple[GroupClaim, ...]:
+        return tuple([GroupClaim(a, self._places(node, split.form, factor))
                       for factor, axes in split.axes.items() for a in axes])  # fmt: skip
 
-    def _ignores(self, node: Node, rule: FactorRule, split: PropagationPlan) -> tuple[Claim, ...]:
+    def _ignores(
+        self, node: Node, rule: SizedFactors, split: PropagationPlan
+    ) -> tuple[GroupClaim, ...]:
         order = [f for dims in rule.results for factors in dims for f in factors[:1]]
         found = []
         for a, size in self.mesh.sizes.items():
@@ -197,7 +199,7 @@ class Groups:
                     break  # later factors cannot use the axis
                 places = self._places(node, rule.form, factor)
                 if len(places) == 1 and rule.extents[factor] % size == 0:
-                    found.append(Claim(a, places))
+                    found.append(GroupClaim(a, places))
         return tuple(found)
 
     def _places(self, node: Node, form: FactorForm, factor: str) -> tuple[tuple[Node, int], ...]:
@@ -220,7 +222,7 @@ class Groups:
                 else:
                     c.asks[x, dims] = None
 
-    def _plan(self, node: Node, heavy: int, have: Dims) -> FollowPlan:
+    def _plan(self, node: Node, heavy: int, have: Dims) -> FollowingGroupPlan:
         types = [x.type.plain for x in node.inputs]
         key = node.op, tuple(types), heavy, have
         if key not in self._plans:
@@ -231,16 +233,16 @@ class Groups:
                 self._plans[key] = self._plan_by_rule(node, types)
         return self._plans[key]
 
-    def _plan_by_rule(self, node: Node, xs: list[Type]) -> FollowPlan:
+    def _plan_by_rule(self, node: Node, xs: list[Type]) -> FollowingGroupPlan:
         ys = priced_result_types(node)
         found = plan_propagation(node.op, xs, ys, self.mesh)
-        total = work(node.op, found.form.extents([*xs, *ys]), [*xs, *ys])
+        total = arithmetic_cost(node.op, found.form.extents([*xs, *ys]), [*xs, *ys])
         reducing = [self.price(y, r.dims, r.dims, r.partial, node.op.parts.combine)
                     for y, r in zip(ys, found.results, strict=True)]  # fmt: skip
         seconds = self._computing(total, found.axes.values()) + sum(reducing)
-        return FollowPlan(found.operands, tuple([r.dims for r in found.results]), seconds)
+        return FollowingGroupPlan(found.operands, tuple([r.dims for r in found.results]), seconds)
 
-    def _plan_by_type(self, node: Node, xs: list[Type], have: Dims) -> FollowPlan:
+    def _plan_by_type(self, node: Node, xs: list[Type], have: Dims) -> FollowingGroupPlan:
         """Return the plan of an op whose types include layouts: a loop, or the user's choice."""
         out = node.op.type_of(*xs)
         types = out if isinstance(out, tuple) else (out,)
@@ -249,9 +251,9 @@ class Groups:
         if len(xs) == len(types) == 1 and types[0].shape == xs[0].shape:
             operands[0] = found[0]
         rounds = getattr(node.op, "length", 1)
-        total = rounds * sum(map(operations_price, graphs_within(node.op.parameters())))
-        return FollowPlan(operands, found, self._computing(total, have))
+        total = rounds * sum(map(operations_price, graphs_in_parameters(node.op.parameters())))
+        return FollowingGroupPlan(operands, found, self._computing(total, have))
 
 
-def _group_size(node: Node) -> float:
+def _layout_group_bytes(node: Node) -> float:
     return sum([t.nbytes for t in priced_result_types(node)])

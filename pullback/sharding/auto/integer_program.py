@@ -16,7 +16,7 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.sharding.auto.greedy import Solution, greedy_from_inputs, improve_greedily
-from pullback.sharding.auto.groups import Claim, Groups, LayoutChoice, LayoutGroup
+from pullback.sharding.auto.groups import GroupChoice, GroupClaim, Groups, LayoutGroup
 from pullback.sharding.spec import Dims
 
 GAP = 2e-3  # relative distance to the optimum that is good enough: the cost model is no better
@@ -54,7 +54,7 @@ def choose_by_integer_program(
     the inputs to start from, `memory` the bytes of a device, `seconds` the time limit. If not
     `thorough`, only the best start is improved.
     """
-    _add_program_outputs(groups, like_input)
+    _add_integer_program_outputs(groups, like_input)
     program = IntegerProgram(groups)
     if memory is not None:
         program.limit_memory(memory, like_input)
@@ -62,7 +62,7 @@ def choose_by_integer_program(
     return [[s[groups.of[x]].layouts[x] for x in groups.graph.inputs] for s in found]
 
 
-def _add_program_outputs(groups: Groups, like_input: dict[int, int]) -> None:
+def _add_integer_program_outputs(groups: Groups, like_input: dict[int, int]) -> None:
     """Add the moves of outputs to the layout of an input, or else to the propagated layout.
 
     Propagation does not split a sum over devices.
@@ -90,12 +90,12 @@ class IntegerProgram:
         self.costs: list[float] = []
         self.rows: list[dict[int, float]] = []
         self.bounds: list[tuple[float, float]] = []
-        self.columns: dict[LayoutChoice, int] = {}
+        self.columns: dict[GroupChoice, int] = {}
         self.copies: dict[tuple[Node, Dims], dict[float, int]] = {}  # columns by price
         self.largest: int | None = None  # the column for the bytes of the largest value
         self.excess: int | None = None  # the column for the memory that is missing
         self._needed_memory: dict[int, float] = {}  # the row of the memory that is needed
-        self._totals: dict[tuple[LayoutChoice, ...], float] = {}  # of solutions
+        self._totals: dict[tuple[GroupChoice, ...], float] = {}  # of solutions
         inputs = {groups.of[x]: x for x in groups.graph.inputs}
         for group in groups.groups:
             for i, c in enumerate(group.choices):
@@ -135,7 +135,7 @@ class IntegerProgram:
     def _add_claims(self) -> None:
         """Require that an operand is split along each claim of a choice, and none it ignores."""
         for group in self.groups.groups:
-            claiming: dict[tuple[Claim, float], list[int]] = {}
+            claiming: dict[tuple[GroupClaim, float], list[int]] = {}
             for c in group.choices:
                 for claims, sign in ((c.claims, -1.0), (c.ignores, 1.0)):
                     for claim in claims:
@@ -219,7 +219,7 @@ class IntegerProgram:
         """Return the distinct solutions, best first."""
         return sorted({self._key(s): s for s in solutions}.values(), key=self._total)
 
-    def _key(self, solution: Solution) -> tuple[LayoutChoice, ...]:
+    def _key(self, solution: Solution) -> tuple[GroupChoice, ...]:
         return tuple([solution[g] for g in self.groups.groups])
 
     def _descend(self, best: Solution) -> Solution:
@@ -236,7 +236,7 @@ class IntegerProgram:
                 best, since = found[0], 0
         return best
 
-    def _milp(self, allowed: Callable[[LayoutGroup, LayoutChoice], bool]) -> list[Solution]:
+    def _milp(self, allowed: Callable[[LayoutGroup, GroupChoice], bool]) -> list[Solution]:
         """Return the best solution with the allowed choices, or an empty list."""
         groups = self.groups.groups
         binary = np.arange(len(self.costs)) < self.binary
@@ -294,7 +294,7 @@ class IntegerProgram:
     def _fits(self, solution: Solution) -> bool:
         return bool(np.all(self.matrix @ self._values(solution) <= self.high + 1e-9))
 
-    def _cost(self, choice: LayoutChoice) -> float:
+    def _cost(self, choice: GroupChoice) -> float:
         return self.costs[self.columns[choice]] / MICROSECONDS
 
     def _matrix(self) -> Any:
@@ -324,12 +324,12 @@ class IntegerProgram:
         return values
 
 
-def program_axes_together(choice: LayoutChoice, axes: Sequence[str]) -> bool:
+def program_axes_together(choice: GroupChoice, axes: Sequence[str]) -> bool:
     """Return whether every dimension is split along all axes or none."""
     return all(not by or len(by) == len(axes) for dims in choice.key for by in dims)
 
 
-def integer_program_without(choice: LayoutChoice, axis: str) -> tuple[Dims, ...]:
+def integer_program_without(choice: GroupChoice, axis: str) -> tuple[Dims, ...]:
     """Return the chosen layouts without one axis."""
     return tuple([tuple([tuple([a for a in by if a != axis]) for by in dims])
                   for dims in choice.key])  # fmt: skip

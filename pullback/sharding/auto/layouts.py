@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pullback.graph.types import Type
-from pullback.sharding.factors import FactorRule
+from pullback.sharding.factors import SizedFactors
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import PropagationPlan, propagate_along
 from pullback.sharding.spec import Dims
@@ -48,7 +48,7 @@ def _layouts_dividing(sizes: Sequence[int], count: int) -> list[int]:
     return even or [i for i, n in enumerate(sizes) if n > count]
 
 
-class Split(NamedTuple):
+class LayoutSplit(NamedTuple):
     """A plan for an op, and the layout of its result after reduction.
 
     The result was split along the axes `scattered` by the reduction.
@@ -59,7 +59,7 @@ class Split(NamedTuple):
     scattered: tuple[str, ...]
 
 
-def layout_splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+def layout_splits(rule: SizedFactors, result: Type, mesh: DeviceMesh) -> Iterator[LayoutSplit]:
     """Yield the ways to split an op with one result, where each axis splits at most one factor."""
     names = [f for f, n in rule.extents.items() if n > 1 and f not in rule.form.minor]
     for chosen in _layout_assignments([rule.extents[f] for f in names], mesh):
@@ -68,17 +68,19 @@ def layout_splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[
             yield from _reduced_layouts(propagate_along(rule.form, mesh, axes), result, mesh)
 
 
-def _layout_allowed(rule: FactorRule, factor: str, shards: int, count: int) -> bool:
+def _layout_allowed(rule: SizedFactors, factor: str, shards: int, count: int) -> bool:
     combined = any(factor in fs and len(fs) > 1
                    for side in (*rule.operands, *rule.results) for fs in side)  # fmt: skip
     return rule.extents[factor] % shards == 0 or (count == 1 and not combined)
 
 
-def _reduced_layouts(plan: PropagationPlan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+def _reduced_layouts(
+    plan: PropagationPlan, result: Type, mesh: DeviceMesh
+) -> Iterator[LayoutSplit]:
     """Yield a plan with its result whole along the reduced axes, or split along a dimension."""
     dims, partial = plan.results[0].dims, plan.results[0].partial
-    yield Split(plan, dims, ())
+    yield LayoutSplit(plan, dims, ())
     for i in range(result.rank if partial else 0):
         split = (*dims[:i], (*dims[i], *partial), *dims[i + 1 :])
         if result.shape[i] % mesh.extent(split[i]) == 0:
-            yield Split(plan, split, partial)
+            yield LayoutSplit(plan, split, partial)

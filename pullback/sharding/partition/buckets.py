@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, results
-from pullback.ops.collective.reduce import AllReduce, PSum
+from pullback.graph.node import Node, result_nodes
+from pullback.ops.collective.all_reduce import AllReduce, PSum
 
 BYTES = 64 * 2**20  # the largest bucket
 
@@ -31,7 +31,7 @@ def sums_in_buckets(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
             op = AllReduce(node.op.axes)  # type: ignore[attr-defined]
             types = tuple([m.type for m in members])
             total = Node(op, xs, types, node.where, (), node.forward_op)
-            new |= zip(members, results(total), strict=True)
+            new |= zip(members, result_nodes(total), strict=True)
         else:
             new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new

@@ -23,7 +23,7 @@ MATCHED = 2048  # cells of all devices for which the best senders are searched
 Numbers = tuple[tuple[int, ...], ...]  # a layout by numbers of axes
 
 
-class CellMove(NamedTuple):
+class CellExchange(NamedTuple):
     """A move of cells: how many lie along each dimension of a shard, before and after."""
 
     op: MoveRows
@@ -32,7 +32,7 @@ class CellMove(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def cell_move(mesh: DeviceMesh, have: Dims, want: Dims) -> CellMove | None:
+def cell_exchange(mesh: DeviceMesh, have: Dims, want: Dims) -> CellExchange | None:
     """Return the move from one layout to another, for dimensions that divide evenly in both.
 
     There is none if it would take too many cells.
@@ -50,7 +50,7 @@ def cell_move(mesh: DeviceMesh, have: Dims, want: Dims) -> CellMove | None:
     tails, needs = [tuple([tuple([axes.index(a) for a in pair[side]]) for pair in pairs])
                     for side in (0, 1)]  # fmt: skip
     sources = _cell_sources(sizes, tails, needs, before, after)
-    return CellMove(MoveRows(axes, sizes, math.prod(before), sources), before, after)
+    return CellExchange(MoveRows(axes, sizes, math.prod(before), sources), before, after)
 
 
 def _cells_apart(have: tuple[str, ...], want: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -70,7 +70,7 @@ def _cell_sources(
     places = _cell_grid(sizes)
     begins = np.stack([_cell_index(places, axes, sizes) for axes in needs], -1) * np.array(after)
     cells = begins[:, None] + _cell_grid(after)  # by device, by cell that it needs
-    rows = _cell_flat(cells % np.array(before), before)
+    rows = _flat_cell_index(cells % np.array(before), before)
     owners = np.broadcast_to(places[:, None], (*cells.shape[:2], len(sizes))).copy()
     for dim, axes in enumerate(tails):
         shard = cells[..., dim] // before[dim]
@@ -88,20 +88,20 @@ def _cell_givers(
     Otherwise that is the one at the same place along the axes that do not matter, or, if this
     would leave all to a few, another one.
     """
-    near, devices = _cell_flat(owners, sizes), np.arange(len(places))[:, None]
+    near, devices = _flat_cell_index(owners, sizes), np.arange(len(places))[:, None]
     lacks = near != devices
     free = [a for a in range(len(sizes)) if not any(a in axes for axes in tails)]
     unused = [a for a in range(len(sizes)) if not any(a in axes for axes in needs)]
     turned, index = owners.copy(), _cell_index(places, unused, sizes)[:, None]
     for a in reversed(free):
         index, turned[..., a] = np.divmod(index, sizes[a])
-    found = [near, np.where(lacks, _cell_flat(turned, sizes), devices)]
+    found = [near, np.where(lacks, _flat_cell_index(turned, sizes), devices)]
     loads = [np.bincount(givers[lacks], minlength=1).max() for givers in found]
     if min(loads) * len(places) < lacks.sum() + len(places) or lacks.size > MATCHED:
         return found[int(np.argmin(loads))]
     choices = _cell_grid([n if a in free else 1 for a, n in enumerate(sizes)])
     kept = [0 if a in free else 1 for a in range(len(sizes))]
-    several = [_cell_flat(h * kept + choices, sizes).tolist() for h in owners[lacks]]
+    several = [_flat_cell_index(h * kept + choices, sizes).tolist() for h in owners[lacks]]
     near[lacks] = balanced_rounds(several)
     return near
 
@@ -112,10 +112,10 @@ def _cell_grid(shape: Sequence[int]) -> np.ndarray:
 
 
 def _cell_index(places: np.ndarray, axes: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    return _cell_flat(places[..., list(axes)], [sizes[a] for a in axes])
+    return _flat_cell_index(places[..., list(axes)], [sizes[a] for a in axes])
 
 
-def _cell_flat(index: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def _flat_cell_index(index: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     made = np.zeros(index.shape[:-1], np.int64)
     for i, n in enumerate(shape):
         made = made * n + index[..., i]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.ops.prelude import Op, Type
-from pullback.sharding.cost import Machine, work
+from pullback.sharding.cost import Machine, arithmetic_cost
 from pullback.sharding.partition.local_value import LocalValue
 from pullback.sharding.partition.moves import LayoutMover
 from pullback.sharding.partition.prices import Prices
@@ -53,7 +53,9 @@ class Chooser(LayoutMover):
             return total
         shards = self.mesh.extent([a for axes in split.axes.values() for a in axes])
         types = [*[x.whole for x in xs], *ys]
-        return total + MACHINE.computing(work(op, split.form.extents(types), types) / shards)
+        return total + MACHINE.computing(
+            arithmetic_cost(op, split.form.extents(types), types) / shards
+        )
 
 
 def _choice_unanimous(split: PropagationPlan, xs: list[LocalValue], factor: str) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.graph.dtypes import DType, int64
 from pullback.graph.node import Node, node_varying_over
+from pullback.ops.collective.all_reduce import PMax, PMin, PSum
 from pullback.ops.collective.axis_index import AxisIndex
 from pullback.ops.collective.gather_scatter_permute import (
     AllGather,
@@ -18,16 +19,15 @@ from pullback.ops.collective.gather_scatter_permute import (
     PSlice,
     ReduceScatter,
 )
-from pullback.ops.collective.reduce import PMax, PMin, PSum
 from pullback.ops.elementwise.functions import equal, less, where
-from pullback.ops.prelude import Op, Type, constant, full
+from pullback.ops.prelude import Op, Type, constant_node, full
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
 from pullback.sharding.factors import FactorForm
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.cells import cell_move
+from pullback.sharding.partition.cells import cell_exchange
 from pullback.sharding.spec import Dims, spec_on_mesh
 
 _REDUCTIONS: dict[Any, type[PSum] | type[PMax] | type[PMin]] = {
@@ -144,7 +144,7 @@ class LocalValueSteps:
 
     def relayout(self, p: LocalValue, dims: Dims) -> LocalValue:
         """Change to a layout in which every dimension divides evenly, by moving cells."""
-        found = cell_move(self.mesh, p.dims, dims)
+        found = cell_exchange(self.mesh, p.dims, dims)
         assert found is not None, "the route has no such step"
         rows = _local_value_as_rows(p.node, found.before)
         x = self.note(found.op(rows), p, f"the layout {spec_on_mesh(self.mesh, dims).spec}")
@@ -190,7 +190,7 @@ class LocalValueSteps:
             return x
         none = (0,) * x.type.rank
         high = (*none[:dim], more, *none[dim + 1 :])
-        return Pad(none, high, none)(x, constant(0, x.type.dtype))
+        return Pad(none, high, none)(x, constant_node(0, x.type.dtype))
 
     def crop(self, x: Node, dim: int, n: int) -> Node:
         shape = x.type.shape
@@ -207,7 +207,7 @@ class LocalValueSteps:
         shape = [1] * p.whole.rank
         shape[dim] = self.shard_size(n, axes)
         index = Iota(tuple(shape), dim, int64)() + self.begin(n, axes)
-        x = where(less(index, constant(n, int64)), p.node, full(p.node.type.plain, value))
+        x = where(less(index, constant_node(n, int64)), p.node, full(p.node.type.plain, value))
         return replace(p, node=x, remake=None)
 
     def on_first(self, p: LocalValue, axes: tuple[str, ...], op: Op) -> LocalValue:
@@ -218,7 +218,7 @@ class LocalValueSteps:
 
     def begin(self, n: int, axes: tuple[str, ...]) -> Node:
         """Return where this device's shard of a dimension of size n begins."""
-        return self.index(axes) * self.shard_size(n, axes) if axes else constant(0, int64)
+        return self.index(axes) * self.shard_size(n, axes) if axes else constant_node(0, int64)
 
     def index(self, axes: tuple[str, ...]) -> Node:
         """Return the index of this device's shard along some axes."""

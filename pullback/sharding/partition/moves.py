@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.graph.node import Node, node_varying_over
-from pullback.ops.parts import local_part
+from pullback.ops.parts import apply_op_to_parts
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import LocalValue, LocalValueSteps
@@ -65,7 +65,7 @@ class LayoutMover(LocalValueSteps):
         def begin(dim: int) -> Node:
             return self.begin(whole.shape[dim], dims[dim])
 
-        return local_part(op, xs, self.local(whole, dims).plain, whole, begin)
+        return apply_op_to_parts(op, xs, self.local(whole, dims).plain, whole, begin)
 
     def _complete(self, p: LocalValue, dims: Dims) -> LocalValue:
         """Combine partial results, directly into shards where `dims` splits along their axes."""

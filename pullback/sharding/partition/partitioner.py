@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from pullback.errors import EngineError
 from pullback.graph.ambient import thread
-from pullback.graph.graph import Graph, ancestors
-from pullback.graph.kinds import SumOfProducts
-from pullback.graph.node import Node, emit_node, node_varying_over, results
-from pullback.ops.composite import Expandable
-from pullback.ops.parts import local_op
+from pullback.graph.graph import Graph, graph_ancestors
+from pullback.graph.node import Node, apply_op_to_nodes, node_varying_over, result_nodes
+from pullback.graph.op_kinds import SumOfProductsKind
+from pullback.ops.composite import CompositeOnMesh
+from pullback.ops.parts import op_for_parts
 from pullback.ops.prelude import Op, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
@@ -31,7 +31,7 @@ from pullback.sharding.partition.prices import priced_result_types
 from pullback.sharding.partition.reasons import ChooserWithReasons, Reason, wired_with_reasons
 from pullback.sharding.propagate import PropagationPlan, plan_propagation, propagate_along
 from pullback.sharding.spec import Dims, layout
-from pullback.transforms.call_rules import deriving_rules
+from pullback.transforms.call_rules import calling_rules
 
 LocalValues = tuple[LocalValue, ...]
 Asked = dict[int, set]  # the layouts in which a value is needed, by its number
@@ -72,7 +72,7 @@ class Partitioner(ChooserWithReasons):
         pairs = zip(graph.inputs, graph.names, strict=True)
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
         values, outputs = self.run(graph, inputs), []
-        with deriving_rules():
+        with calling_rules():
             for y, p in zip(graph.outputs, values, strict=True):
                 thread.where = y.where
                 outputs.append(self.finished(self.ask(p, layout(y.type))))
@@ -89,7 +89,7 @@ class Partitioner(ChooserWithReasons):
         """Return the outputs of a graph for operands `xs`."""
         known: dict[Node, Any] = dict(zip(graph.inputs, xs, strict=True))
         user, outermost = self._user, self.node is None
-        with deriving_rules():
+        with calling_rules():
             for node in graph.nodes[len(graph.inputs) :]:
                 thread.where, thread.forward_op = node.where, node.forward_op
                 self.node = node if outermost else self.node
@@ -134,7 +134,7 @@ class Partitioner(ChooserWithReasons):
     def inline(self, graph: Graph, xs: Sequence[Node]) -> tuple[Node, ...]:
         """Insert a per-device program for the op that is being partitioned."""
         outputs = graph(*xs)
-        new = [n for n in ancestors(outputs, set(xs).__contains__) if n not in xs]
+        new = [n for n in graph_ancestors(outputs, set(xs).__contains__) if n not in xs]
         self.stand_for(*new)
         for old, n in zip(wired_with_reasons(graph.nodes), wired_with_reasons(new), strict=True):
             if old in self.reasons:
@@ -152,20 +152,20 @@ class Partitioner(ChooserWithReasons):
             return self._numbered(node, found if isinstance(found, tuple) else (found,))
         if not any(x.axes for x in xs):
             return self._numbered(node, self._on_every_device(node, xs))
-        if isinstance(op, Expandable) and type(op).factors is Op.factors:
+        if isinstance(op, CompositeOnMesh) and type(op).factors is Op.factors:
             return self._expanded(op, xs)
         split = self.cheapest(op, xs, priced_result_types(node))
-        if isinstance(op, Expandable) and self._must_gather(split, xs):
+        if isinstance(op, CompositeOnMesh) and self._must_gather(split, xs):
             return self._expanded(op, xs)
         return self._numbered(node, self._on_shards(node, xs, split))
 
     def _on_every_device(self, node: Node, xs: list[LocalValue]) -> LocalValues:
         """Apply an op to whole operands: every device does the same."""
-        local = emit_node(node.op, tuple([x.node for x in xs]))
+        local = apply_op_to_nodes(node.op, tuple([x.node for x in xs]))
         self.stand_for(local)
         if isinstance(node.type, tuple):
             dims = [((),) * t.rank for t in node.type]
-            return self.local_values(results(local), node.type, dims)
+            return self.local_values(result_nodes(local), node.type, dims)
         whole, remake = node.type.plain, self._remake(node, xs)
         return (LocalValue(local, whole, ((),) * whole.rank, remake=remake),)
 
@@ -176,7 +176,7 @@ class Partitioner(ChooserWithReasons):
         """
         op, out = node.op, node.type.plain
         little = all(x.remake is not None or x.whole.size < out.size for x in xs)
-        derived = any(x.remake for x in xs) and not isinstance(op, SumOfProducts)
+        derived = any(x.remake for x in xs) and not isinstance(op, SumOfProductsKind)
         if op.fallible or not little or not (hasattr(op, "part") or op.cheap or derived):
             return None
         depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
@@ -194,7 +194,7 @@ class Partitioner(ChooserWithReasons):
 
         return LocalValueRemake(remake, depth) if depth <= _DEEPEST else None
 
-    def _expanded(self, op: Expandable, xs: list[LocalValue]) -> LocalValues:
+    def _expanded(self, op: CompositeOnMesh, xs: list[LocalValue]) -> LocalValues:
         """Apply the ops of a composite's expansion."""
         return tuple(self.run(op.expansion([x.whole for x in xs]), xs))
 
@@ -213,11 +213,13 @@ class Partitioner(ChooserWithReasons):
         nodes = self._operands(op, xs, split, bool(deferred))
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         if isinstance(node.type, tuple):
-            local = emit_node(local_op(op, [x.type.plain for x in nodes], tuple(outs)), nodes)
+            local = apply_op_to_nodes(
+                op_for_parts(op, [x.type.plain for x in nodes], tuple(outs)), nodes
+            )
         else:
             local = self.apply_local(op, nodes, ys[0], split.results[0].dims)
         self.stand_for(local)
-        nodes = results(local) if isinstance(node.type, tuple) else (local,)
+        nodes = result_nodes(local) if isinstance(node.type, tuple) else (local,)
         reduction = type(op) if op.parts.combine == "again" else op.parts.combine
         values = []
         for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):

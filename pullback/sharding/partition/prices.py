@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pullback.graph.graph import Graph, graphs_within
-from pullback.graph.kinds import HigherOrder
+from pullback.graph.graph import Graph, graphs_in_parameters
 from pullback.graph.node import Node
+from pullback.graph.op_kinds import HigherOrderKind
 from pullback.graph.types import Type
-from pullback.sharding.cost import Machine, traffic_cost, work
-from pullback.sharding.factors import FactorRule, instantiate_factors
+from pullback.sharding.cost import Machine, arithmetic_cost, traffic_cost
+from pullback.sharding.factors import SizedFactors, instantiate_factors
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.cells import cell_move
+from pullback.sharding.partition.cells import cell_exchange
 from pullback.sharding.partition.local_value import LocalValue
 from pullback.sharding.partition.moves import LayoutMover
 from pullback.sharding.spec import Dims
@@ -48,7 +48,7 @@ class Prices(LayoutMover):
         return q.moved(p.node, target, (*q.dims[target], axis))
 
     def relayout(self, p: LocalValue, dims: Dims) -> LocalValue:
-        found = cell_move(self.mesh, p.dims, dims)
+        found = cell_exchange(self.mesh, p.dims, dims)
         assert found is not None, "the route has no such step"
         sent = found.op.sent(0, self.nbytes(p.whole, dims), self.mesh.size)
         self.seconds += self.machine.seconds(sent, found.op.steps())
@@ -88,16 +88,16 @@ def priced_nodes(graph: Graph) -> Iterator[tuple[Node, int]]:
         held, times = stack.pop()
         for node in held.nodes[len(held.inputs) :]:
             rounds = times * getattr(node.op, "length", 1)
-            stack += [(body, rounds) for body in graphs_within(node.op.parameters())]
+            stack += [(body, rounds) for body in graphs_in_parameters(node.op.parameters())]
             yield node, times
 
 
 def _node_price(node: Node) -> float:
     selects = node.inputs and isinstance(node.inputs[0].type, tuple)
-    if not node.inputs or selects or isinstance(node.op, HigherOrder):
+    if not node.inputs or selects or isinstance(node.op, HigherOrderKind):
         return 0.0
     types = [*[x.type.plain for x in node.inputs], *priced_result_types(node)]
-    return work(node.op, priced_rule(node).extents, types)
+    return arithmetic_cost(node.op, priced_rule(node).extents, types)
 
 
 def priced_result_types(node: Node) -> list[Type]:
@@ -105,7 +105,7 @@ def priced_result_types(node: Node) -> list[Type]:
     return [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
 
 
-def priced_rule(node: Node) -> FactorRule:
+def priced_rule(node: Node) -> SizedFactors:
     """Return the factor rule of a node."""
     xs = [x.type.plain for x in node.inputs]
     return instantiate_factors(node.op.factors(*xs), xs, priced_result_types(node))

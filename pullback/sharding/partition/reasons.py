@@ -9,7 +9,7 @@ from pullback.errors import Location
 from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, emit_node, results
+from pullback.graph.node import Node, apply_op_to_nodes, result_nodes
 from pullback.ops.prelude import Op
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.buckets import sums_in_buckets
@@ -64,13 +64,13 @@ class ChooserWithReasons(Chooser):
         Equal ops are one object, so its collectives may be those of an earlier op: they are
         matched by their order.
         """
-        node = emit_node(op, tuple(operands))
+        node = apply_op_to_nodes(op, tuple(operands))
         self.stand_for(node)
         inside = [n for graph in node.op.graphs for n in wired_with_reasons(graph.nodes)]
         if len(inside) == len(self._held):
             pairs = zip(inside, self._held, strict=True)
             self.within |= {n: reason for n, reason in pairs if reason is not None}
-        return results(node)
+        return result_nodes(node)
 
 
 def final_with_reasons(

@@ -13,7 +13,7 @@ import numpy as np
 from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic_cost
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.cells import cell_move
+from pullback.sharding.partition.cells import cell_exchange
 from pullback.sharding.spec import Dims
 
 MACHINE = Machine()
@@ -31,7 +31,7 @@ class RouteStep(NamedTuple):
 @lru_cache(maxsize=16384)
 def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[RouteStep, ...]:
     """Return the steps that change the layout of a complete value."""
-    best = stepwise_route(mesh, whole, have, want)
+    best = route_axis_by_axis(mesh, whole, have, want)
     if best.collectives and _route_divides(mesh, whole, have, want):
         if best.seconds <= MACHINE.seconds(least_route_traffic(mesh, whole, have, want)) * (
             1 + CLOSE
@@ -41,7 +41,7 @@ def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[RouteS
             other = Route(mesh, whole, have)
             other.relayout(via)
             if other.seconds < best.seconds:
-                other = stepwise_route(mesh, whole, via, want, other)
+                other = route_axis_by_axis(mesh, whole, via, want, other)
                 best = min(best, other, key=lambda r: r.seconds)
     return tuple(best.steps)
 
@@ -77,7 +77,7 @@ class Route:
 
     def relayout(self, dims: Dims) -> None:
         """Move the cells that devices lack in the new layout."""
-        found = cell_move(self.mesh, self.dims, dims)
+        found = cell_exchange(self.mesh, self.dims, dims)
         if found is None:
             self.seconds = math.inf
             return
@@ -108,7 +108,7 @@ class Route:
         self.collectives += steps
 
 
-def stepwise_route(
+def route_axis_by_axis(
     mesh: DeviceMesh, whole: Type, have: Dims, want: Dims, begun: Route | None = None
 ) -> Route:
     """Return the route along one axis at a time: slices, exchanges, gathers, and slices."""

@@ -14,7 +14,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.batch import batched_graph
 
 
-def simulate_devices(local: Graph, mesh: DeviceMesh) -> Graph:
+def simulate_partition(local: Graph, mesh: DeviceMesh) -> Graph:
     """Return a program whose inputs and outputs are shards with the mesh dimensions in front."""
     inputs = [placeholder(name, x.type.plain.with_shape((*mesh.shape, *x.type.shape)))
               for name, x in zip(local.names, local.inputs, strict=True)]  # fmt: skip

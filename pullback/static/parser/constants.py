@@ -10,19 +10,19 @@ import numpy as np
 from pullback.errors import VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
-from pullback.ops.text import Nan, Pair
+from pullback.ops.text import OpTextNan, OpTextPair
 
 
 def array_of_constant(literal: Any, type: Type) -> np.ndarray:
     """The array of a literal, allocated only after its size has been checked."""
     flat, shape = _flat_constant(literal)
-    if not _constant_fits(shape, type.shape):
+    if not _parsed_constant_fits(shape, type.shape):
         if len(shape) > 1 or len(flat) == type.size:
             message = f"the literal has the shape {list(shape)}, its type is {type}"
             raise VerificationError(message, code="E3010", literal=shape, shape=type.shape)
         message = f"the literal has {len(flat)} elements, its type {type} has {type.size}"
         raise VerificationError(message, code="E4005", elements=len(flat), size=type.size)
-    return _constant_array(flat, type.dtype).reshape(type.shape)
+    return _parsed_constant_array(flat, type.dtype).reshape(type.shape)
 
 
 def _flat_constant(literal: Any) -> tuple[list, tuple[int, ...]]:
@@ -39,14 +39,14 @@ def _flat_constant(literal: Any) -> tuple[list, tuple[int, ...]]:
     return level, tuple(shape)
 
 
-def _constant_fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+def _parsed_constant_fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
     """Whether a literal has the declared shape, or is a flat list of as many elements."""
     if shape == declared or (0 in declared and shape == declared[: declared.index(0) + 1]):
         return True
     return len(shape) == 1 and bool(declared) and shape[0] == math.prod(declared)
 
 
-def _constant_array(flat: list, dtype: DType) -> np.ndarray:
+def _parsed_constant_array(flat: list, dtype: DType) -> np.ndarray:
     kinds = set(map(type, flat))
     if dtype.kind == "b":
         _require_constant(kinds <= {bool}, dtype)
@@ -57,16 +57,16 @@ def _constant_array(flat: list, dtype: DType) -> np.ndarray:
         _require_constant(not flat or (bounds.min <= min(flat) and max(flat) <= bounds.max), dtype)
         return np.array(flat, dtype.numpy)
     if dtype.is_complex:
-        _require_constant(kinds <= {int, float, Nan, Pair}, dtype)
-        parts = [p for x in flat for p in ((x.real, x.imag) if type(x) is Pair else (x, 0))]
+        _require_constant(kinds <= {int, float, OpTextNan, OpTextPair}, dtype)
+        parts = [p for x in flat for p in ((x.real, x.imag) if type(x) is OpTextPair else (x, 0))]
         return _constant_floats(parts, dtype.real).view(dtype.numpy)
-    _require_constant(kinds <= {int, float, Nan}, dtype)
+    _require_constant(kinds <= {int, float, OpTextNan}, dtype)
     return _constant_floats(flat, dtype)
 
 
 def _constant_floats(flat: list, dtype: DType) -> np.ndarray:
     """Numbers as floats; each is rounded once, and none becomes infinite."""
-    unusual = {i: x.bits for i, x in enumerate(flat) if type(x) is Nan}
+    unusual = {i: x.bits for i, x in enumerate(flat) if type(x) is OpTextNan}
     wide = np.array([0.0 if i in unusual else x for i, x in enumerate(flat)], np.float64)
     with np.errstate(all="ignore"):
         made = wide.astype(dtype.numpy)

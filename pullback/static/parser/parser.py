@@ -14,7 +14,7 @@ from pullback.static.catalogue import catalogued
 from pullback.static.instructions import Instruction
 from pullback.static.module import IRModule
 from pullback.static.parser.reader import ParserReader
-from pullback.static.parser.statements import stated
+from pullback.static.parser.statements import instruction_of_statement
 from pullback.static.profiles import CORE, PROFILES
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in str, but not in UTF-8
@@ -37,24 +37,24 @@ def parse(text: str | bytes) -> IRModule:
     outputs: %1
     """
     if isinstance(text, (bytes, bytearray)):
-        text = _decoded_for_parser(bytes(text))
+        text = _decode_parser_text(bytes(text))
     elif not isinstance(text, str):
         message = f"parse: takes a str or bytes, got {type(text).__name__}"
         raise ArgumentError(message, hint="Pass the contents of a file: path.read_bytes().")
     elif not text.isascii() and (found := _SURROGATE.search(text)):
-        raise _parser_utf8_error(text[: found.start()], f"surrogate U+{ord(found[0]):04X}")
+        raise _utf8_parser_error(text[: found.start()], f"surrogate U+{ord(found[0]):04X}")
     return _Parser(text.removeprefix("\ufeff")).module()  # without a byte order mark
 
 
-def _decoded_for_parser(data: bytes) -> str:
+def _decode_parser_text(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        raise _parser_utf8_error(before, f"byte 0x{data[error.start]:02x}") from None
+        raise _utf8_parser_error(before, f"byte 0x{data[error.start]:02x}") from None
 
 
-def _parser_utf8_error(before: str, what: str) -> ParseError:
+def _utf8_parser_error(before: str, what: str) -> ParseError:
     """The error at the end of the valid part of a text."""
     before = before.removeprefix("\ufeff")
     line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
@@ -161,4 +161,6 @@ class _Parser(ParserReader):
             stated_types = () if known is None else (known,)
         for i, t in zip(results, stated_types, strict=False):
             types.setdefault(i, t)
-        return stated(tuple(results), name, tuple(operands), arguments, keys, stated_types, place)
+        return instruction_of_statement(
+            tuple(results), name, tuple(operands), arguments, keys, stated_types, place
+        )

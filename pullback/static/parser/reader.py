@@ -8,7 +8,7 @@ from typing import Any
 from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import NAMES
 from pullback.graph.types import Type
-from pullback.ops.text import Applied, Nan, Pair, Range, Word
+from pullback.ops.text import OpTextApplied, OpTextNan, OpTextPair, OpTextRange, OpTextWord
 from pullback.sharding.spec import Sharding
 from pullback.static.parser.cursor import DEPTH, START, Cursor
 from pullback.static.parser.tokens import shown_token
@@ -148,17 +148,17 @@ class ParserReader(Cursor):
         while self.words[self.at] == ":" and len(bounds) < 3:
             self.at += 1
             bounds.append(self.integer())
-        return Range(*bounds)
+        return OpTextRange(*bounds)
 
-    def pair(self) -> Pair:
+    def pair(self) -> OpTextPair:
         self.at += 1
         self.enter()
         made = self.listed(self.value, ")")
         self.depth -= 1
-        if len(made) != 2 or not all(type(v) in (int, float, Nan) for v in made):
+        if len(made) != 2 or not all(type(v) in (int, float, OpTextNan) for v in made):
             self.at -= 1
             self.fail("a real and an imaginary number before this")
-        return Pair(*made)
+        return OpTextPair(*made)
 
     def named(self, word: str) -> Any:
         following = self.words[self.at + 1]
@@ -172,9 +172,9 @@ class ParserReader(Cursor):
         if word in ("Tensor", "tensor") or word[-1] == ">":
             return self.type()
         self.at += 1
-        return Word(word)
+        return OpTextWord(word)
 
-    def nan(self) -> Nan:
+    def nan(self) -> OpTextNan:
         self.at += 2
         word = self.words[self.at]
         try:
@@ -187,7 +187,7 @@ class ParserReader(Cursor):
             )
         self.at += 1
         self.expect(")")
-        return Nan(bits)
+        return OpTextNan(bits)
 
     def applied(self, word: str) -> Any:
         """Read a graph, or a word applied to values."""
@@ -201,7 +201,7 @@ class ParserReader(Cursor):
             name, operands, arguments, keys = self.application()
             if operands:
                 self.tokens.fail(at, "a parameter has no operands", "syntax")
-            made = Applied(name, arguments, keys)
+            made = OpTextApplied(name, arguments, keys)
         self.depth -= 1
         return made
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback.errors import PullbackError, TextPosition, VerificationError
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.text import Word
+from pullback.ops.text import OpTextWord
 from pullback.static.instructions import BINARY, CONSTANTS, Instruction, constant_instruction_name
-from pullback.static.parameters import bind_parameters
+from pullback.static.op_parameters import bind_parameters
 from pullback.static.parser.constants import array_of_constant
 
 _CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
 _DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
 
 
-def stated(
+def instruction_of_statement(
     results: tuple[int, ...], op: str, operands: tuple[int, ...], arguments: tuple,
     keys: Mapping[str, Any], types: tuple[Type, ...], place: TextPosition,
 ) -> Instruction:  # fmt: skip
@@ -47,7 +47,7 @@ def _binary_statement(
     else:
         rest = dict(keys)
         word = rest.pop("op", None)
-    if not isinstance(word, Word) or word.name not in BINARY or (arguments and keys):
+    if not isinstance(word, OpTextWord) or word.name not in BINARY or (arguments and keys):
         return "BinOp", arguments, keys
     return word.name, (), rest
 

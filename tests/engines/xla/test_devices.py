@@ -24,15 +24,15 @@ from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import EngineError, IndexOutOfRange
 from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
-from pullback.graph.node import results
+from pullback.graph.node import result_nodes
 from pullback.graph.types import Type
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
-from pullback.sharding.partition.simulate import simulate_devices
+from pullback.sharding.partition.simulate import simulate_partition
 
 # -- values ---------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ from pullback.sharding.partition.simulate import simulate_devices
 @on_devices
 def test_parts_go_to_devices_and_come_back(name):
     dtype = dtype_named(name)
-    group = engine("xla").group(Grid(x=8))
+    group = registered_engine("xla").group(Grid(x=8))
     parts = parts_of(dtype, (2, 3), 8)
     value = group.put(parts, Type((2, 3), dtype))
     assert value.is_ready() in (True, False)
@@ -53,7 +53,7 @@ def test_parts_go_to_devices_and_come_back(name):
 @on_devices
 def test_an_array_is_split_by_slices_and_copied():
     whole = np.arange(16.0).reshape(8, 2)
-    group = engine("xla").group(Grid(x=4))
+    group = registered_engine("xla").group(Grid(x=4))
     slices = [np.s_[2 * k : 2 * k + 2] for k in range(4)]
     value = group.split(whole, slices, Type((2, 2), float64))
     same = group.spread(np.arange(3.0), Type((3,), float64))
@@ -61,19 +61,21 @@ def test_an_array_is_split_by_slices_and_copied():
     whole[:] = -1
     assert_same(list(value.parts().values()), expected)
     assert_same(list(same.parts().values()), [np.arange(3.0)] * 4)
-    assert group.owns(value) and not engine("xla").owns(value)
-    assert not engine("xla").group(Grid(x=2)).owns(value)
+    assert group.owns(value) and not registered_engine("xla").owns(value)
+    assert not registered_engine("xla").group(Grid(x=2)).owns(value)
 
 
 @on_devices
 def test_a_part_on_the_first_device_is_an_ordinary_buffer():
-    group = engine("xla").group(Grid(x=2))
+    group = registered_engine("xla").group(Grid(x=2))
     value = group.put([np.ones(3), np.zeros(3)], Type((3,), float64))
     first, second = value.buffers().values()
     x = placeholder("x", Type((3,), float64))
-    program = engine("xla").compile(Graph((x,), (x + x,)))
-    assert engine("xla").owns(first) and not engine("xla").owns(second)
-    np.testing.assert_array_equal(engine("xla").get(program.run([first])[0]), 2 * np.ones(3))
+    program = registered_engine("xla").compile(Graph((x,), (x + x,)))
+    assert registered_engine("xla").owns(first) and not registered_engine("xla").owns(second)
+    np.testing.assert_array_equal(
+        registered_engine("xla").get(program.run([first])[0]), 2 * np.ones(3)
+    )
 
 
 # -- collectives ----------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ def test_nan_wins_maximum_and_minimum(name):
 def simulate(graph, mesh, parts):
     """The outputs of a per-device program on each device of a mesh; `parts[k]` are its inputs."""
     stacks = [np.stack(x).reshape(*mesh.shape, *np.shape(x[0])) for x in zip(*parts, strict=True)]
-    made = testing.run(simulate_devices(graph, mesh), stacks)
+    made = testing.run(simulate_partition(graph, mesh), stacks)
     flat = [y.reshape(mesh.size, *y.shape[len(mesh.shape) :]) for y in made]
     return [[y[k] for y in flat] for k in range(mesh.size)]
 
@@ -160,9 +162,9 @@ def check_program(grid, graph, salt=0):
         if not x.type.varying:
             inputs[i] = [parts[0]] * grid.size
     wanted = simulate(graph, grid, [[p[k] for p in inputs] for k in range(grid.size)])
-    group = engine("xla").group(grid)
+    group = registered_engine("xla").group(grid)
     args = [group.put(p, t) for p, t in zip(inputs, types, strict=True)]
-    made = engine("xla").compile_on(grid, graph).run(args)
+    made = registered_engine("xla").compile_on(grid, graph).run(args)
     for i, y in enumerate(made[: len(graph.outputs)]):
         for k, got in y.parts().items():
             assert got.dtype == wanted[k][i].dtype
@@ -197,7 +199,7 @@ def test_collectives_inside_a_scan():
     mixed = op("PSum", ("x",))(h * w) * 0.25 + x
     body = hold((h, x, w), (mixed, op("PPermute", "x", ((0, 1), (1, 2), (2, 3)))(h)))
     s, xs = varying("s", (3,), "x"), varying("xs", (5, 3), "x")
-    check_program(Grid(x=4), Graph((s, xs, w), results(op("Scan", body, 1, 1, 5)(s, xs, w))))
+    check_program(Grid(x=4), Graph((s, xs, w), result_nodes(op("Scan", body, 1, 1, 5)(s, xs, w))))
 
 
 @on_devices
@@ -206,7 +208,7 @@ def test_collectives_inside_a_while_loop():
     before = op("Less")(op("PMax", ("x",))(i), constant_i64(40))
     condition = hold((i, v), (before,))
     body = hold((i, v), (i + i + 1, op("PSum", ("x",))(v) * 0.5 + v))
-    check_program(Grid(x=4), Graph((i, v), results(op("While", condition, body, 2)(i, v))))
+    check_program(Grid(x=4), Graph((i, v), result_nodes(op("While", condition, body, 2)(i, v))))
 
 
 def constant_i64(value):
@@ -218,7 +220,7 @@ def test_loops_may_be_of_different_length():
     i, n = (varying(label, (), "x", dtype=int64) for label in "in")
     condition, body = hold((i, n), (op("Less")(i, n),)), hold((i, n), (i + 1, n))
     loop = op("While", condition, body, 2)(i, op("AxisIndex", "x")() + 3)
-    check_program(Grid(x=4), Graph((i,), results(loop)))
+    check_program(Grid(x=4), Graph((i,), result_nodes(loop)))
 
 
 @on_devices
@@ -228,8 +230,8 @@ def test_collectives_inside_branches():
     second = hold((v,), (op("PMax", ("x",))(v) * v,))
     at = op("AxisIndex", "y")()
     chosen = op("Equal")(at, constant_i64(1))
-    ys = results(op("Cond", (first, second))(chosen, v))
-    ys += results(op("Switch", (first, second))(at, v))
+    ys = result_nodes(op("Cond", (first, second))(chosen, v))
+    ys += result_nodes(op("Switch", (first, second))(at, v))
     check_program(Grid(x=2, y=2), Graph((v,), ys))
 
 
@@ -238,15 +240,19 @@ def test_a_call_is_inlined():
     v = varying("v", (2,), "x")
     inner = Graph((v,), (op("PSum", ("x",))(v), v * v))
     for held in (op("Call", "f", inner), op("Checkpoint", "f", inner)):
-        check_program(Grid(x=4), Graph((v,), results(held(v))))
+        check_program(Grid(x=4), Graph((v,), result_nodes(held(v))))
 
 
 @on_devices
 def test_results_are_operands_of_the_next_program():
     grid = Grid(x=8)
     v = varying("v", (4,), "x")
-    program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v) * 0.125 + 1,)))
-    value = engine("xla").group(grid).put([np.full(4, float(k)) for k in range(8)], v.type)
+    program = registered_engine("xla").compile_on(
+        grid, Graph((v,), (op("PSum", ("x",))(v) * 0.125 + 1,))
+    )
+    value = (
+        registered_engine("xla").group(grid).put([np.full(4, float(k)) for k in range(8)], v.type)
+    )
     for _ in range(5):
         (value,) = program.run([value])
     assert_same(list(value.parts().values()), [np.full(4, 3.5 + 5)] * 8)
@@ -256,8 +262,10 @@ def test_results_are_operands_of_the_next_program():
 def test_donated_operands_are_deleted():
     grid = Grid(x=2)
     v = varying("v", (1000,), "x", dtype=float32)
-    program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v) * 2,)), (0,))
-    group = engine("xla").group(grid)
+    program = registered_engine("xla").compile_on(
+        grid, Graph((v,), (op("PSum", ("x",))(v) * 2,)), (0,)
+    )
+    group = registered_engine("xla").group(grid)
     (value,) = program.run([group.put([np.ones(1000, np.float32)] * 2, v.type)])
     (again,) = program.run([value])
     assert value.array.is_deleted()
@@ -269,8 +277,8 @@ def test_a_check_that_fails_on_one_device_fails():
     grid = Grid(x=4)
     v, i = varying("v", (5,), "x"), varying("i", (), "x", dtype=int64)
     graph = Graph((v, i), (op("Gather", 0)(v, i), v * 2))
-    program = engine("xla").compile_on(grid, graph)
-    group = engine("xla").group(grid)
+    program = registered_engine("xla").compile_on(grid, graph)
+    group = registered_engine("xla").group(grid)
     numbers = group.put([np.arange(5.0)] * 4, v.type)
     for last, failed in ((4, []), (5, [0])):
         places = group.put([np.int64(k) for k in (0, 1, 2, last)], i.type)
@@ -323,8 +331,8 @@ def test_programs_of_a_mesh_are_stored_on_disk(tmp_path):
         parts = parts_of(float64, (4,), 8)
         origins, found = [], []
         for grid in (Grid(x=8), Grid(x=8), Grid(x=4)):
-            program = engine("xla").compile_on(grid, graph)
-            group = engine("xla").group(grid)
+            program = registered_engine("xla").compile_on(grid, graph)
+            group = registered_engine("xla").group(grid)
             (y,) = program.run([group.put(parts[: grid.size], Type((4,), float64))])
             origins.append(program.origin)
             found.append(y.parts()[0])
@@ -337,7 +345,7 @@ def test_programs_of_a_mesh_are_stored_on_disk(tmp_path):
 @on_devices
 def test_more_devices_than_there_are_raise():
     with pytest.raises(EngineError, match=r"no device cpu:8, only 8"):
-        engine("xla").client.group(range(9))
+        registered_engine("xla").client.group(range(9))
 
 
 IN_FLIGHT = """

@@ -8,11 +8,11 @@ import pytest
 import pullback as pb
 from pullback import testing
 from pullback.engines.xla import mlir
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.engines.xla.emitted import emitted_again
 from pullback.errors import VerificationError
 from pullback.graph.dtypes import float64
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.linalg.matrix_kernel import MatrixKernel
 
@@ -42,7 +42,7 @@ def test_programs_with_kernels_are_saved_and_loaded(tmp_path):
 def test_a_call_for_any_platform_is_one_instruction(name):
     for op, arrays in list(TABLE[name].samples())[:1]:
         graph = testing.graph_of(op, [np.asarray(a) for a in arrays])
-        text = build_module(graph)
+        text = build_xla_module(graph)
         assert text.count("custom_call") == 1 and f'"pullback.{name}"' in text
 
 
@@ -53,7 +53,7 @@ def test_programs_for_gpus_are_valid(name):
         graph = testing.graph_of(op, [np.asarray(a) for a in arrays])
         b = Builder()
         b.platform, b.neutral = "cuda", False
-        text = build_module(graph, b)
+        text = build_xla_module(graph, b)
         mlir.parsed_mlir(text)
         assert "lapack" not in text and "pullback." not in text
 

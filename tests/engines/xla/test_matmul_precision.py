@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph
 from pullback.ops.conv.convolution import Convolution
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.sources import Input
 
 
@@ -20,7 +20,7 @@ def product(dtype):
 def text(graph, precision, platform="cuda"):
     b = Builder()
     b.platform, b.neutral, b.matmul_precision = platform, False, precision
-    return build_module(graph, b)
+    return build_xla_module(graph, b)
 
 
 def test_tf32_and_bf16_lower_the_precision_of_f32_on_gpus():

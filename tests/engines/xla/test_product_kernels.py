@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.engines.xla.kernels import SETS, kernel_library
 from pullback.graph.canonical import canonicalise
 from pullback.transforms.recognition import recognised
@@ -35,7 +35,7 @@ def text_of(f, *xs, platform="cpu"):
     b = Builder()
     b.platform, b.kernels, b.neutral = platform, True, False
     graph, _ = recognised(canonicalise(pb.trace(f, *xs).graph), platform)
-    return build_module(graph, b)
+    return build_xla_module(graph, b)
 
 
 def calls(f, *xs):

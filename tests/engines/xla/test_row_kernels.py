@@ -12,16 +12,16 @@ import pytest
 from triton_ir import KernelProgram
 
 import pullback as pb
-from pullback.engines.engine_registry import engine
-from pullback.engines.xla.builder import Builder, lower_with_builder
-from pullback.engines.xla.instructions import Block
+from pullback.engines.engine_registry import registered_engine
+from pullback.engines.xla.builder import Builder, build_xla_block
+from pullback.engines.xla.hlo_instructions import HloBlock
+from pullback.engines.xla.hlo_printer import print_hlo_module
 from pullback.engines.xla.joins import with_joined_pads
-from pullback.engines.xla.printer import print_module
 from pullback.engines.xla.triton import row_clusters, row_kernel, row_terms
 from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
-from pullback.engines.xla.triton.row_kernel_fusion import with_row_kernels
-from pullback.engines.xla.triton.row_terms import row_combination
+from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
+from pullback.engines.xla.triton.row_terms import row_term_combination
 from pullback.nn import functional as F
 from pullback.transforms.recognition import recognised
 
@@ -76,23 +76,23 @@ def extrema(x: Any) -> Any:
     return x.max(axis=-1), x.min(axis=-1), (x > 0).any(axis=-1), (x < 9).all(axis=-1)
 
 
-def program(f: Callable[..., Any], *args: Any) -> tuple[Block, Builder]:
+def program(f: Callable[..., Any], *args: Any) -> tuple[HloBlock, Builder]:
     """The program that would be compiled for a GPU, before it has kernels."""
     graph = pb.trace(f, *map(pb.tensor, args)).graph
     builder = Builder()
     builder.kernels, builder.platform = True, "cuda"
     builder.neutral = builder.literal = False
-    return lower_with_builder(recognised(graph, "cuda")[0], builder), builder
+    return build_xla_block(recognised(graph, "cuda")[0], builder), builder
 
 
-def kernels(block: Block) -> list[RowKernel]:
+def kernels(block: HloBlock) -> list[RowKernel]:
     return [RowKernel("f", c, set(c.results)) for c in RowClusters(block).found]
 
 
-def computed_by_xla(block: Block, values: list[Any], args: list[np.ndarray]) -> list[np.ndarray]:
+def computed_by_xla(block: HloBlock, values: list[Any], args: list[np.ndarray]) -> list[np.ndarray]:
     """Values inside of a program, computed on the CPU without kernels."""
-    text = print_module(dataclasses.replace(block, results=tuple(values)))
-    xla: Any = engine("xla", None)
+    text = print_hlo_module(dataclasses.replace(block, results=tuple(values)))
+    xla: Any = registered_engine("xla", None)
     run = xla.load(text, [v.type for v in values], 0).run
     arguments = zip(args, block.arguments, strict=True)
     buffers = [xla.put(x, a.type) for x, a in arguments]
@@ -108,7 +108,7 @@ def check_kernel(kernel: RowKernel, loads: list[Any], wanted: list[Any], toleran
     results = zip([*kernel.results, *cluster.by_column], [*made, *sums.sum(axis=1)], strict=True)
     for (y, found), want in zip(results, wanted, strict=True):
         found, want = found.astype(np.float64), want.astype(np.float64)
-        if y in cluster.by_row and row_combination(y.made_by) in ("maximum", "minimum"):
+        if y in cluster.by_row and row_term_combination(y.made_by) in ("maximum", "minimum"):
             want = np.where(np.isnan(found), found, want)  # XLA may lose NaN, which it looks for
         finite = np.isfinite(want)
         np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, want))
@@ -182,9 +182,9 @@ def test_bodies_of_loops_have_kernels() -> None:
 
     block, builder = program(f, random(32, 64), random(3, 64, 64), random(64))
     (loop,) = [i for i in block.instructions if i.name == "while"]
-    assert "triton" not in print_module(block)
-    with_row_kernels(block, builder)
-    assert print_module(block).count("__gpu$xla.gpu.triton") == 1
+    assert "triton" not in print_hlo_module(block)
+    fuse_row_kernels(block, builder)
+    assert print_hlo_module(block).count("__gpu$xla.gpu.triton") == 1
     assert any("custom_call" in i.mnemonic for i in loop.regions[1].instructions)
 
 
@@ -233,7 +233,7 @@ def test_rows_of_tall_arrays_are_added_up_by_xla() -> None:
         assert len(RowClusters(block).found) == count
 
 
-def can_be_ordered(block: Block, found: list[RowCluster]) -> bool:
+def can_be_ordered(block: HloBlock, found: list[RowCluster]) -> bool:
     """Whether kernels can be run one after the other."""
     home = {y: c for c in found for y in c.results}
     made = {y: i for i in block.instructions for y in i.results}
@@ -277,7 +277,7 @@ def test_random_programs_have_no_circles() -> None:
         block, builder = program(f, random(64, 32), random(32, 32))
         found = RowClusters(block).found
         assert can_be_ordered(block, found)
-        text = print_module(with_row_kernels(block, builder))
+        text = print_hlo_module(fuse_row_kernels(block, builder))
         assert 0 < len(re.findall("__gpu\\$xla.gpu.triton", text)) <= len(found)
 
 

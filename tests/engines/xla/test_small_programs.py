@@ -10,7 +10,7 @@ import pullback  # noqa: F401  (fills the table)
 from pullback import testing
 from pullback.engines.xla import compiler_options
 from pullback.engines.xla.compiler_options import compiler_flags
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 
 
 def test_small_arrays():
@@ -54,7 +54,7 @@ def test_samples_without_the_flags(name, monkeypatch):
 def check_as_large(name, monkeypatch):
     """On its samples, an op has the values of the reference engine when it is compiled as for
     large arrays."""
-    monkeypatch.setattr(compiler_options, "_is_small_for_compiler", lambda text: False)
+    monkeypatch.setattr(compiler_options, "_is_small_for_compiler_options", lambda text: False)
     samples = [(op, [np.asarray(a) for a in arrays]) for op, arrays in TABLE[name].samples()]
     cases = [(i, testing.graph_of(op, arrays), arrays) for i, (op, arrays) in enumerate(samples)]
     program = OneProgram(cases)

@@ -10,9 +10,9 @@ import pytest
 from helpers import line
 
 import pullback as pb
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.errors import ArgumentError, IndexOutOfRange
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.testing import graph_of
 
 XS = np.sin(np.arange(12.0)).reshape(4, 3)
@@ -279,7 +279,7 @@ def test_ops_with_checks_are_marked_fallible():
     for name, cls in TABLE.items():
         for op, arrays in cls.samples():
             builder = Builder()
-            build_module(graph_of(op, [np.asarray(a) for a in arrays]), builder)
+            build_xla_module(graph_of(op, [np.asarray(a) for a in arrays]), builder)
             assert op.fallible or not builder.checks, name
 
 

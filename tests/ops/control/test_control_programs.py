@@ -10,16 +10,16 @@ import pytest
 import pullback as pb
 from pullback.errors import VerificationError
 from pullback.graph.canonical import canonicalise
-from pullback.graph.graph import Graph, graphs_within
-from pullback.graph.kinds import HigherOrder
-from pullback.graph.node import Node, results
-from pullback.lazy.collect import Work, collect_pending_ancestors
+from pullback.graph.graph import Graph, graphs_in_parameters
+from pullback.graph.node import Node, result_nodes
+from pullback.graph.op_kinds import HigherOrderKind
+from pullback.lazy.collect import CollectedWork, collect_pending_ancestors
 from pullback.lazy.program import build_program
 from pullback.ops.control.holder import hold
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.scan import Scan
 from pullback.static.fingerprints import fingerprint
-from pullback.static.text import print_graph
+from pullback.static.text import static_graph_text
 from pullback.static.verify import verify
 
 XS = np.sin(np.arange(12.0, dtype=np.float32)).reshape(4, 3)
@@ -28,7 +28,7 @@ XS = np.sin(np.arange(12.0, dtype=np.float32)).reshape(4, 3)
 def program(*tensors: Any) -> Graph:
     """Return the program that would compute pending tensors."""
     nodes = [t._node for t in pb.tree.leaves(tensors)]
-    work = Work(collect_pending_ancestors(nodes))
+    work = CollectedWork(collect_pending_ancestors(nodes))
     return build_program(work, tuple(work.index[n] for n in nodes))[0]
 
 
@@ -73,8 +73,8 @@ def test_inner_loops_and_conditionals_are_shared(depth):
         return (ys * ys).sum() + c.sum()
 
     def count(graph: Graph) -> list:
-        held = [n.op for n in graph.nodes if isinstance(n.op, HigherOrder)]
-        return [[count(g) for g in graphs_within(op.parameters())] for op in held]
+        held = [n.op for n in graph.nodes if isinstance(n.op, HigherOrderKind)]
+        return [[count(g) for g in graphs_in_parameters(op.parameters())] for op in held]
 
     once = count(program(f(W)))
     assert count(program(*pb.value_and_grad(f)(W))) == once * 2
@@ -117,7 +117,7 @@ def test_states_with_equal_initial_values_are_not_confused():
 def test_canonical_form_is_idempotent():
     made = program(*pb.value_and_grad(rnn)(W))
     again = canonicalise(made)
-    assert print_graph(again) == print_graph(made)
+    assert static_graph_text(again) == static_graph_text(made)
     assert fingerprint(again) == fingerprint(made)
 
 
@@ -193,7 +193,9 @@ def test_the_program_does_not_grow_with_the_length():
     def size(n: int) -> int:
         f = lambda w: pb.scan(lambda c, _: (pb.sin(c * w), c), w, length=n)[1].sum()  # noqa: E731
         made = program(*pb.value_and_grad(f)(pb.tensor(0.3)))
-        return sum(len(g.nodes) for n in made.nodes for g in graphs_within(n.op.parameters()))
+        return sum(
+            len(g.nodes) for n in made.nodes for g in graphs_in_parameters(n.op.parameters())
+        )
 
     assert size(10) == size(10_000)
     f = lambda w: pb.scan(lambda c, _: (pb.sin(c * w), None), w, length=10_000)[0]  # noqa: E731
@@ -228,7 +230,7 @@ def test_verification_checks_held_graphs():
     op = Scan(Graph(body.inputs, [wrong, *body.outputs[1:]]), 1, 1, 4)
     bad = Node(op, scan.inputs, scan.type)
     with pytest.raises(VerificationError, match="Tanh"):
-        verify(Graph(made.inputs, [Node(n.op, (bad,), n.type) for n in results(scan)]))
+        verify(Graph(made.inputs, [Node(n.op, (bad,), n.type) for n in result_nodes(scan)]))
 
 
 def test_operands_must_have_the_types_of_the_body():

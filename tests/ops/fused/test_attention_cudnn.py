@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import bfloat16, bool_, float16, float32
 from pullback.graph.graph import Graph
@@ -14,8 +14,8 @@ from pullback.graph.node import Node
 from pullback.nn import functional as F
 from pullback.ops.fused.attention import Attention
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.matmul import MatMul
-from pullback.ops.prelude import TABLE, results
+from pullback.ops.linalg.matmul_dot import MatMul
+from pullback.ops.prelude import TABLE, result_nodes
 from pullback.ops.reduce.softmax import Softmax
 from pullback.transforms.recognition import recognised
 from pullback.transforms.reverse import derive_in_reverse, reverse_reach
@@ -34,12 +34,12 @@ def for_gpus() -> Builder:
 
 def calls(graph: Graph) -> list[str]:
     """The routines of cuDNN that a program for GPUs calls."""
-    text = build_module(graph, for_gpus())
+    text = build_xla_module(graph, for_gpus())
     return [line.split('"', 1)[0] for line in text.split('call_target_name = "__cudnn$')[1:]]
 
 
 def with_gradient(op: Attention, xs: list[Node]) -> Graph:
-    y = results(op(*xs))[0]
+    y = result_nodes(op(*xs))[0]
     g = TABLE["Input"]("g", y.type.shape, y.type.dtype)()
     pulled, _ = derive_in_reverse(reverse_reach([y], xs[:3]), [y], [g], xs[:3])
     return Graph([*xs, g], [y, *pulled])
@@ -72,7 +72,7 @@ def test_what_cudnn_does_not_compute_is_written_out(op, xs):
 def test_windows_are_computed_by_cudnn():
     graph = with_gradient(Attention("0.5", (-3,), (0,)), operands())
     assert calls(graph) == ["fmhaSoftmax", "fmhaSoftmaxBackward"]
-    assert r"\22sliding_window_length\22: 4" in build_module(graph, for_gpus())
+    assert r"\22sliding_window_length\22: 4" in build_xla_module(graph, for_gpus())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_masks_are_added_to_scores(mask, bias):
     xs = [*operands(), TABLE["Input"]("mask", mask, bool_)()]
     graph = with_gradient(Attention("0.5", (), (0,)), xs)
     assert calls(graph) == ["fmhaScaleBiasSoftmax", "fmhaScaleBiasSoftmaxBackward"]
-    text = build_module(graph, for_gpus())
+    text = build_xla_module(graph, for_gpus())
     called = [line for line in text.split("\n") if "fmhaScaleBiasSoftmax" in line]
     assert all(f"tensor<{bias}xbf16>" in line for line in called)
 
@@ -98,18 +98,18 @@ def test_masks_that_cudnn_does_not_take_are_written_out(rows):
     mask = TABLE["Input"]("mask", (1, 1, 1, rows), bool_)()
     xs = [*operands((2, 4, rows, 32)), mask]
     op = Attention("0.5", zero_rows=rows == 15)
-    assert calls(Graph(xs, list(results(op(*xs))))) == []
+    assert calls(Graph(xs, list(result_nodes(op(*xs))))) == []
 
 
 def test_masks_of_floats_are_written_out():
     mask = TABLE["Input"]("mask", (1, 1, 16, 16), float32)()
     xs = [*operands(), mask]
-    assert calls(Graph(xs, list(results(Attention("0.5")(*xs))))) == []
+    assert calls(Graph(xs, list(result_nodes(Attention("0.5")(*xs))))) == []
 
 
 def test_other_kernels_are_for_cpus():
     x = TABLE["Input"]("x", (64, 64), float32)()
-    assert "custom_call" not in build_module(Graph([x], [Softmax((1,))(x)]), for_gpus())
+    assert "custom_call" not in build_xla_module(Graph([x], [Softmax((1,))(x)]), for_gpus())
 
 
 def test_attention_by_hand_calls_cudnn():

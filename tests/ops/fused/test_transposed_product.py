@@ -6,7 +6,7 @@ from spelled import fused_ops, graph_of, pulled, rows, same_with_kernels
 
 import pullback as pb
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.linalg.matmul import MatMul
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.shape.movement import Transpose
 from pullback.transforms.recognition import recognised
 

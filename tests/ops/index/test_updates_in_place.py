@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import Tensor
-from pullback.engines.xla.builder import Builder, build_module
+from pullback.engines.xla.builder import Builder, build_xla_module
 
 ROW = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
 
@@ -83,5 +83,5 @@ def test_loops_that_carry_an_array_update_it_in_place() -> None:
     builder = Builder()
     builder.literal = False
     graph = pb.trace(lambda x: pb.scan(body, x, pb.arange(3))[0], pb.tensor(ROW)).graph
-    text = build_module(graph, builder)
+    text = build_xla_module(graph, builder)
     assert text.count("dynamic_update_slice") == 1

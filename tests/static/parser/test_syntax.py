@@ -12,7 +12,7 @@ from ir_texts import X, fails, input_line
 import pullback as pb
 from pullback import testing
 from pullback.graph.graph import Graph
-from pullback.graph.table import TABLE
+from pullback.graph.op_table import TABLE
 from pullback.ops.elementwise.guarded import Guarded
 from pullback.ops.prelude import ones
 from pullback.static.catalogue import CATALOGUE

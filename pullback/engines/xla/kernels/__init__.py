@@ -47,7 +47,7 @@ class KernelLibrary:
         if name not in self._known:
             from pullback.engines.xla import bindings  # jaxlib: heavy
 
-            bindings.bind_cpu_kernel(PREFIX + name, self._library[PREFIX + name])
+            bindings.add_cpu_kernel_binding(PREFIX + name, self._library[PREFIX + name])
             self._known.add(name)
 
 

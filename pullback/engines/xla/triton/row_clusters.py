@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, captured_instructions
+from pullback.engines.xla.hlo_instructions import (
+    HloBlock,
+    HloInstruction,
+    HloValue,
+    captured_by_hlo_instruction,
+)
 from pullback.engines.xla.triton.row_terms import (
-    Part,
-    Space,
+    RowTermPart,
+    RowTermSpace,
     Term,
-    is_row_reduction,
-    is_sum_of_rows,
-    row_space_of,
+    is_row_term_reduction,
+    is_sum_of_row_terms,
+    row_term_space,
     term_leaves,
     term_operands,
 )  # fmt: skip
@@ -24,7 +29,7 @@ LARGEST = 12  # arrays that a kernel reads and writes
 class RowCluster:
     """What one kernel computes: arrays, numbers for each row, and sums of all rows."""
 
-    space: Space
+    space: RowTermSpace
     arrays: list[HloValue] = field(default_factory=list)
     by_row: list[HloValue] = field(default_factory=list)
     by_column: list[HloValue] = field(default_factory=list)
@@ -46,23 +51,23 @@ class RowCluster:
     @property
     def traffic(self) -> int:
         """The number of arrays that the kernel reads and writes."""
-        return len(self.arrays) + sum([t.part is Part.ALL for t in self.loads])
+        return len(self.arrays) + sum([t.part is RowTermPart.ALL for t in self.loads])
 
     def computes(self, term: Term) -> bool:
         """Whether the kernel has a term while it works on the rows that it belongs to."""
-        return term.value in (self.arrays if term.part is Part.ALL else self.by_row) and (
-            term.part in (Part.ALL, Part.BY_ROW)
+        return term.value in (self.arrays if term.part is RowTermPart.ALL else self.by_row) and (
+            term.part in (RowTermPart.ALL, RowTermPart.BY_ROW)
         )
 
 
 class RowClusters:
     """The clusters of a block. They do not depend on each other in a circle."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: HloBlock) -> None:
         self.block = block
         self.users: dict[HloValue, list[HloInstruction]] = {}
         for i in block.instructions:
-            for x in (*i.operands, *captured_instructions(i)):
+            for x in (*i.operands, *captured_by_hlo_instruction(i)):
                 self.users.setdefault(x, []).append(i)
         self.outputs = set(block.results)
         self._epilogues: set[HloValue] = set()
@@ -86,7 +91,7 @@ class RowClusters:
         if made is None or made.array is not None:
             return False
         stored = self._stored.get(term.value, True)  # values from outside of a loop are
-        return made.name == "reduce" or (term.part is Part.ALL and stored)
+        return made.name == "reduce" or (term.part is RowTermPart.ALL and stored)
 
     def _find_stored(self) -> None:
         """Find the arrays that are in memory: what others than kernels use, and sums with products
@@ -109,15 +114,19 @@ class RowClusters:
         return made.name == "dot_general" or x in self._epilogues
 
     def _used_elsewhere(self, y: HloValue) -> bool:
-        if y in self.outputs or row_space_of(y) is None:
+        if y in self.outputs or row_term_space(y) is None:
             return True
         return any(self._stores(user, y) for user in self.users.get(y, ()))
 
     def _stores(self, user: HloInstruction, y: HloValue) -> bool:
         """Whether an instruction needs an array in memory."""
-        if is_row_reduction(user) or is_sum_of_rows(user) or _reads_little_of_cluster(user, y):
+        if (
+            is_row_term_reduction(user)
+            or is_sum_of_row_terms(user)
+            or _reads_little_of_cluster(user, y)
+        ):
             return False
-        if len(user.results) != 1 or term_operands(Term(user.results[0], Part.ALL)) is None:
+        if len(user.results) != 1 or term_operands(Term(user.results[0], RowTermPart.ALL)) is None:
             return True
         (z,) = user.results
         return z in self._epilogues or (user.name == "reshape" and self._stored[z])
@@ -125,23 +134,23 @@ class RowClusters:
     def _place(self, i: HloInstruction) -> None:
         """Put an instruction's result into a cluster, if a kernel can compute it."""
         before: set[RowCluster] = set()
-        for x in (*i.operands, *captured_instructions(i)):
+        for x in (*i.operands, *captured_by_hlo_instruction(i)):
             before |= self._before.get(x, frozenset())
         joined = self._joined(i)
         for y in i.results:
             self._before[y] = frozenset((joined,)) if joined else frozenset(before)
 
     def _joined(self, i: HloInstruction) -> RowCluster | None:
-        by_row, by_column = is_row_reduction(i), is_sum_of_rows(i)
+        by_row, by_column = is_row_term_reduction(i), is_sum_of_row_terms(i)
         if by_row or by_column:
-            root = Term(i.operands[0], Part.ALL)
+            root = Term(i.operands[0], RowTermPart.ALL)
         else:
             if len(i.results) != 1 or i.name in ("reshape", "broadcast_in_dim", "iota"):
                 return None
-            root = Term(i.results[0], Part.ALL)
+            root = Term(i.results[0], RowTermPart.ALL)
             if root.value in self._epilogues or not self._stored[root.value]:
                 return None
-        space = row_space_of(root.value)
+        space = row_term_space(root.value)
         if space is None or (term_operands(root) is None and not (by_row or by_column)):
             return None
         loads = {root: None} if self._loaded(root, i) else term_leaves(root, self.stops)
@@ -166,7 +175,7 @@ class RowClusters:
         return term_operands(root) is None or self.stops(root)
 
     def _cluster_for(
-        self, space: Space, loads: dict[Term, None], by_row: bool, by_column: bool
+        self, space: RowTermSpace, loads: dict[Term, None], by_row: bool, by_column: bool
     ) -> RowCluster | None:
         """The cluster that shares most with a value that needs these loads; a new one if none."""
         wide = RowCluster(space).wide
@@ -175,7 +184,7 @@ class RowClusters:
             if (home := self.home.get(t.value)) is not None:
                 candidates[home] = candidates.get(home, 0) + 2
         for c in self._uses:
-            shared = sum(t in c.loads for t in loads if t.part is Part.ALL)
+            shared = sum(t in c.loads for t in loads if t.part is RowTermPart.ALL)
             if shared:
                 candidates[c] = candidates.get(c, 0) + shared
         for c in sorted(candidates, key=lambda c: -candidates[c]):

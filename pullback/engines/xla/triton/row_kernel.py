@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.instructions import HloValue
+from pullback.engines.xla.hlo_instructions import HloValue
 from pullback.engines.xla.triton.row_clusters import RowCluster
 from pullback.engines.xla.triton.row_terms import (
-    Part,
+    RowTermPart,
     Term,
-    row_combination,
+    row_term_combination,
     term_operands,
     walk_terms,
 )
@@ -29,7 +29,7 @@ from pullback.engines.xla.triton.triton_elementwise import (
     COMBINATIONS,
     KINDS,
     STORED,
-    Combination,
+    TritonCombination,
     write_triton_convert,
     write_triton_elementwise,
 )  # fmt: skip
@@ -39,11 +39,16 @@ CHUNK = 4096  # elements of a row that is longer than a tile
 _REGISTERS = 1 << 16  # of a multiprocessor: elements of all arrays of a tile with whole rows
 _FEWEST = 1024  # elements of a tile with whole rows
 _SUMMED = (2, 1024)  # the tile of a kernel that only adds up rows
-_FIRST_OF = {Part.ALL: "rc", Part.BY_ROW: "r", Part.BY_COLUMN: "c", Part.NUMBER: ""}
+_FIRST_OF = {
+    RowTermPart.ALL: "rc",
+    RowTermPart.BY_ROW: "r",
+    RowTermPart.BY_COLUMN: "c",
+    RowTermPart.NUMBER: "",
+}
 
 
 @dataclass(frozen=True)
-class KernelPlan:
+class RowKernelPlan:
     """The sizes of a kernel: of its tiles, and of its grid."""
 
     rows: int  # of a tile
@@ -52,7 +57,7 @@ class KernelPlan:
     warps: int
 
 
-def plan_row_kernel(cluster: RowCluster) -> KernelPlan:
+def plan_row_kernel(cluster: RowCluster) -> RowKernelPlan:
     """Choose the sizes, as they were fastest on an H200.
 
     One warp computes a row of up to 1,024 elements: its sums need no shared memory.
@@ -70,7 +75,7 @@ def plan_row_kernel(cluster: RowCluster) -> KernelPlan:
     down = -(-rows // tall)
     if cluster.by_column:
         down = min(down, max(1, PROGRAMS // across))
-    return KernelPlan(tall, columns, (down, across), max(1, tall * columns // (32 * per_thread)))
+    return RowKernelPlan(tall, columns, (down, across), max(1, tall * columns // (32 * per_thread)))
 
 
 class RowKernel:
@@ -111,7 +116,7 @@ class RowKernel:
             self._move_down(first)
             self._chunks() if self.cluster.by_row and width > plan.columns else self._tile()
             return
-        self._hoist((Part.BY_COLUMN, Part.NUMBER))
+        self._hoist((RowTermPart.BY_COLUMN, RowTermPart.NUMBER))
         self._store_sums(program, self._row_loop(first))
 
     def _row_loop(self, first: Tile) -> list[Tile]:
@@ -119,7 +124,7 @@ class RowKernel:
         this one is computed."""
         k, rows, count = self.k, self.cluster.space.rows, len(self.cluster.by_column)
         step = k.constant(self.plan.rows * self.plan.grid[0], "i32")
-        ahead = [t for t in self.cluster.loads if t.part in (Part.ALL, Part.BY_ROW)]
+        ahead = [t for t in self.cluster.loads if t.part in (RowTermPart.ALL, RowTermPart.BY_ROW)]
         self._move_down(first)
         zero = k.full(self.shape, np.float32(0), "f32")
         carried = [*[zero] * count, *[self._load(t) for t in ahead]]
@@ -161,8 +166,8 @@ class RowKernel:
 
     def _evaluate_rows(self, reductions: Iterable[HloValue]) -> None:
         for y in reductions:
-            if Term(y, Part.BY_ROW) not in self.scopes[-1] and not self._finish_search(y):
-                how = _kernel_combination(y)
+            if Term(y, RowTermPart.BY_ROW) not in self.scopes[-1] and not self._finish_search(y):
+                how = _row_kernel_combination(y)
                 self._finish_row(y, self.k.reduce(how.operation, self._operand(y), 1))
 
     def _finish_search(self, y: HloValue) -> bool:
@@ -171,34 +176,36 @@ class RowKernel:
         if extremum is None:
             return False
         self._evaluate_rows([extremum])
-        top = self._found(Term(extremum, Part.BY_ROW))
+        top = self._found(Term(extremum, RowTermPart.BY_ROW))
         self._finish_row(y, self.k.compare("arith.cmpf une", top, top))
         return True
 
     def _extremum(self, y: HloValue) -> HloValue | None:
         """The largest or smallest elements of the array in which a reduction looks for NaN."""
         made = _reduced_row(y).made_by
-        if combination_in_kernel(y) != "or" or made is None or made.name != "compare":
+        if row_kernel_combination_name(y) != "or" or made is None or made.name != "compare":
             return None
         x, other = made.operands
         if x is not other or made["comparison_direction"] != "NE":
             return None
         found = [z for z in self.cluster.by_row if _reduced_row(z) is x]
-        return next((z for z in found if combination_in_kernel(z) in ("maximum", "minimum")), None)
+        return next(
+            (z for z in found if row_kernel_combination_name(z) in ("maximum", "minimum")), None
+        )
 
     def _finish_row(self, y: HloValue, total: Tile) -> None:
         if total.kind != KINDS[y.dtype]:  # whether a bool was found, as an integer
             zero = self.k.full(total.shape, np.int32(0), total.kind)
             total = self.k.compare("arith.cmpi ne", total, zero)
-        self.scopes[-1][Term(y, Part.BY_ROW)] = total
+        self.scopes[-1][Term(y, RowTermPart.BY_ROW)] = total
         if y in self.pointers:
             mask = self._inside(self.row, self.cluster.space.rows, self.covered)
-            self._store(Term(y, Part.BY_ROW), mask)
+            self._store(Term(y, RowTermPart.BY_ROW), mask)
 
     def _operand(self, y: HloValue) -> Tile:
         """What a reduction combines, with its identity where the tile has no elements."""
-        how = _kernel_combination(y)
-        x = self._all(self.value(Term(_reduced_row(y), Part.ALL)))
+        how = _row_kernel_combination(y)
+        x = self._all(self.value(Term(_reduced_row(y), RowTermPart.ALL)))
         x = write_triton_convert(self.k, x, how.kind)
         if self.here is None:
             return x
@@ -210,8 +217,8 @@ class RowKernel:
         for level in self._levels():
             searches = [y for y in level if self._extremum(y) is not None]
             sums = [y for y in level if y not in searches]
-            self._hoist((Part.BY_ROW, Part.NUMBER), map(_reduced_row, sums))
-            ways = list(map(_kernel_combination, sums))
+            self._hoist((RowTermPart.BY_ROW, RowTermPart.NUMBER), map(_reduced_row, sums))
+            ways = list(map(_row_kernel_combination, sums))
 
             def combine(carried: list[Tile], sums: Any = sums, ways: Any = ways) -> list[Tile]:
                 parts = zip(ways, carried, map(self._operand, sums), strict=True)
@@ -225,12 +232,12 @@ class RowKernel:
             for y in searches:
                 self._finish_search(y)
         if self._arrays:
-            self._hoist((Part.BY_ROW, Part.NUMBER), self._arrays)
+            self._hoist((RowTermPart.BY_ROW, RowTermPart.NUMBER), self._arrays)
             self._over_chunks([], self._store_arrays)
 
     def _store_arrays(self, carried: list[Tile]) -> list[Tile]:
         for y in self._arrays:
-            self._store(Term(y, Part.ALL), self.here)
+            self._store(Term(y, RowTermPart.ALL), self.here)
         return carried
 
     def _over_chunks(
@@ -261,7 +268,7 @@ class RowKernel:
         """The reductions of rows, each after those that it needs."""
         level: dict[HloValue, int] = {}
         for y in self.cluster.by_row:
-            root = Term(_reduced_row(y), Part.ALL)
+            root = Term(_reduced_row(y), RowTermPart.ALL)
             needs = [level[t.value] for t, _ in walk_terms(root, self.stops) if t.value in level]
             level[y] = 1 + max(needs, default=-1)
         return [[y for y in level if level[y] == n] for n in range(max(level.values()) + 1)]
@@ -272,13 +279,15 @@ class RowKernel:
             return True
         return term.value.made_by is not None and term.value.made_by.name == "reduce"
 
-    def _hoist(self, parts: tuple[Part, ...], values: Iterable[HloValue] | None = None) -> None:
+    def _hoist(
+        self, parts: tuple[RowTermPart, ...], values: Iterable[HloValue] | None = None
+    ) -> None:
         """Compute what is the same for all turns of the loop that follows, before it."""
         if values is None:
             reduced = [*self.cluster.by_row, *self.cluster.by_column]
             values = [*map(_reduced_row, reduced), *self._arrays]
         for root in values:
-            for term, _ in walk_terms(Term(root, Part.ALL), self.stops):
+            for term, _ in walk_terms(Term(root, RowTermPart.ALL), self.stops):
                 if term.part in parts:
                     self.value(term)
 
@@ -329,7 +338,7 @@ class RowKernel:
     def _found(self, term: Term) -> Tile:
         return next(scope[term] for scope in self.scopes if term in scope)
 
-    def _extent(self, part: Part) -> tuple[int, int]:
+    def _extent(self, part: RowTermPart) -> tuple[int, int]:
         rows, columns = self.shape
         names = _FIRST_OF[part]
         return (rows if "r" in names else 1, columns if "c" in names else 1)
@@ -341,15 +350,15 @@ class RowKernel:
         """Where the elements of a term's tile are in memory, and which of them exist."""
         k, (rows, width), extent = self.k, self.cluster.space, self._extent(term.part)
         pointer, mask = self.pointers[term.value], None
-        if term.part is Part.ALL:
+        if term.part is RowTermPart.ALL:
             wide = "i64" if rows * width >= 1 << 31 else "i32"
             row = write_triton_convert(k, self.row, wide)
             start = k.same("arith.muli", row, k.full(row.shape, np.int64(width), wide))
             at = k.broadcast(k.add_pointer(k.splat(pointer, row.shape), start), extent)
             return k.add_pointer(at, k.broadcast(self.column, extent)), self.here
-        if term.part is Part.BY_ROW:
+        if term.part is RowTermPart.BY_ROW:
             offset, mask = self.row, self._inside(self.row, rows, self.covered)
-        elif term.part is Part.BY_COLUMN:
+        elif term.part is RowTermPart.BY_COLUMN:
             offset, mask = self.column, self._inside_row()
         else:
             offset = k.full((1, 1), np.int64(0), "i32")
@@ -407,10 +416,10 @@ def _reduced_row(y: HloValue) -> HloValue:
     return y.made_by.operands[0]
 
 
-def combination_in_kernel(y: HloValue) -> str:
+def row_kernel_combination_name(y: HloValue) -> str:
     assert y.made_by is not None
-    return row_combination(y.made_by)
+    return row_term_combination(y.made_by)
 
 
-def _kernel_combination(y: HloValue) -> Combination:
-    return COMBINATIONS[combination_in_kernel(y)]
+def _row_kernel_combination(y: HloValue) -> TritonCombination:
+    return COMBINATIONS[row_kernel_combination_name(y)]

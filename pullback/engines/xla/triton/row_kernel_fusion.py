@@ -11,19 +11,24 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, captured_instructions
-from pullback.engines.xla.printer import print_attribute
+from pullback.engines.xla.hlo_instructions import (
+    HloBlock,
+    HloInstruction,
+    HloValue,
+    captured_by_hlo_instruction,
+)
+from pullback.engines.xla.hlo_printer import print_attribute
 from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
 from pullback.graph.dtypes import float32
 from pullback.graph.types import Type
 
 
-def with_row_kernels(block: Block, b: Any) -> Block:
+def fuse_row_kernels(block: HloBlock, b: Any) -> HloBlock:
     """The program with kernels for its reductions of rows; `b` is the Builder that wrote it."""
     for i in block.instructions:
         if i.name in ("while", "case"):
-            i.regions = tuple([with_row_kernels(region, b) for region in i.regions])
+            i.regions = tuple([fuse_row_kernels(region, b) for region in i.regions])
     clusters = RowClusters(block).found
     if not clusters:
         return block
@@ -45,11 +50,11 @@ Unit = HloInstruction | RowCluster
 def _fusion_needs(unit: Unit) -> Iterable[HloValue]:
     if isinstance(unit, RowCluster):
         return dict.fromkeys(t.value for t in unit.loads)
-    return (*unit.operands, *captured_instructions(unit))
+    return (*unit.operands, *captured_by_hlo_instruction(unit))
 
 
 def _live_in_fusion(
-    block: Block, home: dict[HloValue, RowCluster], made: dict[HloValue, HloInstruction]
+    block: HloBlock, home: dict[HloValue, RowCluster], made: dict[HloValue, HloInstruction]
 ) -> tuple[set[HloValue], list[Unit]]:
     """The values that are needed in memory, and what computes them."""
     needed: set[HloValue] = set()
@@ -68,7 +73,7 @@ def _live_in_fusion(
 
 
 def _ordered_for_fusion(
-    block: Block, units: list[Unit], home: dict[HloValue, RowCluster],
+    block: HloBlock, units: list[Unit], home: dict[HloValue, RowCluster],
     made: dict[HloValue, HloInstruction],
 ) -> list[Unit]:  # fmt: skip
     """The units, operands first, otherwise as their instructions were."""

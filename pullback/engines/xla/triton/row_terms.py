@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from pullback.engines.xla.instructions import HloInstruction, HloValue
+from pullback.engines.xla.hlo_instructions import HloInstruction, HloValue
 from pullback.engines.xla.triton.triton_elementwise import (
     COMBINATIONS,
     KINDS,
@@ -27,7 +27,7 @@ SMALLEST = 1 << 18
 TALLEST = 32
 
 
-class Part(Enum):
+class RowTermPart(Enum):
     """Which part of the array a value is."""
 
     ALL = "all"
@@ -36,7 +36,7 @@ class Part(Enum):
     NUMBER = "number"
 
 
-class Space(NamedTuple):
+class RowTermSpace(NamedTuple):
     """The array that a kernel works on, row by row."""
 
     rows: int
@@ -47,10 +47,10 @@ class Term(NamedTuple):
     """A value, and which part of the array it is."""
 
     value: HloValue
-    part: Part
+    part: RowTermPart
 
 
-def row_space_of(x: HloValue) -> Space | None:
+def row_term_space(x: HloValue) -> RowTermSpace | None:
     """The array of rows that a value is; None if it is too small for a kernel, or too narrow."""
     if not x.shape:
         return None
@@ -58,18 +58,18 @@ def row_space_of(x: HloValue) -> Space | None:
     rows = math.prod(x.shape[:-1])
     if not NARROWEST <= width <= WIDEST or rows < FEWEST_ROWS or rows * width < SMALLEST:
         return None
-    return Space(rows, width)
+    return RowTermSpace(rows, width)
 
 
-def is_row_reduction(i: HloInstruction) -> bool:
+def is_row_term_reduction(i: HloInstruction) -> bool:
     """Whether an instruction combines the elements of each row."""
-    return _reduces_rows(i) and i["dimensions"] == (len(i.operands[0].shape) - 1,)
+    return _row_term_reduces(i) and i["dimensions"] == (len(i.operands[0].shape) - 1,)
 
 
-def is_sum_of_rows(i: HloInstruction) -> bool:
+def is_sum_of_row_terms(i: HloInstruction) -> bool:
     """Whether an instruction adds up all rows."""
     x = i.operands[0] if i.operands else None
-    if x is None or not _reduces_rows(i) or row_combination(i) != "add":
+    if x is None or not _row_term_reduces(i) or row_term_combination(i) != "add":
         return False
     if i["dimensions"] != tuple(range(len(x.shape) - 1)):
         return False
@@ -77,16 +77,16 @@ def is_sum_of_rows(i: HloInstruction) -> bool:
     return FEWEST_SUMMED <= x.type.size // width <= TALLEST * width
 
 
-def _reduces_rows(i: HloInstruction) -> bool:
-    if i.name != "reduce" or len(i.results) != 1 or row_space_of(i.operands[0]) is None:
+def _row_term_reduces(i: HloInstruction) -> bool:
+    if i.name != "reduce" or len(i.results) != 1 or row_term_space(i.operands[0]) is None:
         return False
-    start, known = i.operands[1].made_by, COMBINATIONS.get(row_combination(i))
+    start, known = i.operands[1].made_by, COMBINATIONS.get(row_term_combination(i))
     if known is None or i.results[0].dtype is not known.dtype:
         return False
     return start is not None and start.array is not None and start.array == known.identity
 
 
-def row_combination(i: HloInstruction) -> str:
+def row_term_combination(i: HloInstruction) -> str:
     """The name of the only instruction in the region of a reduction; empty if there are more."""
     body = i.regions[0].instructions
     return body[0].name if len(body) == 1 else ""
@@ -99,7 +99,7 @@ def term_operands(term: Term) -> list[Term] | None:
         return None
     if made.array is not None:
         return [] if made.array.size == 1 else None
-    if part is Part.NUMBER:
+    if part is RowTermPart.NUMBER:
         return None  # one number is loaded as cheaply as it is computed
     if made.name == "broadcast_in_dim":
         return _broadcast_term(made, part)
@@ -107,7 +107,7 @@ def term_operands(term: Term) -> list[Term] | None:
         return _reshape_term(made, part)
     if made.name == "iota":
         last = made["iota_dimension"] == len(term.value.shape) - 1
-        return [] if last and part in (Part.ALL, Part.BY_COLUMN) else None
+        return [] if last and part in (RowTermPart.ALL, RowTermPart.BY_COLUMN) else None
     if not triton_writes_elementwise(made) or any(map(_term_only_repeats, made.operands)):
         return None
     return [Term(x, part) for x in made.operands]
@@ -117,31 +117,31 @@ def _term_only_repeats(x: HloValue) -> bool:
     """Whether a value repeats another one in a way that kernels do not know. XLA does not store it,
     so what is computed from it is left to XLA, too."""
     made = x.made_by
-    if made is None or made.name not in ("broadcast_in_dim", "iota") or row_space_of(x) is None:
+    if made is None or made.name not in ("broadcast_in_dim", "iota") or row_term_space(x) is None:
         return False
-    return term_operands(Term(x, Part.ALL)) is None
+    return term_operands(Term(x, RowTermPart.ALL)) is None
 
 
-def _broadcast_term(made: HloInstruction, part: Part) -> list[Term] | None:
+def _broadcast_term(made: HloInstruction, part: RowTermPart) -> list[Term] | None:
     (x,), (y,) = made.operands, made.results
     dims, rank = made["broadcast_dimensions"], len(y.shape)
     if x.type.size == 1:
-        return [Term(x, Part.NUMBER)]
+        return [Term(x, RowTermPart.NUMBER)]
     if x.type.size == y.type.size:
         return [Term(x, part)]
-    if part is not Part.ALL:
+    if part is not RowTermPart.ALL:
         return None
     if dims == (rank - 1,) and x.shape == y.shape[-1:]:
-        return [Term(x, Part.BY_COLUMN)]
+        return [Term(x, RowTermPart.BY_COLUMN)]
     leading = tuple([n for i, n in enumerate(y.shape[:-1])])
     if dims == tuple(range(rank - 1)) and x.shape == leading:
-        return [Term(x, Part.BY_ROW)]
+        return [Term(x, RowTermPart.BY_ROW)]
     return None
 
 
-def _reshape_term(made: HloInstruction, part: Part) -> list[Term] | None:
+def _reshape_term(made: HloInstruction, part: RowTermPart) -> list[Term] | None:
     (x,), (y,) = made.operands, made.results
-    if part is Part.ALL and (not x.shape or x.shape[-1] != y.shape[-1]):
+    if part is RowTermPart.ALL and (not x.shape or x.shape[-1] != y.shape[-1]):
         return None
     return [Term(x, part)]
 

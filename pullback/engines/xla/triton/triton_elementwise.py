@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.engines.xla.instructions import HloInstruction
+from pullback.engines.xla.hlo_instructions import HloInstruction
 from pullback.engines.xla.triton.tile_text import KernelText, Tile
 from pullback.graph.dtypes import (
     DType,
@@ -48,7 +48,7 @@ _LIBRARY = {
 }  # fmt: skip
 
 
-class Combination(NamedTuple):
+class TritonCombination(NamedTuple):
     """How a reduction combines elements: the operation, on tiles of `kind`, and its identity."""
 
     operation: str
@@ -58,11 +58,11 @@ class Combination(NamedTuple):
 
 
 COMBINATIONS = {
-    "add": Combination("arith.addf", "f32", np.float32(0)),
-    "maximum": Combination("arith.maximumf", "f32", np.float32(-np.inf)),
-    "minimum": Combination("arith.minimumf", "f32", np.float32(np.inf)),
-    "or": Combination("arith.maxsi", "i32", np.int32(0), bool_),
-    "and": Combination("arith.minsi", "i32", np.int32(1), bool_),
+    "add": TritonCombination("arith.addf", "f32", np.float32(0)),
+    "maximum": TritonCombination("arith.maximumf", "f32", np.float32(-np.inf)),
+    "minimum": TritonCombination("arith.minimumf", "f32", np.float32(np.inf)),
+    "or": TritonCombination("arith.maxsi", "i32", np.int32(0), bool_),
+    "and": TritonCombination("arith.minsi", "i32", np.int32(1), bool_),
 }
 
 
@@ -140,19 +140,21 @@ def _triton_compare(k: KernelText, direction: str, x: Tile, y: Tile) -> Tile:
     return k.compare(f"arith.cmpf {_ORDERED[direction]}", *wide)
 
 
-def _triton_number(k: KernelText, x: Tile, value: float) -> Tile:
+def _triton_elementwise_number(k: KernelText, x: Tile, value: float) -> Tile:
     return k.full(x.shape, np.float32(value), "f32")
 
 
 def _triton_logistic(k: KernelText, x: Tile) -> Tile:
-    one = _triton_number(k, x, 1)
+    one = _triton_elementwise_number(k, x, 1)
     return k.same("arith.divf", one, k.same(
         "arith.addf", one, k.library("__nv_expf", k.same("arith.negf", x))
     ))  # fmt: skip
 
 
 def _triton_is_finite(k: KernelText, x: Tile) -> Tile:
-    return k.compare("arith.cmpf olt", k.same("math.absf", x), _triton_number(k, x, np.inf))
+    return k.compare(
+        "arith.cmpf olt", k.same("math.absf", x), _triton_elementwise_number(k, x, np.inf)
+    )
 
 
 def _triton_clamp(k: KernelText, low: Tile, x: Tile, high: Tile) -> Tile:
