@@ -16,10 +16,10 @@ from pullback.functions.arguments import (
 )
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.reductions import any as any_of
 from pullback.functions.shape import broadcast_arrays, spread_to_shape
 from pullback.functions.stacking import stack
+from pullback.functions.take_modes import index_in_mode
 from pullback.functions.where_take import where
 from pullback.graph.argument_checks import checked_sequence_argument
 from pullback.graph.dtypes import bool_

@@ -20,23 +20,23 @@ from pullback.functions.arguments import (
     operator_operands,
     tensor_arguments,
 )
-from pullback.functions.arithmetic import minimum
 from pullback.functions.composed import composed
-from pullback.functions.creation import linspace, ones, zeros
+from pullback.functions.creation import linspace, ones
 from pullback.functions.data_types import astype
 from pullback.functions.differences import diff
-from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.known_values import known_values
 from pullback.functions.shape import flatten, flip, reshaped_to
+from pullback.functions.sorted_search import sorted_insertion_points
 from pullback.functions.stacking import unstack
+from pullback.functions.take_modes import index_in_mode
 from pullback.functions.where_take import where
 from pullback.graph.argument_checks import checked_sequence_argument, shown_argument
-from pullback.graph.dtypes import float64, int32, int64
+from pullback.graph.dtypes import float64, int64
 from pullback.lazy.host_reads import read_on_host
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
-from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
+from pullback.ops.index.along_axis import PutAlongAxisAdd
 from pullback.typing import ArrayLike, Number
 
 Bins: TypeAlias = int | str | ArrayLike
@@ -114,23 +114,6 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     rising = where(falling, flip(edges), edges)
     number = sorted_insertion_points(rising, x, not right)
     return where(falling, edges.size - number, number)
-
-
-def sorted_insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
-    """The indices of `searchsorted`, after equal elements or before them, by bisection.
-
-    For each element, the number of edges below it grows by powers of two that are still right.
-    """
-    edges, values = map(wrap, operator_operands(edges, as_tensor(x)))
-    flat, count = flatten(values), edges.size
-    found = zeros(flat.shape, dtype=int32)
-    for bit in reversed(range(count.bit_length())):
-        more = found + literal_argument(2**bit, int32)
-        last = minimum(more, literal_argument(count, int32)) - literal_argument(1, int32)
-        edge = record(TakeAlongAxis(0, True), (argument_node(edges), argument_node(last)))
-        beyond = ~(flat < edge) if after else ~(flat <= edge)  # NaN is beyond all
-        found = where(beyond & (more <= literal_argument(count, int32)), more, found)
-    return reshaped_to(astype(found, int64), values.shape)
 
 
 def _refuse_unordered_bins(op: str, bins: ArrayLike, both: bool = False) -> None:

@@ -8,30 +8,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import ArgumentError, IndexOutOfRange, OutOfMemory, ShapeError
-from pullback.functions.arguments import (
-    Tensor,
-    argument_node,
-    as_tensor,
-    shape_argument,
-    tensor_sequence_argument,
-)
+from pullback.errors import ArgumentError, OutOfMemory, ShapeError
+from pullback.functions.arguments import Tensor, as_tensor, shape_argument, tensor_sequence_argument
 from pullback.functions.composed import composed
 from pullback.functions.creation import arange, created_from_array, ones
 from pullback.functions.data_types import astype
-from pullback.functions.known_values import known_values
 from pullback.functions.nonzero_elements import nonzero
 from pullback.functions.shape import reshaped_to, spread_to_shape
 from pullback.functions.stacking import stack
-from pullback.functions.take_modes import take_indices_in_mode
-from pullback.graph.argument_checks import (
-    checked_function_argument,
-    checked_sequence_argument,
-    shown_argument,
-)
+from pullback.functions.take_modes import checked_take_index, index_in_mode
+from pullback.graph.argument_checks import checked_function_argument, checked_sequence_argument
 from pullback.graph.dtypes import int64
-from pullback.lazy.record import record
-from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, DTypeLike, Shape
 
 _MOST_DIMENSIONS = 1000
@@ -235,38 +222,6 @@ def ravel_multi_index(
     for part, size, how in zip(parts, sizes, modes):
         flat = flat * size + index_in_mode("ravel_multi_index", part, size, how)
     return flat
-
-
-def index_in_mode(op: str, index: ArrayLike, size: int, mode: str) -> Tensor:
-    """Indices below `size`: those that are not raise, are counted modulo `size`, or are clipped."""
-    if mode == "raise":
-        return checked_take_index(op, index, size)
-    if mode not in ("wrap", "clip"):
-        raise ArgumentError(
-            f'mode must be "raise", "wrap" or "clip", got {shown_argument(mode)}', op=op
-        )
-    return take_indices_in_mode(_take_mode_integers(op, index), size, mode)
-
-
-def _take_mode_integers(op: str, index: ArrayLike) -> Tensor:
-    found = as_tensor(index)
-    if not found.size and not found.dtype.is_integer:
-        found = astype(found, int64)
-    if not found.dtype.is_integer:
-        raise ArgumentError(f"indices must be integers, got {found._node.type}", op=op)
-    return astype(found, int64)
-
-
-def checked_take_index(op: str, index: ArrayLike, size: int) -> Tensor:
-    """Indices that must be at least 0 and less than `size`; known values are checked at once."""
-    found = _take_mode_integers(op, index)
-    values = known_values(index)
-    if values is not None:
-        wrong = values[(values < 0) | (values >= size)]
-        if wrong.size:
-            message = f"index {wrong.flat[0]} is out of range: it must be from 0 to {size - 1}"
-            raise IndexOutOfRange(message, op=op, extent=size)
-    return record(CheckedIndex(size), (argument_node(found),))
 
 
 __all__ = [

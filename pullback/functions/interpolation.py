@@ -8,9 +8,9 @@ from pullback.functions.arithmetic import multiply, remainder
 from pullback.functions.complex_parts import real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
-from pullback.functions.histograms import sorted_insertion_points
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, reshaped_to
+from pullback.functions.sorted_search import sorted_insertion_points
 from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take, where
 from pullback.lazy.tensor import wrap

@@ -14,12 +14,13 @@ from pullback.functions.arguments import (
     axis_argument,
     axis_slice_argument,
     checked_integer_argument,
-    literal_argument,
 )
 from pullback.functions.joining import concat
 from pullback.functions.padding_values import (
     odd_padding_values,
+    padding_ramp_end,
     padding_ramp_values,
+    padding_stat_length,
     padding_statistic_values,
 )
 from pullback.functions.shape import flip, spread_to_shape
@@ -233,20 +234,6 @@ def _pad_computed(
                 )
         x = concat([parts[0], x, parts[1]], axis=axis)
     return x
-
-
-def padding_ramp_end(value: Any, x: Tensor) -> Tensor:
-    """An end value of a ramp as a tensor of the dtype of `x`."""
-    return literal_argument(0, x.dtype) if type(value) is int and value == 0 else as_tensor(value)
-
-
-def padding_stat_length(value: Any) -> int | None:
-    if value is None:
-        return None
-    found = checked_integer_argument("pad", value, "stat_length")
-    if found < 1:
-        raise ArgumentError(f"stat_length must be at least 1, got {found}", op="pad")
-    return found
 
 
 __all__ = ["pad"]

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.functions.arguments import axis_slice_argument, literal_argument
+from pullback.errors import ArgumentError
+from pullback.functions.arguments import (
+    axis_slice_argument,
+    checked_integer_argument,
+    literal_argument,
+)
 from pullback.functions.data_types import astype
 from pullback.functions.joining import concat
 from pullback.functions.quantiles import median
@@ -18,7 +23,22 @@ from pullback.functions.shape import spread_to_shape
 from pullback.functions.statistics import mean
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, float32, float64
+from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
+
+
+def padding_ramp_end(value: Any, x: Tensor) -> Tensor:
+    """An end value of a ramp as a tensor of the dtype of `x`."""
+    return literal_argument(0, x.dtype) if type(value) is int and value == 0 else as_tensor(value)
+
+
+def padding_stat_length(value: Any) -> int | None:
+    if value is None:
+        return None
+    found = checked_integer_argument("pad", value, "stat_length")
+    if found < 1:
+        raise ArgumentError(f"stat_length must be at least 1, got {found}", op="pad")
+    return found
 
 
 def padding_ramp_values(x: Tensor, axis: int, side: int, count: int, end: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from pullback.functions.composed import composed_inplace
 from pullback.functions.creation import arange
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import astype
-from pullback.functions.index_tuples import index_in_mode
 from pullback.functions.index_updates import scatter
 from pullback.functions.shape import flatten, reshaped_to
+from pullback.functions.take_modes import index_in_mode
 from pullback.functions.where_take import take, where
 from pullback.graph.dtypes import bool_, int64
 from pullback.typing import ArrayLike

@@ -16,9 +16,11 @@ from pullback.functions.arguments import (
 )
 from pullback.functions.arithmetic import minimum
 from pullback.functions.comparisons import isnan
+from pullback.functions.creation import zeros
+from pullback.functions.data_types import astype
 from pullback.functions.shape import flatten, reshaped_to, spread_to_shape
-from pullback.functions.where_take import take
-from pullback.graph.dtypes import int64
+from pullback.functions.where_take import take, where
+from pullback.graph.dtypes import int32, int64
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise.select import Where
@@ -91,6 +93,23 @@ def _search_belongs_before(element: Tensor, value: Tensor, or_equal: bool) -> Te
         return before
     after_all = isnan(value)
     return before | (after_all if or_equal else after_all & ~isnan(element))
+
+
+def sorted_insertion_points(edges: Tensor, x: ArrayLike, after: bool) -> Tensor:
+    """The indices of `searchsorted`, after equal elements or before them, by bisection.
+
+    For each element, the number of edges below it grows by powers of two that are still right.
+    """
+    edges, values = map(wrap, operator_operands(edges, as_tensor(x)))
+    flat, count = flatten(values), edges.size
+    found = zeros(flat.shape, dtype=int32)
+    for bit in reversed(range(count.bit_length())):
+        more = found + literal_argument(2**bit, int32)
+        last = minimum(more, literal_argument(count, int32)) - literal_argument(1, int32)
+        edge = record(TakeAlongAxis(0, True), (argument_node(edges), argument_node(last)))
+        beyond = ~(flat < edge) if after else ~(flat <= edge)  # NaN is beyond all
+        found = where(beyond & (more <= literal_argument(count, int32)), more, found)
+    return reshaped_to(astype(found, int64), values.shape)
 
 
 __all__ = ["searchsorted"]

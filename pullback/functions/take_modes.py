@@ -1,19 +1,56 @@
-"""Indices that may be out of range: clipped, wrapped or filled."""
+"""Indices that may be out of range: refused, clipped, wrapped or filled."""
 
 from __future__ import annotations
 
 from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange
-from pullback.functions.arguments import apply, axis_slice_argument, literal_argument
+from pullback.functions.arguments import apply, argument_node, axis_slice_argument, literal_argument
+from pullback.functions.data_types import astype
+from pullback.functions.known_values import known_values
 from pullback.functions.shape import reshaped_to, spread_to_shape
+from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant_node
 from pullback.lazy.index_plan import plan_index_from_start
 from pullback.lazy.operators import as_tensor, cast_node, node_of, operator_operands
+from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.division import Mod
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
+from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike
+
+
+def index_in_mode(op: str, index: ArrayLike, size: int, mode: str) -> Tensor:
+    """Indices below `size`: those that are not raise, are counted modulo `size`, or are clipped."""
+    if mode == "raise":
+        return checked_take_index(op, index, size)
+    if mode not in ("wrap", "clip"):
+        raise ArgumentError(
+            f'mode must be "raise", "wrap" or "clip", got {shown_argument(mode)}', op=op
+        )
+    return take_indices_in_mode(_take_mode_integers(op, index), size, mode)
+
+
+def _take_mode_integers(op: str, index: ArrayLike) -> Tensor:
+    found = as_tensor(index)
+    if not found.size and not found.dtype.is_integer:
+        found = astype(found, int64)
+    if not found.dtype.is_integer:
+        raise ArgumentError(f"indices must be integers, got {found._node.type}", op=op)
+    return astype(found, int64)
+
+
+def checked_take_index(op: str, index: ArrayLike, size: int) -> Tensor:
+    """Indices that must be at least 0 and less than `size`; known values are checked at once."""
+    found = _take_mode_integers(op, index)
+    values = known_values(index)
+    if values is not None:
+        wrong = values[(values < 0) | (values >= size)]
+        if wrong.size:
+            message = f"index {wrong.flat[0]} is out of range: it must be from 0 to {size - 1}"
+            raise IndexOutOfRange(message, op=op, extent=size)
+    return record(CheckedIndex(size), (argument_node(found),))
 
 
 def take_in_mode(
