@@ -8,8 +8,9 @@ from pullback.functions.arguments import Tensor, as_tensor, float_node, operator
 from pullback.functions.complex_parts import complex, conj, imag, real
 from pullback.functions.composed import composed
 from pullback.functions.data_types import astype
+from pullback.functions.diagonals import diagonal
 from pullback.functions.joining import concat
-from pullback.functions.products import diagonal, matmul
+from pullback.functions.products import matmul
 from pullback.functions.shape import reshaped_to
 from pullback.functions.statistics import mean
 from pullback.functions.where_take import where

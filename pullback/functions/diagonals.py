@@ -1,21 +1,36 @@
-"""Matrices from diagonals, and triangular matrices of ones."""
+"""Diagonals and triangles of matrices, and matrices made of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import Tensor, as_tensor, literal_argument, ordered_axes_argument
+from pullback.functions.arguments import (
+    Tensor,
+    apply,
+    as_tensor,
+    integer_argument_node,
+    literal_argument,
+    ordered_axes_argument,
+)
 from pullback.functions.composed import composed, composed_inplace
 from pullback.functions.creation import arange, ones, zeros
 from pullback.functions.data_types import astype
 from pullback.functions.index_updates import scatter
 from pullback.functions.padding import pad
-from pullback.functions.products import _diagonal, diagonal, tril
 from pullback.functions.reductions import sum as sum_over
 from pullback.functions.shape import flatten, moveaxis, reshaped_to
 from pullback.functions.where_take import take, where
 from pullback.graph.argument_checks import with_argument_checks
+from pullback.graph.dtypes import int64
+from pullback.graph.node import constant_node
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record
+from pullback.ops.elementwise.arithmetic import Add
+from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
+from pullback.ops.elementwise.select import Where
+from pullback.ops.linalg.einsum_expansion import Einsum
+from pullback.ops.shape.iota import Iota
 from pullback.typing import ArrayLike, DTypeLike
 
 
@@ -88,6 +103,66 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     return tril(ones((N, N if M is None else M), dtype=dtype), k)
 
 
+@with_argument_checks
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """Return the diagonal in the plane of two axes, `offset` places above the main one, as the last
+    axis of the result. (`pb.linalg.diagonal` takes that of the last two axes.)
+
+    >>> pb.diagonal([[1, 2], [3, 4]]).tolist(), pb.diagonal([[1, 2], [3, 4]], 1).tolist()
+    ([1, 4], [2])
+    """
+    return _diagonal("diagonal", x, offset, axis1, axis2)
+
+
+def _diagonal(op: str, x: ArrayLike, offset: int, axis1: int, axis2: int) -> Tensor:
+    x = as_tensor(x)
+    _diagonals_matrix_shape(op, x)
+    plane = ordered_axes_argument(op, (axis1, axis2), x.ndim)
+    rows, columns = (x.shape[i] for i in plane)
+    first, start = max(-offset, 0), max(offset, 0)
+    n = max(min(rows - first, columns - start), 0)
+    matrices = moveaxis(x, plane, (-2, -1))
+    square = matrices[..., first : first + n, start : start + n]
+    return record(Einsum("...ii->...i"), (node_of(square),))
+
+
+def tril(x: ArrayLike, k: int = 0) -> Tensor:
+    """Return the last two dimensions with zeros above the `k`-th diagonal.
+
+    >>> pb.tril([[1, 2], [3, 4]]).tolist()
+    [[1, 0], [3, 4]]
+    """
+    return _triangle_from_diagonal("tril", x, k, GreaterEqual)
+
+
+def triu(x: ArrayLike, k: int = 0) -> Tensor:
+    """Return the last two dimensions with zeros below the `k`-th diagonal.
+
+    >>> pb.triu([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [0, 4]]
+    """
+    return _triangle_from_diagonal("triu", x, k, LessEqual)
+
+
+def _triangle_from_diagonal(
+    op: str, x: ArrayLike, k: int, compare: type[GreaterEqual] | type[LessEqual]
+) -> Tensor:
+    """The elements where `compare(row + k, column)` is true; 0 elsewhere."""
+    x = as_tensor(x)
+    shape = _diagonals_matrix_shape(op, x)
+    rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
+    # Beyond the corners nothing changes.
+    shift = integer_argument_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
+    inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
+    return apply(Where, inside, node_of(x), constant_node(0, x.dtype))
+
+
+def _diagonals_matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
+    if x.ndim < 2:
+        raise ShapeError(f"needs rank 2 or more, got {x._node.type}", op=op, code="E3002")
+    return x.shape[-2], x.shape[-1]
+
+
 @composed
 def diag_embed(x: ArrayLike, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
     """Return matrices, along two new axes, with the last axis of x in a diagonal and 0 elsewhere.
@@ -121,4 +196,7 @@ def matrix_trace(
     return sum_over(_diagonal("matrix_trace", x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-__all__ = ["diag", "diag_embed", "diagflat", "fill_diagonal", "matrix_trace", "tri"]
+__all__ = [
+    "diag", "diag_embed", "diagflat", "diagonal", "fill_diagonal", "matrix_trace", "tri", "tril",
+    "triu",
+]  # fmt: skip

@@ -9,26 +9,18 @@ from pullback.functions.arguments import (
     apply,
     axis_argument,
     checked_integer_argument,
-    integer_argument_node,
     ordered_axes_argument,
     record_as,
 )
-from pullback.functions.shape import moveaxis
-from pullback.graph.argument_checks import with_argument_checks
-from pullback.graph.dtypes import int64
-from pullback.graph.node import Node, constant_node
+from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, operator_operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.elementwise.arithmetic import Add, Mul
+from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.complex_parts import Conj
-from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
-from pullback.ops.elementwise.select import Where
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.linalg.einsum_expansion import Einsum
 from pullback.ops.linalg.matmul_dot import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
-from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Squeeze
 from pullback.typing import ArrayLike, Shape
 
@@ -118,66 +110,4 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     return record(DotGeneral(((), ()), ((), ())), (a, b))
 
 
-@with_argument_checks
-def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """Return the diagonal in the plane of two axes, `offset` places above the main one, as the last
-    axis of the result. (`pb.linalg.diagonal` takes that of the last two axes.)
-
-    >>> pb.diagonal([[1, 2], [3, 4]]).tolist(), pb.diagonal([[1, 2], [3, 4]], 1).tolist()
-    ([1, 4], [2])
-    """
-    return _diagonal("diagonal", x, offset, axis1, axis2)
-
-
-def _diagonal(op: str, x: ArrayLike, offset: int, axis1: int, axis2: int) -> Tensor:
-    x = as_tensor(x)
-    _diagonals_matrix_shape(op, x)
-    plane = ordered_axes_argument(op, (axis1, axis2), x.ndim)
-    rows, columns = (x.shape[i] for i in plane)
-    first, start = max(-offset, 0), max(offset, 0)
-    n = max(min(rows - first, columns - start), 0)
-    matrices = moveaxis(x, plane, (-2, -1))
-    square = matrices[..., first : first + n, start : start + n]
-    return record(Einsum("...ii->...i"), (node_of(square),))
-
-
-def tril(x: ArrayLike, k: int = 0) -> Tensor:
-    """Return the last two dimensions with zeros above the `k`-th diagonal.
-
-    >>> pb.tril([[1, 2], [3, 4]]).tolist()
-    [[1, 0], [3, 4]]
-    """
-    return _triangle_from_diagonal("tril", x, k, GreaterEqual)
-
-
-def triu(x: ArrayLike, k: int = 0) -> Tensor:
-    """Return the last two dimensions with zeros below the `k`-th diagonal.
-
-    >>> pb.triu([[1, 2], [3, 4]]).tolist()
-    [[1, 2], [0, 4]]
-    """
-    return _triangle_from_diagonal("triu", x, k, LessEqual)
-
-
-def _triangle_from_diagonal(
-    op: str, x: ArrayLike, k: int, compare: type[GreaterEqual] | type[LessEqual]
-) -> Tensor:
-    """The elements where `compare(row + k, column)` is true; 0 elsewhere."""
-    x = as_tensor(x)
-    shape = _diagonals_matrix_shape(op, x)
-    rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
-    # Beyond the corners nothing changes.
-    shift = integer_argument_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
-    inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
-    return apply(Where, inside, node_of(x), constant_node(0, x.dtype))
-
-
-def _diagonals_matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
-    if x.ndim < 2:
-        raise ShapeError(f"needs rank 2 or more, got {x._node.type}", op=op, code="E3002")
-    return x.shape[-2], x.shape[-1]
-
-
-__all__ = [
-    "diagonal", "matmul", "outer", "tensordot", "tril", "triu", "vecdot",
-]  # fmt: skip
+__all__ = ["matmul", "outer", "tensordot", "vecdot"]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, overload
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, record_as
 from pullback.functions.creation import arange, eye
-from pullback.functions.products import tril, triu
+from pullback.functions.diagonals import tril, triu
 from pullback.functions.shape import broadcast_to
 from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int32

@@ -11,7 +11,8 @@ from pullback.functions.arithmetic import abs as absolute
 from pullback.functions.comparisons import isnan
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.creation import zeros
-from pullback.functions.products import matmul, tril, triu
+from pullback.functions.diagonals import tril, triu
+from pullback.functions.products import matmul
 from pullback.functions.reductions import any as any_of
 from pullback.functions.reductions import max as largest
 from pullback.functions.reductions import min as smallest

@@ -12,7 +12,7 @@ from pullback.functions.arguments import (
     fresh_argument,
 )
 from pullback.functions.creation import eye
-from pullback.functions.products import diagonal as diagonal_of
+from pullback.functions.diagonals import diagonal as diagonal_of
 from pullback.functions.products import matmul, outer, tensordot, vecdot
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, matrix_transpose
