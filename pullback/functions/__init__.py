@@ -75,7 +75,6 @@ from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
 from pullback.functions.unique_elements import *
 from pullback.functions.vandermonde import *
-from pullback.functions.vector_products import *
 from pullback.functions.weighted_products import *
 from pullback.functions.where_take import *
 from pullback.functions.window_functions import *

@@ -13,10 +13,10 @@ from pullback.functions.arguments import (
 )
 from pullback.functions.creation import eye
 from pullback.functions.diagonals import diagonal as diagonal_of
+from pullback.functions.products import cross as cross_of_any
 from pullback.functions.products import matmul, outer, tensordot, vecdot
 from pullback.functions.reductions import sum
 from pullback.functions.shape import broadcast_to, matrix_transpose
-from pullback.functions.vector_products import cross as cross_of_any
 from pullback.graph.argument_checks import checked_sequence_argument, with_argument_checks
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor

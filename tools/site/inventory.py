@@ -35,8 +35,8 @@ FUNCTION_PAGES = {
                  " masking choosing index_tuples index_updates putting"),
     "sorting": ("Sorting and sets", "sorting sorted_search unique_elements set_operations"
                 " combinatorics"),
-    "products": ("Products, distances and convolution", "products matrix_vector vector_products"
-                 " weighted_products einsums distances normalizing convolution pooling"),
+    "products": ("Products, distances and convolution", "products matrix_vector weighted_products"
+                 " einsums distances normalizing convolution pooling"),
     "samples": ("Polynomials and interpolation", "polynomials polynomial_fit interpolation"
                 " differences integration"),
     "more_functions": ("More functions", "barriers sharding numpy_names"),
