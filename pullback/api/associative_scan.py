@@ -10,8 +10,9 @@ from pullback.api.carry import carry_leaf
 from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import axis_argument, axis_slice_argument
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.joining import concat
-from pullback.functions.shape import flip, reshaped_to
+from pullback.functions.shape import reshaped_to
 from pullback.functions.stacking import stack
 from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.operators import as_tensor

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.functions.index_tuples import indices
-from pullback.functions.stacking import unstack
+from pullback.functions.splitting import unstack
 from pullback.graph.argument_checks import checked_function_argument
 from pullback.lazy.host_data import asarray
 from pullback.lazy.settings import current

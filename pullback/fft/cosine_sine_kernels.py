@@ -11,8 +11,8 @@ from pullback.functions.barriers import optimization_barrier
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.creation import zeros_like
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.joining import concat
-from pullback.functions.shape import flip
 from pullback.functions.stacking import stack
 from pullback.functions.trigonometry import cos, sin
 from pullback.functions.where_take import where

@@ -14,9 +14,10 @@ from pullback.functions.arguments import (
     record_as,
 )
 from pullback.functions.complex_parts import conj
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.padding import pad
 from pullback.functions.products import matmul
-from pullback.functions.shape import flip, reshaped_to
+from pullback.functions.shape import reshaped_to
 from pullback.functions.where_take import take
 from pullback.graph.argument_checks import shown_argument, with_argument_checks
 from pullback.graph.dtypes import bool_, int64

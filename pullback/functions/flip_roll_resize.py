@@ -10,7 +10,9 @@ from pullback.errors import ArgumentError
 from pullback.functions import arguments
 from pullback.functions.arguments import (
     Tensor,
+    argument_node,
     as_tensor,
+    axes_argument,
     axis_argument,
     fresh_argument,
     integer_argument_node,
@@ -19,12 +21,23 @@ from pullback.functions.arguments import (
 )
 from pullback.functions.composed import composed
 from pullback.functions.creation import zeros
-from pullback.functions.shape import flatten, flip, moveaxis, reshaped_to, spread_to_shape, swapaxes
+from pullback.functions.shape import flatten, moveaxis, reshaped_to, spread_to_shape, swapaxes
 from pullback.graph.argument_checks import with_argument_checks
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.ops.shape.roll import Roll
+from pullback.ops.shape.squeeze_flip_axes import Flip
 from pullback.typing import ArrayLike, Axis, Shape
+
+
+def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
+    """Reverse the order of the elements along axes (all of them by default).
+
+    >>> pb.flip([1, 2, 3]).tolist()
+    [3, 2, 1]
+    """
+    a = argument_node(x)
+    return record(Flip(axes_argument("flip", axis, a.type.rank)), (a,))
 
 
 @composed
@@ -124,6 +137,4 @@ def resize(x: ArrayLike, new_shape: Shape) -> Tensor:
     return reshaped_to(flat[:size], shape)
 
 
-__all__ = [
-    "fliplr", "flipud", "resize", "roll", "rollaxis", "rot90",
-]  # fmt: skip
+__all__ = ["flip", "fliplr", "flipud", "resize", "roll", "rollaxis", "rot90"]

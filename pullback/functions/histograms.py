@@ -24,10 +24,11 @@ from pullback.functions.composed import composed
 from pullback.functions.creation import linspace, ones
 from pullback.functions.data_types import astype
 from pullback.functions.differences import diff
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.known_values import known_values
-from pullback.functions.shape import flatten, flip, reshaped_to
+from pullback.functions.shape import flatten, reshaped_to
 from pullback.functions.sorted_search import sorted_insertion_points
-from pullback.functions.stacking import unstack
+from pullback.functions.splitting import unstack
 from pullback.functions.take_modes import index_in_mode
 from pullback.functions.where_take import where
 from pullback.graph.argument_checks import checked_sequence_argument, shown_argument

@@ -15,6 +15,7 @@ from pullback.functions.arguments import (
     axis_slice_argument,
     checked_integer_argument,
 )
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.joining import concat
 from pullback.functions.padding_values import (
     odd_padding_values,
@@ -23,7 +24,7 @@ from pullback.functions.padding_values import (
     padding_stat_length,
     padding_statistic_values,
 )
-from pullback.functions.shape import flip, spread_to_shape
+from pullback.functions.shape import spread_to_shape
 from pullback.functions.where_take import take
 from pullback.graph.argument_checks import shown_argument
 from pullback.graph.node import Node, constant_node

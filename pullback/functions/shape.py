@@ -24,7 +24,7 @@ from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
-from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Flip, Squeeze
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Squeeze
 from pullback.typing import ArrayLike, Axis, Shape
 
 
@@ -234,16 +234,6 @@ def broadcast_arrays(*xs: ArrayLike) -> tuple[Tensor, ...]:
     return tuple([spread_to_shape(x, shape) for x in arrays])
 
 
-def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
-    """Reverse the order of the elements along axes (all of them by default).
-
-    >>> pb.flip([1, 2, 3]).tolist()
-    [3, 2, 1]
-    """
-    a = argument_node(x)
-    return record(Flip(axes_argument("flip", axis, a.type.rank)), (a,))
-
-
 def one_axis_shape(axis: int, size: int, rank: int) -> tuple[int, ...]:
     """The shape of a vector along one of several axes."""
     return tuple([size if i == axis else 1 for i in range(rank)])
@@ -291,7 +281,7 @@ def ravel(x: ArrayLike, order: str = "C") -> Tensor:
 
 
 __all__ = [
-    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flatten", "flip",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flatten",
     "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "shape", "size",
     "squeeze", "swapaxes", "transpose",
 ]  # fmt: skip

@@ -87,6 +87,17 @@ def dsplit(x: ArrayLike, sections: Shape | np.ndarray | Tensor) -> list[Tensor]:
     return _split_parts("dsplit", _splittable_operand("dsplit", x, 3), sections, 2)
 
 
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
+    """Split a tensor into its slices along an axis, and remove that axis.
+
+    >>> [part.tolist() for part in pb.unstack([[1, 2], [3, 4]])]
+    [[1, 2], [3, 4]]
+    """
+    x = as_tensor(x)
+    axis = axis_argument("unstack", axis, x.ndim)
+    return tuple([x[axis_slice_argument(axis, i)] for i in range(x.shape[axis])])
+
+
 def _splittable_operand(op: str, x: ArrayLike, rank: int) -> Tensor:
     x = as_tensor(x)
     if x.ndim < rank:
@@ -113,4 +124,4 @@ def _split_parts(op: str, x: Tensor, sections: Any, axis: int, equal: bool = Tru
     return [x[axis_slice_argument(axis, slice(a, b))] for a, b in itertools.pairwise(cuts)]
 
 
-__all__ = ["array_split", "dsplit", "hsplit", "split", "vsplit"]
+__all__ = ["array_split", "dsplit", "hsplit", "split", "unstack", "vsplit"]

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
     Tensor,
-    as_tensor,
     axis_argument,
-    axis_slice_argument,
     operator_operands,
     tensor_sequence_argument,
 )
@@ -110,17 +108,4 @@ def stack(
     return recorded_joining(axis, nodes, (*shape[:axis], 1, *shape[axis:]))
 
 
-def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
-    """Split a tensor into its slices along an axis, and remove that axis.
-
-    >>> [part.tolist() for part in pb.unstack([[1, 2], [3, 4]])]
-    [[1, 2], [3, 4]]
-    """
-    x = as_tensor(x)
-    axis = axis_argument("unstack", axis, x.ndim)
-    return tuple([x[axis_slice_argument(axis, i)] for i in range(x.shape[axis])])
-
-
-__all__ = [
-    "column_stack", "dstack", "hstack", "stack", "unstack", "vstack",
-]  # fmt: skip
+__all__ = ["column_stack", "dstack", "hstack", "stack", "vstack"]

@@ -6,8 +6,9 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import checked_integer_argument
 from pullback.functions.creation import ones
 from pullback.functions.cumulative import cumulative_prod
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.joining import concat
-from pullback.functions.shape import broadcast_to, expand_dims, flip
+from pullback.functions.shape import broadcast_to, expand_dims
 from pullback.graph.argument_checks import checked_flag_argument
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor

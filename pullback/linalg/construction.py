@@ -6,9 +6,10 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import checked_integer_argument, float_node, literal_argument
 from pullback.functions.complex_parts import conj
 from pullback.functions.creation import eye, ones, zeros, zeros_like
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.joining import concat
 from pullback.functions.padding import pad
-from pullback.functions.shape import broadcast_shapes, broadcast_to, flip
+from pullback.functions.shape import broadcast_shapes, broadcast_to
 from pullback.functions.where_take import take
 from pullback.graph.dtypes import float64, int64
 from pullback.lazy.operators import as_tensor, operator_operands

@@ -7,8 +7,9 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.functions.arguments import literal_argument
 from pullback.functions.arithmetic import clip, reciprocal
 from pullback.functions.cumulative import cumulative_sum
+from pullback.functions.flip_roll_resize import flip
 from pullback.functions.reductions import max as maximum
-from pullback.functions.shape import flip, moveaxis, spread_to_shape
+from pullback.functions.shape import moveaxis, spread_to_shape
 from pullback.functions.where_take import where
 from pullback.graph.dtypes import DType, float64, int64
 from pullback.lazy.operators import node_of

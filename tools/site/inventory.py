@@ -30,7 +30,7 @@ FUNCTION_PAGES = {
     "reductions": ("Reductions and statistics", "reductions statistics nan_reductions averages"
                    " covariance quantiles histograms cumulative segments"),
     "shapes": ("Shapes, joining and padding", "shape atleast_ranks joining stacking splitting"
-               " repeating rearranging insert_delete padding sliding_windows"),
+               " repeating flip_roll_resize insert_delete padding sliding_windows"),
     "indexing": ("Indexing and updates", "where_take nonzero_elements along_axis dynamic_slices"
                  " masking choosing index_tuples index_updates putting"),
     "sorting": ("Sorting and sets", "sorting sorted_search unique_elements set_operations"
