@@ -1,4 +1,4 @@
-"""Names of devices, and the layout of values on one of them.
+"""Names of devices, those of tensors, and the layout of values on one device.
 
 Values are on the first device of the platform unless something places them elsewhere. A value on
 another device has a sharding, on a mesh that holds this device alone and is named after its
@@ -7,12 +7,36 @@ platform, so recording, transforms and programs treat it like any value on a mes
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pullback.engines.base import Engine
 from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy.settings import SettingsScope, current
 from pullback.sharding.mesh import PLATFORMS, DeviceMesh
 from pullback.sharding.spec import P, Sharding
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
+
+
+def devices_of(tensor: Tensor) -> tuple[str, ...]:
+    """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the first one."""
+    mode, sharding = current(), tensor.sharding
+    mesh = sharding.mesh if sharding else None
+    there = registered_engine(mode.engine, (mesh and mesh.platform) or mode.device)
+    local = there.local_devices
+    if mesh is None or mesh.platform:  # counted as `default_device` does
+        return (f"{platform_in_device_names(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
+    return tuple([f"{platform_in_device_names(there)}:{k}" for k in mesh.devices])
+
+
+def device_of(tensor: Tensor) -> str:
+    found, sharding = devices_of(tensor), tensor.sharding
+    if sharding is not None and len(found) > 1:
+        what = f"device: the tensor is on {len(found)} devices, {sharding.mesh}"
+        raise ArgumentError(what, hint="Use x.devices, x.sharding.mesh or x.shards().")
+    return found[0]
 
 
 def default_device(name: str) -> SettingsScope:

@@ -1,4 +1,4 @@
-"""Information about the engine, the program cache, and the devices and shards of tensors."""
+"""Information about the engine, the program cache, and the shards of tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pullback.errors import ArgumentError
 from pullback.graph.html import html_table
 from pullback.graph.node import live_nodes
 from pullback.lazy.cache import CacheInfo
-from pullback.lazy.devices import platform_in_device_names
 from pullback.lazy.host_reads import buffer_for_host_read, refuse_host_read_cut
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
@@ -92,25 +91,6 @@ def _engine_kernel_info(platform: str) -> str:
 
     found = kernel_library()
     return "not compiled" if found is None else found.instructions
-
-
-def devices_of(tensor: Tensor) -> tuple[str, ...]:
-    """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the first one."""
-    mode, sharding = current(), tensor.sharding
-    mesh = sharding.mesh if sharding else None
-    there = registered_engine(mode.engine, (mesh and mesh.platform) or mode.device)
-    local = there.local_devices
-    if mesh is None or mesh.platform:  # counted as `default_device` does
-        return (f"{platform_in_device_names(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
-    return tuple([f"{platform_in_device_names(there)}:{k}" for k in mesh.devices])
-
-
-def device_of(tensor: Tensor) -> str:
-    found, sharding = devices_of(tensor), tensor.sharding
-    if sharding is not None and len(found) > 1:
-        what = f"device: the tensor is on {len(found)} devices, {sharding.mesh}"
-        raise ArgumentError(what, hint="Use x.devices, x.sharding.mesh or x.shards().")
-    return found[0]
 
 
 @dataclass(frozen=True)

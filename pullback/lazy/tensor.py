@@ -17,6 +17,7 @@ from pullback.graph.node import Node
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.cast_methods import CastMethods
+from pullback.lazy.devices import device_of, devices_of
 from pullback.lazy.foreign_names import ForeignNames
 from pullback.lazy.frozen import is_frozen, note_frozen
 from pullback.lazy.hooks import hooks
@@ -28,7 +29,7 @@ from pullback.lazy.host_reads import (
     warn_of_cut,
 )
 from pullback.lazy.in_place_methods import InPlaceMethods
-from pullback.lazy.info import ShardInfo, device_of, devices_of, shards_info
+from pullback.lazy.info import ShardInfo, shards_info
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute_pending
