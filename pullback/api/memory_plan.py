@@ -11,8 +11,8 @@ from typing import Any
 from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.engine_registry import mesh_for_engine, registered_engine
-from pullback.engines.mesh import per_mesh_device
+from pullback.engines.engine_registry import registered_engine
+from pullback.engines.mesh import mesh_for_engine, per_mesh_device
 from pullback.engines.xla.memory_estimate import EstimatedBuffer, Footprint
 from pullback.errors import Location
 from pullback.graph.argument_checks import with_argument_checks

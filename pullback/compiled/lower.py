@@ -11,8 +11,7 @@ from pullback import tree
 from pullback.compiled.arguments import classify_arguments
 from pullback.compiled.saved_program import save
 from pullback.compiled.specialization import Specialization
-from pullback.engines.engine_registry import mesh_for_engine
-from pullback.engines.mesh import per_mesh_device
+from pullback.engines.mesh import mesh_for_engine, per_mesh_device
 from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.boundary import boundary_methods

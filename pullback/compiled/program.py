@@ -11,7 +11,8 @@ from pullback.compiled.arguments import STATIC, CompiledNumberArgument
 from pullback.compiled.compile_trace import CompileTrace
 from pullback.engines import base
 from pullback.engines.base import Engine
-from pullback.engines.engine_registry import engine_for, mesh_for_engine
+from pullback.engines.engine_registry import engine_for
+from pullback.engines.mesh import mesh_for_engine
 from pullback.errors import Location, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import uint64

@@ -37,7 +37,8 @@ from pullback.compiled.serialize import (
     serialize_tree,
 )
 from pullback.engines.base import EngineBuffer
-from pullback.engines.engine_registry import engine_for, mesh_for_engine
+from pullback.engines.engine_registry import engine_for
+from pullback.engines.mesh import mesh_for_engine
 from pullback.engines.xla.emitted import read_emitted
 from pullback.engines.xla.xla_program import xla_program_check_masks
 from pullback.errors import (

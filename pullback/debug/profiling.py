@@ -12,12 +12,8 @@ from pullback import tree
 from pullback.compiled.function import BoundCompiled, Compiled
 from pullback.debug.debugged_function import exact_debugged_lines
 from pullback.debug.profile_report import COMPILING, OUTSIDE, ProfileReport, ProfileRow
-from pullback.engines.engine_registry import (
-    created_engines,
-    engine_for,
-    mesh_for_engine,
-    registered_engine,
-)
+from pullback.engines.engine_registry import created_engines, engine_for, registered_engine
+from pullback.engines.mesh import mesh_for_engine
 from pullback.errors import ArgumentError, EngineError, Location, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.argument_checks import with_argument_checks

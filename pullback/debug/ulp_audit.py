@@ -12,7 +12,8 @@ import numpy as np
 
 from pullback.debug.debugged_function import DebuggedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
-from pullback.engines.engine_registry import engine_for, mesh_for_engine
+from pullback.engines.engine_registry import engine_for
+from pullback.engines.mesh import mesh_for_engine
 from pullback.errors import Location
 from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, cast, overload
 
 from pullback.engines import fork
@@ -12,7 +11,6 @@ from pullback.engines.mesh import MeshEngine, SimulatedMeshEngine
 from pullback.engines.reference import ReferenceEngine
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.source_lines import user_line
-from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 
 if TYPE_CHECKING:
@@ -93,14 +91,6 @@ def _create_registered_mesh_engine(mesh: DeviceMesh, single: Engine) -> MeshEngi
         return XlaMesh(mesh, cast("XlaEngine", single))
     except PullbackError as error:  # there are fewer devices
         raise error.at(None, user_line()) from None
-
-
-def mesh_for_engine(types: Iterable[Type]) -> DeviceMesh | None:
-    """Return the mesh that values of these types are on; None if they are on none."""
-    for t in types:
-        if t.sharding is not None:
-            return t.sharding.mesh
-    return None
 
 
 def engine_spans_processes(settings: Settings, mesh: DeviceMesh | None) -> bool:

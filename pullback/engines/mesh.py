@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,14 @@ def per_mesh_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     result = partition(graph, mesh)
     local, (made_for, reasons) = final_with_reasons(result.graph, [result.made_for, result.reasons])
     return Partitioned(local, made_for, reasons, result.within)
+
+
+def mesh_for_engine(types: Iterable[Type]) -> DeviceMesh | None:
+    """Return the mesh that values of these types are on; None if they are on none."""
+    for t in types:
+        if t.sharding is not None:
+            return t.sharding.mesh
+    return None
 
 
 class MeshEngineProgram(ProgramBase):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
+from pullback.engines.engine_registry import engine_spans_processes
+from pullback.engines.mesh import mesh_for_engine
 from pullback.errors import GradientCut, GradientCutWarning, HostReadError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node

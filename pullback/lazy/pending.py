@@ -6,7 +6,8 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
+from pullback.engines.engine_registry import engine_spans_processes
+from pullback.engines.mesh import mesh_for_engine
 from pullback.errors import OutOfMemory, PullbackError, RecompileError
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number

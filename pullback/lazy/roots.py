@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.engines.engine_registry import engine_spans_processes, mesh_for_engine
+from pullback.engines.engine_registry import engine_spans_processes
+from pullback.engines.mesh import mesh_for_engine
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.source_lines import user_line

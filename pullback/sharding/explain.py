@@ -11,8 +11,7 @@ from typing import Any
 from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.engine_registry import mesh_for_engine
-from pullback.engines.mesh import per_mesh_device
+from pullback.engines.mesh import mesh_for_engine, per_mesh_device
 from pullback.errors import ArgumentError, Location
 from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
