@@ -54,6 +54,10 @@ def shard_boxes(x: Tensor, turn: int) -> list[tuple[int, int, Box]]:
     return made
 
 
+def boxes_overlap(a: Box, b: Box) -> bool:
+    return all(max(i, k) < min(j, m) for (i, j), (k, m) in zip(a, b, strict=True))
+
+
 def copy_box_overlap(into: np.ndarray, box: Box, values: np.ndarray, at: Box) -> None:
     """Copy the part of `values`, which are at the box `at`, that belongs into the box of `into`."""
     common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, at, strict=True)]

@@ -23,9 +23,8 @@ from pullback.graph.boundary import boundary_methods
 from pullback.io.atomic import atomic_file_errors
 from pullback.io.checkpoint_folder import CheckpointFolder
 from pullback.io.loading import load
-from pullback.io.saving import save_snapshot
 from pullback.io.several_processes import SeveralProcessesSave, finish_with_several_processes
-from pullback.io.snapshot import TreeSnapshot, take_snapshot
+from pullback.io.snapshot import TreeSnapshot, save_snapshot, take_snapshot
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from pullback.graph.dtypes import DType
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.io.atomic import atomic_file_errors
-from pullback.io.boxes import Box, box_shape, box_size, copy_box_overlap, whole_box
+from pullback.io.boxes import Box, box_shape, box_size, boxes_overlap, copy_box_overlap, whole_box
 from pullback.io.container import Container, decode_container_complex, opened_container
 from pullback.io.leaf_names import NamedLeafPath, named_leaf_paths
 from pullback.io.manifest import manifest_checksum, read_manifest
@@ -89,10 +89,6 @@ class SavedTensor(NamedTuple):
         if sum(box_size(p.box) for p in self.pieces) != self.type.size:
             raise ValueError("shards do not make up a tensor")
         return self
-
-
-def boxes_overlap(a: Box, b: Box) -> bool:
-    return all(max(i, k) < min(j, m) for (i, j), (k, m) in zip(a, b, strict=True))
 
 
 class SavedFileValue(NamedTuple):

@@ -7,11 +7,8 @@ from typing import Any
 
 from pullback.engines.processes import current_processes
 from pullback.graph.argument_checks import with_argument_checks
-from pullback.io.atomic import atomic_replacing
-from pullback.io.container import ContainerLayout
-from pullback.io.manifest import manifest_text
 from pullback.io.several_processes import SeveralProcessesSave, finish_with_several_processes
-from pullback.io.snapshot import TreeSnapshot, take_snapshot
+from pullback.io.snapshot import save_snapshot, take_snapshot
 
 
 @with_argument_checks
@@ -36,12 +33,3 @@ def save(path: str | os.PathLike, tree: Any) -> None:
         return
     shared = SeveralProcessesSave.begin(name, snapshot, {})
     finish_with_several_processes("save", name, shared.write, shared)
-
-
-def save_snapshot(path: str, snapshot: TreeSnapshot, info: dict[str, Any] | None = None) -> None:
-    """Write a snapshot of a single process; `info` are plain values for the manifest."""
-    layout = ContainerLayout.of(snapshot.arrays)
-    body = {"tree": snapshot.tree, "leaves": snapshot.leaves, "info": info or {}}
-    text = manifest_text(body, layout, snapshot.arrays)
-    with atomic_replacing(path) as file:
-        layout.write(file, snapshot.arrays, text)

@@ -18,9 +18,11 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.functions import asarray
 from pullback.graph.argument_checks import shown_argument
 from pullback.graph.dtypes import BY_NUMPY, dtype
+from pullback.io.atomic import atomic_replacing
 from pullback.io.boxes import Box, shard_boxes
-from pullback.io.container import encode_container_complex
+from pullback.io.container import ContainerLayout, encode_container_complex
 from pullback.io.leaf_names import NamedLeafPath, UniqueLeafNames, named_leaf_paths
+from pullback.io.manifest import manifest_text
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
@@ -123,3 +125,12 @@ def _plain_snapshot_leaf(op: str, x: Any, path: NamedLeafPath) -> Any:
             "dicts,\nnamed tuples, dataclasses, modules and classes registered with "
             "pb.tree.register.",
         ) from None
+
+
+def save_snapshot(path: str, snapshot: TreeSnapshot, info: dict[str, Any] | None = None) -> None:
+    """Write a snapshot of a single process; `info` are plain values for the manifest."""
+    layout = ContainerLayout.of(snapshot.arrays)
+    body = {"tree": snapshot.tree, "leaves": snapshot.leaves, "info": info or {}}
+    text = manifest_text(body, layout, snapshot.arrays)
+    with atomic_replacing(path) as file:
+        layout.write(file, snapshot.arrays, text)
