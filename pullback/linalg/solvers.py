@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import argument_node, float_node, record_as
-from pullback.functions.shape import broadcast_shapes, broadcast_to, squeeze
+from pullback.functions.shape import broadcast_shapes, broadcast_to, spread_to_shape, squeeze
 from pullback.graph.argument_checks import checked_flag_argument, with_argument_checks
 from pullback.graph.dtypes import int32
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import (
-    _apply_solver,
-    float_linalg_arguments,
-    recorded_results,
-    trans_argument,
-)
+from pullback.linalg.arguments import float_linalg_arguments, recorded_results, trans_argument
 from pullback.ops.linalg.det_cofactors import Det
 from pullback.ops.linalg.determinant import SlogDet
 from pullback.ops.linalg.lu_solve_inverse import Inverse, Solve
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.triangular_solve import TriangularSolve
-from pullback.ops.shape.squeeze_flip_axes import ExpandDims
+from pullback.ops.op import Op
+from pullback.ops.shape.movement import Reshape, Transpose
+from pullback.ops.shape.squeeze_flip_axes import ExpandDims, Squeeze
 from pullback.typing import ArrayLike
 
 __all__ = [
@@ -165,3 +163,38 @@ def slogdet(x: ArrayLike) -> SlogdetResult:
     (-1.0, 0.0)
     """
     return SlogdetResult(*recorded_results("linalg.slogdet", SlogDet(), float_node(x)))
+
+
+def _apply_solver(name: str, op: Op, a: Node, b: Node) -> Tensor:
+    """Apply a solver: `b` is a vector, or a stack of matrices that broadcasts with `a`."""
+    if b.type.rank == 1:
+        column = record_as(name, ExpandDims((1,)), b)
+        found = _apply_solver(name, op, a, column._node)
+        return record_as(name, Squeeze((found.ndim - 1,)), found._node)
+    if a.type.rank < 2 or b.type.rank < 2 or a.type.shape[:-1] == b.type.shape[:-1]:
+        return record_as(name, op, a, b)
+    if a.type.shape[-1] != b.type.shape[-2]:
+        what = f"needs right-hand sides with as many rows as the matrix, got {a.type} and {b.type}"
+        raise ShapeError(what, op=name, code="E3003")
+    if a.type.rank == 2:
+        return _apply_solver_to_columns(name, op, a, b)
+    try:
+        batch = broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2])
+    except ShapeError:
+        what = f"leading dimensions must broadcast, got {a.type} and {b.type}"
+        raise ShapeError(what, op=name, code="E3001") from None
+    pair = [spread_to_shape(wrap(x), (*batch, *x.type.shape[-2:]))._node for x in (a, b)]
+    return record_as(name, op, *pair)
+
+
+def _apply_solver_to_columns(name: str, op: Op, a: Node, b: Node) -> Tensor:
+    """Solve for a stack of right-hand sides as columns of one system, which is factorized once."""
+    rank = b.type.rank
+    to_columns = (rank - 2, *range(rank - 2), rank - 1)
+    columns = record_as(name, Transpose(to_columns), b)
+    n, *rest = columns.shape
+    flat = record_as(name, Reshape((n, math.prod(rest))), columns._node)
+    found = record_as(name, op, a, flat._node)
+    back = (*range(1, rank - 1), 0, rank - 1)
+    apart = record_as(name, Reshape(columns.shape), found._node)
+    return record_as(name, Transpose(back), apart._node)
