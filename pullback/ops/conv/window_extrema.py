@@ -11,7 +11,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import WindowReduction
-from pullback.ops.conv.windows import UNROLLED, pad_for_windows, window_index_computed_once
+from pullback.ops.conv.windows import UNROLLED, pad_for_windows
 from pullback.ops.elementwise.elementwise import check_elementwise_kind
 from pullback.ops.prelude import Axis, Node, Op, Parts, Type, jvp_in_first
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
@@ -205,3 +205,11 @@ def _window_extrema_index(x: Type, index: Type) -> Type:
     if index.shape != x.shape or index.dtype is not int32:
         raise ShapeError(f"the index must be {x.with_dtype(int32)}, got {index}")
     return x
+
+
+def window_index_computed_once(b: Any, index: Any, limit: int) -> Any:
+    """`index` (at least 0, below `limit`) in a form that XLA does not recompute in each use. XLA
+    duplicates cheap work into the consumers, but not a remainder by an unknown divisor."""
+    below = b.op("stablehlo.minimum", index, b.full(index.type, 0), out=index.type)
+    divisor = b.op("stablehlo.subtract", b.full(index.type, limit), below, out=index.type)
+    return b.op("stablehlo.remainder", index, divisor, out=index.type)

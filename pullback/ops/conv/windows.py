@@ -119,14 +119,6 @@ def pad_for_windows(b: Any, x: Any, padding: Padding, dilation: Sequence[int], v
     )  # fmt: skip
 
 
-def window_index_computed_once(b: Any, index: Any, limit: int) -> Any:
-    """`index` (at least 0, below `limit`) in a form that XLA does not recompute in each use. XLA
-    duplicates cheap work into the consumers, but not a remainder by an unknown divisor."""
-    below = b.op("stablehlo.minimum", index, b.full(index.type, 0), out=index.type)
-    divisor = b.op("stablehlo.subtract", b.full(index.type, limit), below, out=index.type)
-    return b.op("stablehlo.remainder", index, divisor, out=index.type)
-
-
 class WindowTaps:
     """Iterates over the taps of all windows at once: unrolled if there are few, else in a loop."""
 
