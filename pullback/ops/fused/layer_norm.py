@@ -9,7 +9,7 @@ import numpy as np
 from pullback.ops.elementwise.arithmetic import Square
 from pullback.ops.elementwise.functions import guarded
 from pullback.ops.elementwise.roots import Rsqrt
-from pullback.ops.prelude import TABLE, Composite, Node, Type, constant_node
+from pullback.ops.prelude import TABLE, Composite, Node, Type, constant_node, result_nodes
 from pullback.ops.reduce.reductions import Mean, Sum
 from pullback.ops.row_kernel_calls import row_kernel_call
 from pullback.ops.samples import positive, real
@@ -111,6 +111,17 @@ class LayerNormalizationGradient(RowNormOp):
             made = cls(op.dims, op.center, op.scaled, op.shifted)
             given = real(*x.shape, salt=3), real(*rows, salt=4), positive(*rows)
             yield made, (x, *given, count, *affine[: int(op.scaled)])
+
+
+def norm_gradients(norm: Node, g: Node) -> tuple[Node, ...]:
+    """Return the cotangents of x, the scale and the shift of a LayerNormalization node."""
+    op = norm.op
+    assert isinstance(op, LayerNormalization)
+    x, _, count, *affine = norm.inputs
+    _, mean, rstd = result_nodes(norm)
+    gradient = LayerNormalizationGradient(op.dims, op.center, op.scaled, op.shifted)
+    made = gradient(x, g, mean, rstd, count, *affine[: int(op.scaled)])
+    return result_nodes(made) if isinstance(made.type, tuple) else (made,)
 
 
 def _layer_norm_mean(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:

@@ -16,7 +16,7 @@ from pullback.ops.elementwise.arithmetic import Add, Mul, Square, Sub
 from pullback.ops.elementwise.division import Div
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.elementwise.roots import Rsqrt, Sqrt
-from pullback.ops.fused.layer_norm import LayerNormalization, LayerNormalizationGradient
+from pullback.ops.fused.layer_norm import LayerNormalization, norm_gradients
 from pullback.ops.fused.spelling import Operands, Spelling, spelling, spelling_operand_type
 from pullback.ops.prelude import Node, constant_node, result_nodes
 from pullback.ops.reduce.reductions import Mean, Sum
@@ -103,17 +103,6 @@ def found_norm_core(node: Node) -> CoreNormSpelling | None:
                 len(axes), center, type(squared.op), counted, inverse, rows is not d
             )
     return None
-
-
-def norm_gradients(norm: Node, g: Node) -> tuple[Node, ...]:
-    """Return the cotangents of x, the scale and the shift of a LayerNormalization node."""
-    op = norm.op
-    assert isinstance(op, LayerNormalization)
-    x, _, count, *affine = norm.inputs
-    _, mean, rstd = result_nodes(norm)
-    gradient = LayerNormalizationGradient(op.dims, op.center, op.scaled, op.shifted)
-    made = gradient(x, g, mean, rstd, count, *affine[: int(op.scaled)])
-    return result_nodes(made) if isinstance(made.type, tuple) else (made,)
 
 
 class AffineNormSpelling(NamedTuple):
