@@ -22,11 +22,6 @@ def sorts_by_integer_keys(b: Any, size: int) -> bool:
     return b.platform == "cpu" and not b.neutral and 1 < size < 2**31
 
 
-def kernel_sorts(x: Type, axis: int) -> bool:
-    """Whether a kernel sorts these elements: it takes 32 or 64 bits, and 32 bits hold an index."""
-    return x.dtype.bits >= 32 and not x.dtype.is_complex and x.shape[axis] < 2**31
-
-
 def integer_keys(b: Any, x: Any, equal_zeros: bool) -> Any:
     """Write signed integers in the order of the elements, with NaN last; -0.0 is equal to 0.0, or
     less."""

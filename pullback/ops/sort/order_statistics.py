@@ -16,9 +16,13 @@ from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.shape.squeeze_flip_axes import check_axes
-from pullback.ops.sort.integer_keys import kernel_sorts
 from pullback.ops.sort.selection import selection_of_elements, selection_of_indices, selection_pays
-from pullback.ops.sort.sort import sort_elements_along, sort_order, sorted_with_indices
+from pullback.ops.sort.sort import (
+    kernel_sorts,
+    sort_elements_along,
+    sort_order,
+    sorted_with_indices,
+)
 from pullback.ops.traits import HasKernel
 
 

@@ -21,11 +21,10 @@ from pullback.ops.sort.integer_keys import (
     elements_of_integer_keys,
     integer_key_indices,
     integer_keys,
-    kernel_sorts,
     sorted_by_integer_keys,
     sorts_by_integer_keys,
     take_in_integer_key_order,
-)  # fmt: skip
+)
 from pullback.ops.traits import HasKernel
 
 
@@ -150,6 +149,11 @@ class TopK(Composite, HasKernel):
     def samples(cls) -> Any:
         for k, axis, shape in ((3, 0, (6,)), (2, 1, (2, 5, 3)), (4, 0, (4, 2)), (0, 1, (2, 3))):
             yield cls(k, axis), (real(*shape),)
+
+
+def kernel_sorts(x: Type, axis: int) -> bool:
+    """Whether a kernel sorts these elements: it takes 32 or 64 bits, and 32 bits hold an index."""
+    return x.dtype.bits >= 32 and not x.dtype.is_complex and x.shape[axis] < 2**31
 
 
 def sort_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
