@@ -36,3 +36,8 @@ def integer_samples(*shape: int, low: int = 0, high: int = 10, salt: int = 0) ->
 
 def boolean_samples(*shape: int, salt: int = 0) -> np.ndarray:
     return integer_samples(*shape, low=0, high=2, salt=salt).astype(bool)
+
+
+def diagonally_dominant(x: np.ndarray) -> np.ndarray:
+    """Return a matrix that is dominated by its diagonal."""
+    return x + 4 * np.eye(x.shape[-1])

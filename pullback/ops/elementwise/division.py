@@ -131,6 +131,13 @@ def division_signs_differ(rest: Node, y: Node) -> Node:
     return both(not_equal(rest, 0), differ(less(rest, 0), less(y, 0)))
 
 
+def reciprocal_or_zero(x: Node) -> Node:
+    """Return 1 / x, or 0 where x is 0."""
+    zero = equal(x, 0)
+    one = constant_node(1, x.type.dtype)
+    return where(zero, 0, one / where(zero, one, x))
+
+
 def _divided(ufunc: np.ufunc, x: np.ndarray, y: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
     """Apply a division; `at_zero` is the result of integers where y is 0."""
     if x.dtype.kind not in "iu":

@@ -18,7 +18,6 @@ from pullback.ops.elementwise.functions import cast, either, equal, less_equal, 
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.determinant import determinant_pivots, determinants_as_matrices, trace
-from pullback.ops.linalg.linear_solve import swap_rows_columns
 from pullback.ops.linalg.lu_solve_inverse import Inverse
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
@@ -27,10 +26,10 @@ from pullback.ops.linalg.matrix_rows_columns import (
     diagonal,
     diagonal_matrix,
     scaled_columns,
+    swap_rows_columns,
 )
 from pullback.ops.linalg.svd import SVD
 from pullback.ops.linalg.triangles_hermitian import off_diagonal
-from pullback.ops.linalg.triangular_solve import diagonally_dominant
 from pullback.ops.prelude import (
     TABLE,
     Axis,
@@ -44,7 +43,7 @@ from pullback.ops.prelude import (
 )
 from pullback.ops.reduce.extrema import Max, Min
 from pullback.ops.reduce.reductions import Any_, Prod, Sum
-from pullback.ops.samples import complex_samples, real
+from pullback.ops.samples import complex_samples, diagonally_dominant, real
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape
 

@@ -19,10 +19,9 @@ from pullback.ops.linalg.lu_solve_inverse import LU, Inverse, Solve
 from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
 from pullback.ops.linalg.matrix_rows_columns import diagonal
 from pullback.ops.linalg.triangles_hermitian import on_diagonal
-from pullback.ops.linalg.triangular_solve import diagonally_dominant
 from pullback.ops.prelude import Composite, Node, Type, conjugate, constant_node, result_nodes
 from pullback.ops.reduce.reductions import Prod, Sum
-from pullback.ops.samples import complex_samples, real
+from pullback.ops.samples import complex_samples, diagonally_dominant, real
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Reshape
 

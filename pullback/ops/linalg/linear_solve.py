@@ -11,16 +11,11 @@ from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
+from pullback.ops.linalg.matrix_rows_columns import swap_rows_columns
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, spread
 from pullback.ops.shape.movement import Reshape, Transpose
 
 TRANSPOSES = ("N", "T", "C")
-
-
-def swap_rows_columns(x: Node) -> Node:
-    """Return the transpose of matrices, without conjugation."""
-    rank = x.type.rank
-    return Transpose((*range(rank - 2), rank - 1, rank - 2))(x)
 
 
 def _trans_of_linear_solve(op: Any) -> str:

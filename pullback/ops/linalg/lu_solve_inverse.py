@@ -11,7 +11,7 @@ from pullback.graph.dtypes import int32
 from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.linear_solve import LinearSolve, swap_rows_columns
+from pullback.ops.linalg.linear_solve import LinearSolve
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import (
     MatrixKernel,
@@ -20,17 +20,17 @@ from pullback.ops.linalg.matrix_kernel import (
     matrix_kernel_transpose,
     matrix_kernel_transposed_type,
 )  # fmt: skip
-from pullback.ops.linalg.matrix_rows_columns import diagonal
+from pullback.ops.linalg.matrix_rows_columns import diagonal, swap_rows_columns
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
 from pullback.ops.linalg.triangles_hermitian import (  # fmt: skip
     eye_like,
     lower_triangle,
     upper_triangle,
 )
-from pullback.ops.linalg.triangular_solve import TriangularSolve, diagonally_dominant
+from pullback.ops.linalg.triangular_solve import TriangularSolve
 from pullback.ops.prelude import Composite, Node, Type, constant_node, result_nodes
 from pullback.ops.reduce.reductions import Any_
-from pullback.ops.samples import complex_samples, real
+from pullback.ops.samples import complex_samples, diagonally_dominant, real
 from pullback.ops.shape.concat_pad import Concat, Pad
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice

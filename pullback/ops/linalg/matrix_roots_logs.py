@@ -23,18 +23,16 @@ from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.helpers import op_functions
 from pullback.ops.linalg.contraction import adjoint
 from pullback.ops.linalg.eig import Eig
-from pullback.ops.linalg.linear_solve import swap_rows_columns
 from pullback.ops.linalg.lu_solve_inverse import Inverse, Solve
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
-from pullback.ops.linalg.matrix_rows_columns import scaled_columns
+from pullback.ops.linalg.matrix_rows_columns import scaled_columns, swap_rows_columns
 from pullback.ops.linalg.sylvester import Sylvester
 from pullback.ops.linalg.triangles_hermitian import eye_like
-from pullback.ops.linalg.triangular_solve import diagonally_dominant
 from pullback.ops.prelude import Axis, Composite, Node, Type, constant_node, result_nodes, zeros
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Any_, Sum
-from pullback.ops.samples import complex_samples, real
+from pullback.ops.samples import complex_samples, diagonally_dominant, real
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Broadcast, Reshape
 from pullback.ops.shape.slicing import Slice

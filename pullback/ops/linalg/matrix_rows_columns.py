@@ -1,14 +1,15 @@
-"""Parts of matrices, scaled columns and guarded reciprocals, for derivative rules."""
+"""Parts of matrices, their transposes and scaled columns, for derivative rules."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.ops.elementwise.functions import cast, equal, where
+from pullback.ops.elementwise.division import reciprocal_or_zero
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.linalg.triangles_hermitian import on_diagonal
 from pullback.ops.prelude import Node, constant_node
 from pullback.ops.shape.concat_pad import Pad
-from pullback.ops.shape.movement import Broadcast, Reshape
+from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
 
 
@@ -28,6 +29,12 @@ def rows(x: Node, start: int, stop: int) -> Node:
         return x
     zero = (0,) * len(batch)
     return Slice((*zero, start, 0), (*batch, stop, n), (1,) * (len(batch) + 2))(x)
+
+
+def swap_rows_columns(x: Node) -> Node:
+    """Return the transpose of matrices, without conjugation."""
+    rank = x.type.rank
+    return Transpose((*range(rank - 2), rank - 1, rank - 2))(x)
 
 
 def padded_matrix_columns(x: Node, size: int) -> Node:
@@ -76,13 +83,6 @@ def as_column(x: Node) -> Node:
 def scaled_columns(x: Node, scale: Node) -> Node:
     """Return matrices with each column times its number."""
     return x * cast(as_row(scale), x.type.dtype)
-
-
-def reciprocal_or_zero(x: Node) -> Node:
-    """Return 1 / x, or 0 where x is 0."""
-    zero = equal(x, 0)
-    one = constant_node(1, x.type.dtype)
-    return where(zero, 0, one / where(zero, one, x))
 
 
 def reciprocal_column_row_differences(x: Node) -> Node:

@@ -8,10 +8,10 @@ from typing import Any
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint
-from pullback.ops.linalg.linear_solve import swap_rows_columns
 from pullback.ops.linalg.lu_solve_inverse import Solve
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
+from pullback.ops.linalg.matrix_rows_columns import swap_rows_columns
 from pullback.ops.linalg.svd import SVD
 from pullback.ops.linalg.sylvester import Sylvester
 from pullback.ops.linalg.triangles_hermitian import hermitian_part

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import int32
 from pullback.graph.op_kinds import SparseCotangentsKind
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
+from pullback.ops.elementwise.division import reciprocal_or_zero
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.hlo_instructions import hlo_slice_instruction
@@ -35,10 +36,9 @@ from pullback.ops.linalg.matrix_rows_columns import (
     diagonal_matrix,
     padded_matrix_columns,
     padded_matrix_rows,
-    reciprocal_or_zero,
     rows,
     scaled_columns,
-)  # fmt: skip
+)
 from pullback.ops.prelude import Node, Type, result_nodes
 from pullback.ops.samples import complex_samples, real
 

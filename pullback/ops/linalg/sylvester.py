@@ -12,15 +12,13 @@ from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.linalg.contraction import adjoint, contraction_column
 from pullback.ops.linalg.eig import Eig
-from pullback.ops.linalg.linear_solve import swap_rows_columns
 from pullback.ops.linalg.lu_solve_inverse import Solve
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.linalg.matrix_kernel import check_matrix_kernel_operands
-from pullback.ops.linalg.matrix_rows_columns import as_row
+from pullback.ops.linalg.matrix_rows_columns import as_row, swap_rows_columns
 from pullback.ops.linalg.triangles_hermitian import eye_like
-from pullback.ops.linalg.triangular_solve import diagonally_dominant
 from pullback.ops.prelude import Axis, Composite, Node, Type, result_nodes, spread_all
-from pullback.ops.samples import complex_samples, real
+from pullback.ops.samples import complex_samples, diagonally_dominant, real
 from pullback.ops.shape.movement import Reshape
 
 LARGEST = 1024  # unknowns of a system that is solved as it is

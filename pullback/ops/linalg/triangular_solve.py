@@ -15,7 +15,7 @@ from pullback.ops.linalg.matrix_kernel import (
 )
 from pullback.ops.linalg.triangles_hermitian import triangle
 from pullback.ops.prelude import Node, Type
-from pullback.ops.samples import complex_samples, real
+from pullback.ops.samples import complex_samples, diagonally_dominant, real
 
 
 class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
@@ -82,8 +82,3 @@ class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
                 yield cls(lower, trans, unit), (a, b)
         for batch, n, k in (((), 3, 2), ((), 0, 2), ((2,), 1, 0)):
             yield cls(), (diagonally_dominant(real(*batch, n, n)), real(*batch, n, k, salt=1))
-
-
-def diagonally_dominant(x: np.ndarray) -> np.ndarray:
-    """Return a matrix that is dominated by its diagonal."""
-    return x + 4 * np.eye(x.shape[-1])
