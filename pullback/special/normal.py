@@ -9,11 +9,12 @@ from pullback.functions.function_factory import float_unary
 from pullback.functions.special import erf, erfc, erfinv
 from pullback.lazy.tensor import wrap
 from pullback.ops.elementwise import normal_functions as ops
+from pullback.ops.elementwise.error_functions import Erfcx
 from pullback.special.operands import special
 from pullback.typing import ArrayLike
 
 erfcx = float_unary(
-    "erfcx", ops.Erfcx, "exp(x**2) erfc(x), the scaled complementary error function.", "0.0 -> 1.0"
+    "erfcx", Erfcx, "exp(x**2) erfc(x), the scaled complementary error function.", "0.0 -> 1.0"
 )
 ndtr = float_unary(
     "ndtr", ops.NormalCdf, "Distribution function of the standard normal distribution.",

@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32, float64
-from pullback.ops.elementwise.error_functions import times_exp_minus_square
+from pullback.ops.elementwise.error_functions import scaled_erfc, times_exp_minus_square
 from pullback.ops.elementwise.exponential import Logistic
 from pullback.ops.elementwise.functions import equal, guarded, less, where
-from pullback.ops.elementwise.normal_functions import (
-    DENSITY,
-    ROOT_HALF,
-    NormalCdf,
-    NormalPdf,
-    scaled_erfc,
-)
+from pullback.ops.elementwise.normal_functions import DENSITY, ROOT_HALF, NormalCdf, NormalPdf
 from pullback.ops.elementwise.special_base import SharedFormula
 from pullback.ops.prelude import Node, Type, constant_node, op_functions
 from pullback.ops.traits import HasKernel

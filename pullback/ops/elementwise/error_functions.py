@@ -9,14 +9,15 @@ import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
 from pullback.ops.elementwise.elementwise import Transcendental
-from pullback.ops.elementwise.functions import both, equal, greater, less, where
+from pullback.ops.elementwise.functions import both, equal, greater, guarded, less, where
 from pullback.ops.elementwise.series import chebyshev_series, horner_series
+from pullback.ops.elementwise.special_base import SpecialFunction
 from pullback.ops.prelude import TABLE, Node, constant_node, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
-minimum, clamp, reciprocal = op_functions("Minimum", "Clamp", "Reciprocal")
-with_sign, bits_and = op_functions("CopySign", "BitwiseAnd")
-erfcx, exp_minus_square = op_functions("Erfcx", "ExpMinusSquare")
+minimum, maximum, clamp = op_functions("Minimum", "Maximum", "Clamp")
+with_sign, bits_and, reciprocal = op_functions("CopySign", "BitwiseAnd", "Reciprocal")
+(exp_minus_square,) = op_functions("ExpMinusSquare")
 SLOPE = 2 / math.sqrt(math.pi)  # of the error function at 0
 
 # erf(x) / x as a quotient of polynomials in x * x, for |x| <= 4: relative error 2.5e-8
@@ -47,6 +48,22 @@ SCALED = (
     1.8134502003176963e-13, 1.973425574544739e-14, -7.287943737592673e-15,
     -1.5169878690228116e-15, 2.3514112258781403e-16, 1.0006111691821667e-16,
 )  # fmt: skip
+
+
+# -(1 + 2 x)**2 times the derivative of exp(x * x) erfc(x), in Chebyshev polynomials of
+# (x - 3) / (x + 3), for x >= 0
+SCALED_SLOPE = (
+    2.200232774538129, 0.3923925876786969, -0.49251525885297887, 0.18456782022158594,
+    -0.021957713708356103, -0.011176725563987367, 0.006688633816684982, -0.001628964165161042,
+    0.00012928967973167008, 3.524340197409341e-05, -9.35343864327909e-06, -3.7210774387073354e-07,
+    3.9425336829282767e-07, -6.470771520685845e-09, -1.6343728435430187e-08, 5.705368971003257e-10,
+    7.327454731840939e-10, -1.694415974955691e-11, -3.535303909683819e-11, -5.535136252347178e-13,
+    1.7481756873156016e-12, 1.3706968413312195e-13, -8.223566592063278e-14,
+    -1.4184630648871465e-14, 3.2258269721295812e-15, 1.124050031422965e-15, -6.173596904574128e-17,
+    -7.300616122882738e-17,
+)  # fmt: skip
+
+
 # erfinv(y) / y in Chebyshev polynomials of w = -log(1 - y * y) for w < 5, of sqrt(w) beyond
 CENTRE = (
     1.4912989404744903, 0.60175630341083, -0.009170559500080926, -0.004962635326766425,
@@ -153,10 +170,58 @@ class ErfInv(Transcendental):
             near = reciprocal(exp_minus_square(out) * SLOPE)
             # exp(y * y) is erfcx(y) / erfc(y), which does not magnify the rounding of y
             size, rest = absolute(out), 1 - absolute(x)
-            far = erfcx(size) / rest * (1 / SLOPE)
+            far = Erfcx()(size) / rest * (1 / SLOPE)
             return where(both(greater(rest, 0), less(rest, 0.5)), far, near)
 
         return (slope,)
+
+
+class Erfcx(SpecialFunction):
+    """exp(x * x) erfc(x), the scaled complementary error function."""
+
+    points = ((-1.5, -0.3, 0.0, 0.7, 4.0, 30.0),)
+
+    def expand(self, x: Node) -> Node:
+        size = absolute(x)
+        made = scaled_erfc(size)
+        growth = error_exp_of_square(minimum(size, 30))
+        made = where(less(x, 0), growth * 2 - made, made)
+        return where(less(size, 0.3), growth * (1 - Erf()(x)), made)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: -ErfcxSlope()(x),)
+
+
+class ErfcxSlope(SpecialFunction):
+    """Minus the derivative of Erfcx, without cancellation for large x."""
+
+    points = ((-1.5, -0.3, 0.0, 0.7, 4.0, 30.0),)
+
+    def expand(self, x: Node) -> Node:
+        size = maximum(x, 0)
+        scale = size * 2 + 1
+        right = chebyshev_series(SCALED_SLOPE, erfcx_variable(size)) / scale / scale
+        return where(less(x, 0), SLOPE - x * 2 * Erfcx()(x), right)
+
+    def partials(self, out: Node, x: Node) -> tuple:
+        return (lambda: (guarded(out, x) - Erfcx()(x)) * 2,)
+
+
+def scaled_erfc(x: Node) -> Node:
+    """Return exp(x * x) erfc(x) for x >= 0, in f32 for x <= 10.2 only."""
+    if x.type.dtype is float64:
+        return chebyshev_series(SCALED, erfcx_variable(x)) / (x * 2 + 1)
+    return horner_series(SCALED_NUMERATOR, x) / horner_series(SCALED_DENOMINATOR, x)
+
+
+def erfcx_variable(x: Node) -> Node:
+    """Map [0, inf] to [-1, 1]."""
+    return where(equal(x, np.inf), 1, (x - 3) / (x + 3))
+
+
+def error_exp_of_square(x: Node) -> Node:
+    """Return exp(x * x) in f64, with the digits that rounding the square loses."""
+    return times_exp_minus_square(constant_node(1, x.type.dtype), x, -1)
 
 
 def times_exp_minus_square(factor: Node, x: Node, scale: float = 1.0) -> Node:
