@@ -71,7 +71,7 @@ def test_something_else_than_a_sequence():
 def test_windows_are_bounded(window):
     x = pb.ones((1, 8, 1))
     for pool in (pb.max_pool, pb.avg_pool):
-        must = r"_pooling_layer: .*(fewer than 2\*\*31|fit into 64 bits).*test_large_counts"
+        must = r"_pool: .*(fewer than 2\*\*31|fit into 64 bits).*test_large_counts"
         with pytest.raises((ShapeError, ArgumentError), match=must):
             pool(x, window, padding="SAME")
     assert (x * 2).sum().item() == 16.0
