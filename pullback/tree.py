@@ -168,7 +168,7 @@ def _matching_tree_leaves(structure: Any, tree: Any, name: str = "map") -> list[
 def show_tree_structure(structure: Any) -> str:
     """Return a structure as nested Python containers, with `*` for the leaves.
 
-    >>> show(flatten({"a": 1, "b": (2, [3, None])})[1])
+    >>> show_tree_structure(flatten({"a": 1, "b": (2, [3, None])})[1])
     "{'a': *, 'b': (*, [*, None])}"
     """
     kind, entries = structure.type, structure.entries()

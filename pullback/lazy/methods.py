@@ -283,7 +283,7 @@ class Methods:
         >>> pb.zeros(3).at[1].set(5.0).tolist()
         [0.0, 5.0, 0.0]
         """
-        return hooks.indexing.At(self)
+        return hooks.indexing.AtIndexing(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         if api_version is not None and api_version not in API_VERSIONS:

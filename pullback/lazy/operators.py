@@ -375,7 +375,7 @@ class Operators:
     @handles_boundary_errors
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         try:
-            self._rebind(hooks.indexing.updated_at_index(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+            self._rebind(hooks.indexing.updated_by_indexing(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
         except BaseException as error:
             leave_boundary(error)
             raise

@@ -150,7 +150,7 @@ class TorchMethods:
         [[0, 1, 2], [3, 4, 5]]
         """
         shape = self._node.type.shape  # type: ignore[attr-defined]
-        i = hooks.functions.arguments.axis_of("unflatten", dim, len(shape))
+        i = hooks.functions.arguments.axis_argument("unflatten", dim, len(shape))
         new = method_one_or_many((sizes,))
         return hooks.functions.reshape(self, (*shape[:i], *new, *shape[i + 1 :]))  # type: ignore[misc]
 
@@ -292,7 +292,7 @@ class TorchMethods:
         """
         axis, _ = _torch_axis_and_size("index_add", self, dim)
         place = (*(slice(None),) * axis, index)
-        return hooks.indexing.updated_at_index(self, place, _torch_times(source, alpha), "add")
+        return hooks.indexing.updated_by_indexing(self, place, _torch_times(source, alpha), "add")
 
     def masked_fill(self, mask: ArrayLike, value: ArrayLike) -> Tensor:
         """Return the tensor with a value where a mask is true.
@@ -395,5 +395,5 @@ def _torch_dtype_like(x: Any, dtype: DTypeLike | None) -> DTypeLike:
 
 
 def _torch_axis_and_size(op: str, x: Any, dim: int) -> tuple[int, int]:
-    axis = hooks.functions.arguments.axis_of(op, dim, x.ndim)
+    axis = hooks.functions.arguments.axis_argument(op, dim, x.ndim)
     return axis, x.shape[axis]

@@ -58,7 +58,7 @@ class SoftmaxGradient(FusedSoftmaxOp):
 class LogSoftmaxGradient(SoftmaxGradient):
     """The cotangent of log-softmax's operand, from those of its result `y` along `axes`."""
 
-    kernel_name = "fuse_log_softmax_gradient_spelling"
+    kernel_name = "log_softmax_gradient"
 
     def expand(self, g: Node, y: Node) -> Node:
         return g - guarded(Sum(self.axes, True)(g), Exp()(y))
