@@ -207,7 +207,7 @@ def as_recording_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     return asarray(x)
 
 
-def recorded_prefix_entries(
+def recording_prefix_entries(
     transform: str, name: str, kind: str, prefix: Tree, like: Tree
 ) -> list[Any]:
     """The entry for each leaf of `like` in an argument of a transform, a prefix of its tree.

@@ -10,7 +10,11 @@ from pullback import tree
 from pullback.api.custom_arguments import is_custom_array_argument
 from pullback.api.named_axes import bind_named_mesh, mesh_of_named_axes
 from pullback.api.placeholders import stage_on_placeholders
-from pullback.api.recording import deliver_from_recording, recorded_outputs, recorded_prefix_entries
+from pullback.api.recording import (
+    deliver_from_recording,
+    recorded_outputs,
+    recording_prefix_entries,
+)
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.argument_checks import with_argument_checks
@@ -194,7 +198,7 @@ def _check_shard_map_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
 
 def _shard_map_specs(name: str, specs: Tree, like: Tree) -> list[P]:
     """The spec of each leaf of the arguments or results."""
-    found = recorded_prefix_entries("shard_map", name, "a pb.P", specs, like)
+    found = recording_prefix_entries("shard_map", name, "a pb.P", specs, like)
     return [P() if spec is None else spec for spec in found]
 
 

@@ -12,7 +12,7 @@ from pullback.api.placeholders import stage_on_placeholders
 from pullback.api.recording import (
     deliver_from_recording,
     is_recorded_value,
-    recorded_prefix_entries,
+    recording_prefix_entries,
 )
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
@@ -219,7 +219,7 @@ def _split_vmap_axes(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | Non
 
 def _vmap_axes(name: str, axes: Tree, like: Tree) -> list[int | None]:
     """The axis of each leaf of the arguments or results."""
-    found = recorded_prefix_entries("vmap", name, "an int, None", axes, like)
+    found = recording_prefix_entries("vmap", name, "an int, None", axes, like)
     for a in found:
         if a is not None and type(a) is not int:
             raise ArgumentError(f"vmap: {name} must contain ints or None, got {a!r}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Engine
+from pullback.engines.protocols import Engine
 from pullback.errors import DonatedError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float32

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.compiled.arguments import STATIC, CompiledNumberArgument
 from pullback.compiled.compile_trace import CompileTrace
-from pullback.engines import base
-from pullback.engines.base import Engine
+from pullback.engines import protocols
 from pullback.engines.engine_registry import engine_for
 from pullback.engines.mesh import mesh_for_engine
+from pullback.engines.protocols import Engine
 from pullback.errors import Location, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import uint64
@@ -134,7 +134,7 @@ class CompiledProgram:
 
     def _compile(
         self, engine: Engine, donated: tuple[int, ...], entry: CacheEntry
-    ) -> base.EngineProgram:
+    ) -> protocols.EngineProgram:
         if not current().may_compile:
             raise refuse_launch(self.name, self.cause)
         start = time.perf_counter()

@@ -36,9 +36,9 @@ from pullback.compiled.serialize import (
     serialize_plain_value,
     serialize_tree,
 )
-from pullback.engines.base import EngineBuffer
 from pullback.engines.engine_registry import engine_for
 from pullback.engines.mesh import mesh_for_engine
+from pullback.engines.protocols import EngineBuffer
 from pullback.engines.xla.emitted import read_emitted
 from pullback.engines.xla.xla_program import xla_program_check_masks
 from pullback.errors import (
@@ -100,7 +100,7 @@ def save(
         "platform": program.engine.platform,
         "in_tree": serialize_tree(specialization.in_tree),
         "out_tree": serialize_tree(specialization.out_tree),
-        "leaves": [_save_kind(k) for k in specialization.wanted],
+        "leaves": [_encode_saved_program_kind(k) for k in specialization.wanted],
         "paths": specialization.paths,
         "static": [serialize_plain_value(x.given) for x in specialization.static],
         "options": [sorted(options.static), sorted(options.static_names)],
@@ -124,7 +124,7 @@ def save(
     os.replace(temporary, path)
 
 
-def _save_kind(kind: Any) -> Any:
+def _encode_saved_program_kind(kind: Any) -> Any:
     """Return what a leaf must be, as `Specialization.wanted` has it, as data."""
     if isinstance(kind, Type):
         return ["tensor", *_encode_saved_program_type(kind)]

@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Literal, cast, overload
 
 from pullback.engines import fork
-from pullback.engines.base import Engine
 from pullback.engines.mesh import MeshEngine, SimulatedMeshEngine
+from pullback.engines.protocols import Engine
 from pullback.engines.reference import ReferenceEngine
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.source_lines import user_line

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Check, Engine, EngineProgram, ProgramBase
 from pullback.engines.choices import USUAL, CodeChoices
+from pullback.engines.protocols import Check, Engine, EngineProgram, ProgramBase
 from pullback.errors import HostReadError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -23,7 +23,7 @@ from pullback.sharding.parts import join_sharding_parts, part_of_array, part_pla
 from pullback.sharding.spec import P, Sharding
 
 
-class OnMesh(ABC):
+class ValueOnMesh(ABC):
     """A value on a mesh: every device has a part of it."""
 
     def __init__(self, engine: MeshEngine, type: Type) -> None:
@@ -66,10 +66,10 @@ class MeshEngine(ABC):
         self.name, self.platform = single.name, single.platform
         self.local_devices = single.local_devices
         # Copies, on all devices, of values that are on no mesh.
-        self.copies: weakref.WeakKeyDictionary[Node, OnMesh] = weakref.WeakKeyDictionary()
+        self.copies: weakref.WeakKeyDictionary[Node, ValueOnMesh] = weakref.WeakKeyDictionary()
 
     @abstractmethod
-    def put(self, array: np.ndarray, type: Type) -> OnMesh:
+    def put(self, array: np.ndarray, type: Type) -> ValueOnMesh:
         """Transfer an array to the devices, with the layout of its type."""
 
     @abstractmethod
@@ -88,11 +88,11 @@ class MeshEngine(ABC):
         sharding = type.sharding or self.whole
         return [part_of_array(array, sharding, k) for k in range(self.mesh.size)]
 
-    def get(self, value: OnMesh) -> np.ndarray:
+    def get(self, value: ValueOnMesh) -> np.ndarray:
         return value.gathered()
 
     def owns(self, value: Any) -> bool:
-        return isinstance(value, OnMesh) and value.engine is self
+        return isinstance(value, ValueOnMesh) and value.engine is self
 
     def owns_all(self, values: Sequence[Any]) -> bool:
         return all(map(self.owns, values))
@@ -100,7 +100,7 @@ class MeshEngine(ABC):
     def made(self, values: Sequence[Any]) -> list[bool]:
         return [False for _ in values]
 
-    def copy(self, value: OnMesh) -> OnMesh:
+    def copy(self, value: ValueOnMesh) -> ValueOnMesh:
         return self.put(value.gathered(), value.type)
 
     def give_back(self) -> None:
@@ -140,7 +140,7 @@ class MeshEngineProgram(ProgramBase):
         super().__init__(graph)
 
 
-class MeshStack(OnMesh):
+class MeshStack(ValueOnMesh):
     """The parts of all devices in one array, with the dimensions of the mesh in front."""
 
     def __init__(self, engine: MeshEngine, type: Type, array: np.ndarray) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Check, ProgramBase
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.limits import refuse_beyond_limits
+from pullback.engines.protocols import Check, ProgramBase
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.errors import OutOfMemory, PullbackError
 from pullback.graph.graph import Graph

@@ -7,7 +7,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.functions.arguments import Tensor, float_arguments, float_node
 from pullback.functions.composed import composed
-from pullback.functions.normalizing import normalize, normalizing_norm
+from pullback.functions.normalizing import length_for_normalizing, normalize
 from pullback.functions.reductions import sum
 from pullback.functions.shape import expand_dims
 from pullback.functions.where_take import take
@@ -28,7 +28,7 @@ def cdist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
         given = f"got {a._node.type} and {b._node.type}"
         raise ShapeError(f"needs points [..., m, d] and [..., n, d], {given}")
-    return normalizing_norm(expand_dims(a, -2) - expand_dims(b, -3), p)
+    return length_for_normalizing(expand_dims(a, -2) - expand_dims(b, -3), p)
 
 
 @composed
@@ -42,7 +42,7 @@ def pdist(x: ArrayLike, p: float = 2.0) -> Tensor:
     if a.ndim != 2:
         raise ShapeError(f"needs a matrix, got {a._node.type}")
     first, second = np.triu_indices(a.shape[0], 1)
-    return normalizing_norm(take(a, first, 0) - take(a, second, 0), p)
+    return length_for_normalizing(take(a, first, 0) - take(a, second, 0), p)
 
 
 @composed
@@ -55,7 +55,7 @@ def pairwise_distance(
     [5.0]
     """
     a, b = map(wrap, float_arguments(x, y))
-    return normalizing_norm(a - b + eps, p, keepdims=keepdims)
+    return length_for_normalizing(a - b + eps, p, keepdims=keepdims)
 
 
 @composed
@@ -66,7 +66,7 @@ def dist(x: ArrayLike, y: ArrayLike, p: float = 2.0) -> Tensor:
     5.0
     """
     a, b = map(wrap, float_arguments(x, y))
-    return normalizing_norm((a - b).reshape(-1), p)
+    return length_for_normalizing((a - b).reshape(-1), p)
 
 
 @composed

@@ -31,7 +31,7 @@ from pullback.ops.index.checked_index import CheckedIndex
 from pullback.typing import ArrayLike, Axis, DTypeLike
 
 
-def without_nan(x: Tensor, fill: float) -> Tensor:
+def nan_reduction_operand(x: Tensor, fill: float) -> Tensor:
     """Replace NaN by a number that changes nothing; it gets no gradient."""
     return select(isnan(x), literal_argument(fill, x.dtype), x) if x.dtype.is_inexact else x
 
@@ -52,7 +52,7 @@ def nansum(
     >>> pb.nansum([1.0, pb.nan, 2.0]).item()
     3.0
     """
-    x = without_nan(as_tensor(x), 0)
+    x = nan_reduction_operand(as_tensor(x), 0)
     return reductions.sum(x, axis, dtype, keepdims, initial=initial, where=where)
 
 
@@ -67,7 +67,7 @@ def nanprod(
     >>> pb.nanprod([3.0, pb.nan, 2.0]).item()
     6.0
     """
-    x = without_nan(as_tensor(x), 1)
+    x = nan_reduction_operand(as_tensor(x), 1)
     return reductions.prod(x, axis, dtype, keepdims, initial=initial, where=where)
 
 
@@ -79,7 +79,7 @@ def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     [1.0, 1.0, 3.0]
     """
     x, axis = _nan_axis("nancumsum", x, axis)
-    return cumulative_sum(without_nan(x, 0), axis=axis, dtype=dtype)
+    return cumulative_sum(nan_reduction_operand(x, 0), axis=axis, dtype=dtype)
 
 
 @composed
@@ -91,7 +91,7 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
     [3.0, 3.0, 6.0]
     """
     x, axis = _nan_axis("nancumprod", x, axis)
-    return cumulative_prod(without_nan(x, 1), axis=axis, dtype=dtype)
+    return cumulative_prod(nan_reduction_operand(x, 1), axis=axis, dtype=dtype)
 
 
 def _nan_axis(op: str, x: ArrayLike, axis: int | None) -> tuple[Tensor, int]:
@@ -113,7 +113,7 @@ def nanmean(
     x = _masked_by_nan("nanmean", _nan_float_tensor(x, dtype), where)
     axes = axes_argument("nanmean", axis, x.ndim)
     wide = _nan_widened(x)
-    total = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=keepdims)
+    total = reductions.sum(nan_reduction_operand(wide, 0), axis=axes, keepdims=keepdims)
     return astype(total / count_without_nan(x, axes, keepdims, wide.dtype.real), x.dtype)
 
 
@@ -138,7 +138,9 @@ def nanvar(
     count = count_without_nan(x, axes, True, wide.dtype.real)
     # A count of 0 gives NaN at the end; here it must not reach the gradients of other slices.
     if mean is None:
-        mean = reductions.sum(without_nan(wide, 0), axis=axes, keepdims=True) / count.clip(1)
+        mean = reductions.sum(
+            nan_reduction_operand(wide, 0), axis=axes, keepdims=True
+        ) / count.clip(1)
     gap = select(isnan(x), literal_argument(0, wide.dtype), wide - astype(mean, wide.dtype))
     squares = real(gap * conj(gap)) if wide.dtype.is_complex else gap * gap
     left = count - (ddof if correction is None else correction)
@@ -221,13 +223,13 @@ def _nan_extremum(
     if not x.dtype.is_inexact:
         return extremum(x, axis=axis, **options)
     if options["initial"] is not None or options["where"] is not None:
-        return extremum(without_nan(x, fill), axis=axis, **options)
+        return extremum(nan_reduction_operand(x, fill), axis=axis, **options)
     keepdims = options["keepdims"]
     axes = axes_argument(op, axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ShapeError(f"there is no element over axes {axes} of {x._node.type}", op=op)
     none = reductions.all(isnan(x), axis=axes, keepdims=keepdims)
-    found = extremum(without_nan(x, fill), axis=axes, keepdims=keepdims)
+    found = extremum(nan_reduction_operand(x, fill), axis=axes, keepdims=keepdims)
     return select(none, literal_argument(math.nan, x.dtype), found)
 
 
@@ -259,11 +261,11 @@ def _nan_arg(op: str, arg: Any, x: Tensor, axis: int | None, keepdims: bool, fil
     if x.dtype.is_complex:
         raise ArgumentError(f"needs real elements, got {x._node.type}", op=op)
     size = x.size if axis is None else x.shape[axis_argument(op, axis, x.ndim)]
-    found = arg(without_nan(x, fill), axis=axis, keepdims=keepdims)
+    found = arg(nan_reduction_operand(x, fill), axis=axis, keepdims=keepdims)
     if not size:
         return found
     # Among infinities of the fill's sign, NaN that was replaced may come first: ask again.
-    reached = without_nan(x, -fill) == literal_argument(fill, x.dtype)
+    reached = nan_reduction_operand(x, -fill) == literal_argument(fill, x.dtype)
     order = astype(~reached if fill > 0 else reached, int64)
     tie = arg(order, axis=axis, keepdims=keepdims)
     present = reductions.any(~isnan(x) & ~reached, axis=axis, keepdims=keepdims)

@@ -24,7 +24,7 @@ def normalize(x: ArrayLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) 
     [0.6000..., 0.8...]
     """
     a = wrap(float_node(x))
-    length = normalizing_norm(a, p, axis, keepdims=True)
+    length = length_for_normalizing(a, p, axis, keepdims=True)
     return a / clip(length, eps, None)
 
 
@@ -40,12 +40,12 @@ def renorm(x: ArrayLike, p: float, axis: int, maxnorm: float) -> Tensor:
     if p <= 0 or maxnorm < 0:
         raise ArgumentError(f"p must be positive, maxnorm not negative, got {p} and {maxnorm}")
     others = tuple(i for i in range(a.ndim) if i != place)
-    length = normalizing_norm(a, p, others, keepdims=True)
+    length = length_for_normalizing(a, p, others, keepdims=True)
     large = length > maxnorm
     return where(large, a * (maxnorm / where(large, length + 1e-7, 1)), a)
 
 
-def normalizing_norm(
+def length_for_normalizing(
     x: Tensor, p: float, axis: int | tuple[int, ...] = -1, keepdims: bool = False
 ) -> Tensor:
     """The p-norm along axes, for every p; 0 counts the elements that are not 0."""

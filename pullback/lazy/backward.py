@@ -16,7 +16,7 @@ from pullback.graph.node import Node
 from pullback.graph.op_kinds import Transparent
 from pullback.lazy.history import forget_history
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import guard_record_write, register, wrap
+from pullback.lazy.record import refuse_write_of_recorded, register, wrap
 from pullback.ops.prelude import ones
 from pullback.transforms.call_rules import start_called_rule_log
 from pullback.transforms.reverse import accumulate, gradients
@@ -120,7 +120,7 @@ def _deposit_backward_gradient(leaf: Node, g: Node) -> None:
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf and token.alive else None
         if tensor is not None:
-            guard_record_write(tensor, "backward()", _FUNCTIONAL_STEP)
+            refuse_write_of_recorded(tensor, "backward()", _FUNCTIONAL_STEP)
             before = [] if tensor._grad is None else [(1, 0, tensor._grad._node)]
             total = accumulate(leaf, [*before, (0, 0, g)])
             assert total is not None

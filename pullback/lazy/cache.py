@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from pullback.engines.base import EngineProgram
 from pullback.engines.environment import environment_variable
+from pullback.engines.protocols import EngineProgram
 from pullback.errors import Location
 from pullback.graph.html import html_table
 from pullback.graph.memo import remember

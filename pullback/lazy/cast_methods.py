@@ -107,7 +107,7 @@ def _cast_method_targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[
         if isinstance(given, tensor):
             other: Any = given
             yield from (("device", other.device), ("dtype", other.dtype))
-        elif _casts_to_dtype(given):
+        elif _cast_method_to_dtype(given):
             yield "dtype", given
         elif isinstance(given, str):
             yield "device", given
@@ -116,7 +116,7 @@ def _cast_method_targets(args: tuple[Any, ...], tensor: type) -> Iterator[tuple[
             raise ArgumentError(message, op="to")
 
 
-def _casts_to_dtype(value: Any) -> Any:
+def _cast_method_to_dtype(value: Any) -> Any:
     """Whether `to` was given a dtype, rather than the name of a device."""
     if isinstance(value, str):
         try:

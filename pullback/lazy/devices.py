@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pullback.engines.base import Engine
 from pullback.engines.engine_registry import registered_engine
+from pullback.engines.protocols import Engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy.settings import SettingsScope, current
 from pullback.sharding.mesh import PLATFORMS, DeviceMesh

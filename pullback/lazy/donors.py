@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.engines.base import Engine
+from pullback.engines.protocols import Engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
 from pullback.graph.op_kinds import PerElementKind, ResultSourceKind, Transparent

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from pullback.engines import fork
-from pullback.engines.base import Engine, EngineProgram
 from pullback.engines.engine_registry import engine_for
 from pullback.engines.mesh import mesh_for_engine
+from pullback.engines.protocols import Engine, EngineProgram
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import op_table
 from pullback.graph.graph import Graph

@@ -62,7 +62,7 @@ def warn_of_widening(nodes: Sequence[Any], dtype: DType) -> None:
     narrow = next((d for d in kinds if d.is_inexact and d.real.bits < 64), None)
     if narrow is None or (line := user_line()) in _warned:
         return
-    source = _precision_mark_above([x for x in own if x.type.dtype in WIDE])
+    source = _numpy_precision_mark_above([x for x in own if x.type.dtype in WIDE])
     if source is not None:
         warnings.warn(
             f"{narrow} becomes {dtype} here, because of a NumPy array that became a tensor at "
@@ -74,7 +74,7 @@ def warn_of_widening(nodes: Sequence[Any], dtype: DType) -> None:
         _warned.add(line)
 
 
-def _precision_mark_above(nodes: list[Node]) -> SourceLine | None:
+def _numpy_precision_mark_above(nodes: list[Node]) -> SourceLine | None:
     """Return the line of a marked leaf among what wide nodes were computed from."""
     seen: set[Node] = set()
     while nodes and len(seen) < _MOST:

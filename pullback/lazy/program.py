@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Engine, EngineProgram
+from pullback.engines.protocols import Engine, EngineProgram
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.dtypes import complex128, int64, uint64
 from pullback.graph.graph import Graph

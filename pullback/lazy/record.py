@@ -183,7 +183,7 @@ def record_as_constant(node: Node) -> Node:
     return Node(_STOP, (node,), node.type, node.where, derivative_tokens_of_constant(node.tokens))
 
 
-def guard_record_write(
+def refuse_write_of_recorded(
     tensor: Tensor, what: str, instead: str = "Return the new value instead."
 ) -> None:
     """Raise if a function that runs on placeholders changes a tensor from outside."""

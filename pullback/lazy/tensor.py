@@ -36,9 +36,9 @@ from pullback.lazy.pending import compute_pending
 from pullback.lazy.protocol_methods import ProtocolMethods
 from pullback.lazy.record import (
     bind_record_tensor,
-    guard_record_write,
     record_as_constant,
     record_as_leaf,
+    refuse_write_of_recorded,
     register,
     wrap,
 )
@@ -424,7 +424,7 @@ class Tensor(
         return self._rebind(node_of(x), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
-        guard_record_write(self, what)
+        refuse_write_of_recorded(self, what)
         if self._node.type.sharding is not None:  # a tensor keeps its sharding
             node = hooks.reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:

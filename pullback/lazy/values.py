@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.engines import fork
 from pullback.engines.engine_registry import registered_engine
-from pullback.engines.mesh import OnMesh
+from pullback.engines.mesh import ValueOnMesh
 from pullback.errors import EngineError
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
@@ -103,7 +103,7 @@ def wait_for_value(node: Node) -> None:
     value = valid_value(node)
     if isinstance(value, np.ndarray):
         return
-    if isinstance(value, OnMesh):
+    if isinstance(value, ValueOnMesh):
         value.wait()
     else:
         registered_engine("xla").client.wait(value)

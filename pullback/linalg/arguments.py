@@ -31,7 +31,7 @@ def float_linalg_arguments(*xs: ArrayLike) -> list[Node]:
     return float_arguments(*[as_tensor(x) for x in xs])
 
 
-def recorded_results(name: str, op: Op, *nodes: Node) -> tuple[Tensor, ...]:
+def linalg_results(name: str, op: Op, *nodes: Node) -> tuple[Tensor, ...]:
     """Record an op with several results; errors show the name of the public function."""
     try:
         return record_several(op, nodes)

@@ -8,7 +8,7 @@ from pullback.errors import ArgumentError
 from pullback.functions.arguments import float_node, record_as
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
-from pullback.linalg.arguments import hermitian_argument, recorded_results
+from pullback.linalg.arguments import hermitian_argument, linalg_results
 from pullback.ops.linalg.eig import Eig, Eigvals
 from pullback.ops.linalg.eigh import Eigh, EigvalsH
 from pullback.typing import ArrayLike
@@ -39,7 +39,7 @@ def eig(x: ArrayLike) -> EigResult:
     >>> values.numpy().round(5).imag.tolist()
     [1.0, -1.0]
     """
-    return EigResult(*recorded_results("linalg.eig", Eig(), float_node(x)))
+    return EigResult(*linalg_results("linalg.eig", Eig(), float_node(x)))
 
 
 def eigvals(x: ArrayLike) -> Tensor:
@@ -62,7 +62,7 @@ def eigh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> EighResult:
     [1.0, 3.0]
     """
     name = "linalg.eigh"
-    return EighResult(*recorded_results(name, Eigh(), _hermitian_for_eigenvalues(name, x, UPLO)))
+    return EighResult(*linalg_results(name, Eigh(), _hermitian_for_eigenvalues(name, x, UPLO)))
 
 
 def eigvalsh(x: ArrayLike, UPLO: Literal["L", "U"] = "L") -> Tensor:

@@ -13,7 +13,7 @@ from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int32
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
-from pullback.linalg.arguments import hermitian_argument, matrix_adjoint, recorded_results
+from pullback.linalg.arguments import hermitian_argument, linalg_results, matrix_adjoint
 from pullback.ops.linalg.cholesky import Cholesky
 from pullback.ops.linalg.lu_solve_inverse import LU
 from pullback.ops.linalg.permutation import PivotPermutation, ReorderRows
@@ -70,7 +70,7 @@ def qr(x: ArrayLike, mode: Literal["reduced", "complete", "r"] = "reduced") -> Q
     if mode not in ("reduced", "complete", "r"):
         what = f'mode must be "reduced", "complete" or "r", got {mode!r}'
         raise ArgumentError(what, op=name)
-    found = QRResult(*recorded_results(name, QR(mode == "complete"), float_node(x)))
+    found = QRResult(*linalg_results(name, QR(mode == "complete"), float_node(x)))
     return found.R if mode == "r" else found
 
 
@@ -95,7 +95,7 @@ def svd(x: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> SV
     name = "linalg.svd"
     if not compute_uv:
         return record_as(name, SingularValues(), float_node(x))
-    return SVDResult(*recorded_results(name, SVD(full_matrices), float_node(x)))
+    return SVDResult(*linalg_results(name, SVD(full_matrices), float_node(x)))
 
 
 def svdvals(x: ArrayLike) -> Tensor:
@@ -166,7 +166,7 @@ def lu(
     ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.5, 1.0]], [[2.0, 2.0], [0.0, 1.0]])
     """
     name = "linalg.lu"
-    factors, pivots = recorded_results(name, LU(), float_node(a))
+    factors, pivots = linalg_results(name, LU(), float_node(a))
     m, n = factors.shape[-2:]
     least = min(m, n)
     lower = tril(factors[..., :least], -1) + eye(m, least, dtype=factors.dtype)
@@ -197,4 +197,4 @@ def lu_factor(a: ArrayLike) -> LUFactor:
     >>> lu.tolist(), piv.tolist()
     ([[2.0, 2.0], [0.5, 1.0]], [1, 1])
     """
-    return LUFactor(*recorded_results("linalg.lu_factor", LU(), float_node(a)))
+    return LUFactor(*linalg_results("linalg.lu_factor", LU(), float_node(a)))

@@ -23,7 +23,7 @@ from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.dtypes import int64
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_linalg_arguments, recorded_results
+from pullback.linalg.arguments import float_linalg_arguments, linalg_results
 from pullback.linalg.norms import MatrixOrder, matrix_norm, norm_rounding_tolerance
 from pullback.linalg.solvers import inv
 from pullback.ops.linalg.eigh import EigvalsH
@@ -131,7 +131,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
     else:
         residuals = zeros((*solution.shape[:-2], 0), dtype=left.dtype.real)
     # the same decomposition as in the pseudoinverse, so that the compiler merges them
-    values = recorded_results(op, SVD(), left._node)[1]
+    values = linalg_results(op, SVD(), left._node)[1]
     if min(m, n):
         limit = _least_squares_tolerance(op, left, rcond) * largest(values, -1)
     else:

@@ -13,7 +13,7 @@ from pullback.graph.dtypes import int32
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.linalg.arguments import float_linalg_arguments, recorded_results, trans_argument
+from pullback.linalg.arguments import float_linalg_arguments, linalg_results, trans_argument
 from pullback.ops.linalg.det_cofactors import Det
 from pullback.ops.linalg.determinant import SlogDet
 from pullback.ops.linalg.lu_solve_inverse import Inverse, Solve
@@ -162,7 +162,7 @@ def slogdet(x: ArrayLike) -> SlogdetResult:
     >>> sign.item(), logabsdet.item()
     (-1.0, 0.0)
     """
-    return SlogdetResult(*recorded_results("linalg.slogdet", SlogDet(), float_node(x)))
+    return SlogdetResult(*linalg_results("linalg.slogdet", SlogDet(), float_node(x)))
 
 
 def _apply_solver(name: str, op: Op, a: Node, b: Node) -> Tensor:

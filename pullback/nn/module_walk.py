@@ -73,12 +73,12 @@ def walk_named_values(x: Module) -> list[tuple[str, Any]]:
     """Return the tensors and modules directly in a module, also those in its containers."""
     own, unnamed = vars(x), type(x).unnamed
     found = [
-        (n, pair) for n in module_tree_child_names(x) for pair in _walk_named_values_in(own[n], n)
+        (n, pair) for n in module_tree_child_names(x) for pair in _walk_module_values(own[n], n)
     ]
     return [(name.removeprefix(f"{n}.") if n == unnamed else name, v) for n, (name, v) in found]
 
 
-def _walk_named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
+def _walk_module_values(value: Any, name: str) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor) or is_module_to_walk(value):
         return [(name, value)]
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def _walk_named_values_in(value: Any, name: str) -> list[tuple[str, Any]]:
         items = list(zip(tree_node_entries(value), tree_node_children(value)[0]))
     else:
         items = []
-    return [pair for key, item in items for pair in _walk_named_values_in(item, f"{name}.{key}")]
+    return [pair for key, item in items for pair in _walk_module_values(item, f"{name}.{key}")]
 
 
 def is_module_to_walk(value: Any) -> bool:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.engines.base import Engine
 from pullback.engines.engine_registry import registered_engine as engine_named
+from pullback.engines.protocols import Engine
 from pullback.graph.dtypes import DType
 from pullback.ops.elementwise.elementwise import Elementwise
 from pullback.ops.prelude import Op

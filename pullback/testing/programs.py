@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Engine
 from pullback.engines.choices import CodeChoices
+from pullback.engines.protocols import Engine
 from pullback.engines.reference import ReferenceEngine
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph

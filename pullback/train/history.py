@@ -105,7 +105,7 @@ class History:
         if Path(path).suffix == ".svg":
             line_chart(Path(path), dict(lines), title, "step", wanted[0])
         else:
-            _plot_with_matplotlib(Path(path), dict(lines), title)
+            _plot_history_with_matplotlib(Path(path), dict(lines), title)
 
     def __repr__(self) -> str:
         last = ", ".join(f"{n}={self[n][-1]:.4g}" for n in self.names())
@@ -116,7 +116,7 @@ class History:
         return html_table(f"History of {len(self)} rows", rows)
 
 
-def _plot_with_matplotlib(
+def _plot_history_with_matplotlib(
     path: Path, lines: dict[str, Sequence[tuple[float, float]]], title: str
 ) -> None:
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import OpBuilder
+from pullback.engines.protocols import OpBuilder
 from pullback.engines.xla.hlo_instructions import HloValue
 from pullback.errors import UnsupportedOp
 from pullback.graph.dtypes import int32

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.engines.base import Groups, OpBuilder
+from pullback.engines.protocols import Groups, OpBuilder
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_, float32, float64, int32, int64, uint8, uint32
 from pullback.graph.types import Type

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.engines.base import OpBuilder
+from pullback.engines.protocols import OpBuilder
 from pullback.engines.xla.hlo_instructions import HloInstruction, HloValue
 from pullback.engines.xla.hlo_printer import print_hlo_quoted
 from pullback.engines.xla.kernels import PREFIX, kernel_library
@@ -126,7 +126,7 @@ class KernelCalls(OpBuilder):
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
         ins = [_kernel_call_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
         outs = [_kernel_call_layout(t.rank, batch, by_rows is True) for t in out]
-        config = ", ".join([f"{k} = {_kernel_option(v)}" for k, v in options.items()])
+        config = ", ".join([f"{k} = {_kernel_call_option(v)}" for k, v in options.items()])
         pairs = in_place if isinstance(in_place, dict) else {0: len(xs) - 1} if in_place else {}
         aliases = ", ".join([_kernel_alias(k, i, len(out)) for k, i in pairs.items()])
         return self.op(
@@ -137,7 +137,7 @@ class KernelCalls(OpBuilder):
         )  # fmt: skip
 
 
-def _kernel_option(value: Any) -> str:
+def _kernel_call_option(value: Any) -> str:
     if isinstance(value, tuple):
         return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
     if isinstance(value, str):

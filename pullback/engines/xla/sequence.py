@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Check, ProgramBase
+from pullback.engines.protocols import Check, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
 from pullback.engines.xla.xla_program import (
     XlaProgram,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import processes
-from pullback.engines.base import Check
 from pullback.engines.choices import USUAL, CodeChoices
-from pullback.engines.mesh import MeshEngine, MeshEngineProgram, OnMesh
+from pullback.engines.mesh import MeshEngine, MeshEngineProgram, ValueOnMesh
+from pullback.engines.protocols import Check
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.replicas import ReplicatedProgram, check_replicas
@@ -26,7 +26,7 @@ from pullback.sharding.parts import part_of_array
 from pullback.sharding.spec import Sharding, layout
 
 
-class OnXlaMesh(OnMesh):
+class ValueOnXlaMesh(ValueOnMesh):
     """A value whose parts are buffers on the devices of a mesh."""
 
     def __init__(self, engine: XlaMesh, type: Type, shards: ShardedValue) -> None:
@@ -57,17 +57,17 @@ class XlaMesh(MeshEngine):
             )
         self.spans_processes = len(self.group.here) < mesh.size
 
-    def put(self, array: np.ndarray, type: Type) -> OnXlaMesh:
+    def put(self, array: np.ndarray, type: Type) -> ValueOnXlaMesh:
         sharding: Sharding = type.sharding or self.whole
         parts: list[np.ndarray | None] = [None] * self.mesh.size
         for k in self.group.here:
             parts[k] = part_of_array(array, sharding, k)
-        return OnXlaMesh(self, type, self.group.put(parts, self.part_type(type), array))
+        return ValueOnXlaMesh(self, type, self.group.put(parts, self.part_type(type), array))
 
-    def assemble(self, parts: list[np.ndarray | None], type: Type) -> OnXlaMesh:
+    def assemble(self, parts: list[np.ndarray | None], type: Type) -> ValueOnXlaMesh:
         """Transfer the parts of a value; each process has only its own."""
         whole = None if any(layout(type)) else parts[self.group.here[0]]
-        return OnXlaMesh(self, type, self.group.put(parts, self.part_type(type), whole))
+        return ValueOnXlaMesh(self, type, self.group.put(parts, self.part_type(type), whole))
 
     def part_type(self, type: Type) -> Type:
         """Return the type of a part of a value."""
@@ -115,7 +115,7 @@ class XlaMesh(MeshEngine):
     def spread(self, results: list[ShardedValue], types: Sequence[Type]) -> list[Any]:
         """Return the results of a run; those that are on no mesh are the same on all devices."""
         values = [
-            OnXlaMesh(self, t, y) if t.sharding else y.buffers()[self.group.here[0]]
+            ValueOnXlaMesh(self, t, y) if t.sharding else y.buffers()[self.group.here[0]]
             for y, t in zip(results, types, strict=False)
         ]
         return values + results[len(types) :]
@@ -127,7 +127,7 @@ class LoadedMeshProgram:
     def __init__(self, engine: XlaMesh, types: Sequence[Type], executable: Executable) -> None:
         self.engine, self.types, self.executable = engine, types, executable
 
-    def run(self, args: list[OnXlaMesh]) -> list[Any]:
+    def run(self, args: list[ValueOnXlaMesh]) -> list[Any]:
         return self.engine.spread(self.executable.run([x.shards for x in args]), self.types)
 
 
@@ -154,12 +154,14 @@ class XlaMeshProgram(MeshEngineProgram):
         self._compares = engine.spans_processes  # whether the next run is compared with others
         self._always = engine.spans_processes and check_replicas()  # and all later ones
 
-    def run(self, args: list[OnXlaMesh]) -> list[Any]:
+    def run(self, args: list[ValueOnXlaMesh]) -> list[Any]:
         if self._compares:
             # This also starts them together: Gloo waits 30 s for a first connection.
             processes.current_processes().agree_on_launch(self._shared, args, self._always)
             self._compares = self._always
-        results = self.compiled.run([x.shards if isinstance(x, OnXlaMesh) else x for x in args])
+        results = self.compiled.run(
+            [x.shards if isinstance(x, ValueOnXlaMesh) else x for x in args]
+        )
         return self.engine.spread(results, self.types)
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:

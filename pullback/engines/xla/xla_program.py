@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback.engines.base import Check, EngineBuffer, ProgramBase
 from pullback.engines.processes import processes_in_words
+from pullback.engines.protocols import Check, EngineBuffer, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, graph_output_marks

@@ -159,7 +159,7 @@ def _functional_convolution(
     images, filters = _convolution_filters(images, weight, rank, filter_layout)
     steps = image_layout_numbers(stride, rank, "stride", least=1)
     apart = image_layout_numbers(dilation, rank, "dilation", least=1)
-    count = _convolution_groups(groups)
+    count = _functional_convolution_groups(groups)
     if filters.shape[-2] * count != images.shape[-1] or filters.shape[-1] % count:
         raise _convolution_channels_error(images, filters, count, "C / groups, F")
     border = _spatial_convolution_padding(
@@ -184,7 +184,7 @@ def _transposed_convolved(
     if any(e >= max(s, d) for e, s, d in zip(extra, steps, apart)):
         must = "less than the stride or the dilation"
         raise ArgumentError(f"output_padding must be {must}, got {list(extra)}")
-    count = _convolution_groups(groups)
+    count = _functional_convolution_groups(groups)
     if filters.shape[-1] != images.shape[-1] or filters.shape[-1] % count:
         raise _convolution_channels_error(images, filters, count, "F / groups, C")
     sides = zip(images.shape[1:-1], filters.shape[:-2], steps, apart, border, extra)
@@ -208,7 +208,7 @@ def _convolution_filters(
     return images, pf.moveaxis(filters, (1, 0), (-2, -1)) if layout == "OIHW" else filters
 
 
-def _convolution_groups(groups: int) -> int:
+def _functional_convolution_groups(groups: int) -> int:
     found = checked_integer_argument("", groups, "groups")
     if found < 1:
         raise ArgumentError(f"groups must be at least 1, got {found}")

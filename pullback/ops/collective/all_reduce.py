@@ -95,7 +95,7 @@ class ReduceOverAxes(Collective, abstract=True):
         return without_all_reduced_axes(axes, *self.axes)
 
 
-class SharingReduce(ReduceOverAxes, OneOperandCollective, abstract=True):
+class SharingAllReduce(ReduceOverAxes, OneOperandCollective, abstract=True):
     """A reduction of one operand."""
 
     reduction: ClassVar[str]  # the op that reduces a dimension
@@ -118,7 +118,7 @@ class SharingReduce(ReduceOverAxes, OneOperandCollective, abstract=True):
         return x
 
 
-class PSum(SharingReduce):
+class PSum(SharingAllReduce):
     """The sum along named axes."""
 
     linear: ClassVar[bool] = True
@@ -155,7 +155,7 @@ class AllReduce(ReduceOverAxes):
         return tuple([PSum(self.axes).batch(axis, (x,), (has,)) for x, has in pairs])
 
 
-class _ExtremeAllReduce(SharingReduce, abstract=True):
+class _ExtremeAllReduce(SharingAllReduce, abstract=True):
     """The largest or smallest value along named axes; NaN wins, and ties share the derivative."""
 
     kinds = "biuf"

@@ -17,7 +17,7 @@ from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import boolean_samples, complex_samples, integer_samples, real
 
 
-class Retyped(Op, abstract=True):
+class CastLike(Op, abstract=True):
     """Converts each element to `dtype`."""
 
     dtype: DType
@@ -35,7 +35,7 @@ class Retyped(Op, abstract=True):
         return self(xs[0])
 
 
-class Cast(Retyped, PerElementKind):
+class Cast(CastLike, PerElementKind):
     """The same values in another element type.
 
     Floats become integers by dropping the fraction; those out of range become the nearest bound,
@@ -97,7 +97,7 @@ def saturated_cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(above, dtype.type(bounds.max), np.where(low, dtype.type(bounds.min), inside))
 
 
-class Bitcast(Retyped):
+class Bitcast(CastLike):
     """The same bits read as another element type of the same width. Integers carry no derivative;
     between different float types there is none, and asking for it is an error."""
 

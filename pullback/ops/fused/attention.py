@@ -236,7 +236,7 @@ class AttentionGradient(AttentionOp):
         if [x.shape for x in (out, statistics, lost, g)] != [shape, rows, rows, shape]:
             message = f"needs the results {list(shape)} and {list(rows)} of attention"
             raise ShapeError(f"{message}, got {out}, {statistics}, {lost}, {g}")
-        masks, _ = split_attention_masks(q.rank, others)
+        masks, _ = split_masks_of_attention(q.rank, others)
         self.check_masks(q, k, masks)
         floats = [m for m in masks if m.dtype is not bool_]
         return (q, k, v, *floats) if self.all_too else (q, k, v)
@@ -244,7 +244,7 @@ class AttentionGradient(AttentionOp):
     def expand(self, q: Node, k: Node, v: Node, *more: Node) -> tuple[Node, ...]:
         types = self.infer(*[x.type for x in (q, k, v, *more)])
         out, statistics, lost, g, *others = more
-        masks, more_g = split_attention_masks(q.type.rank, others)
+        masks, more_g = split_masks_of_attention(q.type.rank, others)
         wide = attention_score_dtype(q.type.dtype)
         shift = Sum((q.type.rank - 1,), True)(cast(g, wide) * cast(out, wide))
         rows = shift.type.shape
@@ -296,7 +296,7 @@ class AttentionGradient(AttentionOp):
 
     def factors(self, q: Type, k: Type, v: Type, *more: Type) -> str:
         words = self.factor_words(q, k, "_")
-        masks, more_g = split_attention_masks(q.rank, more[4:])
+        masks, more_g = split_masks_of_attention(q.rank, more[4:])
         big, small, rows = f"{words['heads']} _", f"{words['kv']} _", words["heads"]
         if self.all_too:
             return super().factors(q, k, v, *more)
@@ -324,7 +324,7 @@ def is_bool_attention_operand(x: Node) -> bool:
     return x.type.dtype is bool_
 
 
-def split_attention_masks(rank: int, xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def split_masks_of_attention(rank: int, xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Separate masks from a cotangent of the statistics, which has one dimension less."""
     ranks = [x.type.rank if isinstance(x, Node) else x.rank for x in xs]
     pairs = list(zip(xs, ranks, strict=True))

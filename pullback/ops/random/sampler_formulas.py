@@ -142,7 +142,7 @@ def normal_formula(m: Any, k: Any) -> Any:
         start = energy * sampler_polynomial_formula(
             START, 1.1797752808988764 - near * 8.719101123595506
         )
-        size = refined_formula(m, start, energy)
+        size = sampler_refined_formula(m, start, energy)
     return m.where(k < 0, -size, size)
 
 
@@ -155,11 +155,11 @@ def quantile_formula(m: Any, base: Any, energy: Any) -> Any:
     bend = twice - energy * (1.0 / (energy * 0.2754 + 1.377))
     step = twice * (1.0 / (slope + m.sqrt(slope * slope + bend)))
     for _ in range(2):
-        step = refined_formula(m, step, energy, base, ratio)
+        step = sampler_refined_formula(m, step, energy, base, ratio)
     return step
 
 
-def refined_formula(
+def sampler_refined_formula(
     m: Any, step: Any, energy: Any, base: Any = 0.0, ratio: Any = MILLS_AT_0
 ) -> Any:
     """Take one step of Halley's method on the logarithm of the tail, which triples the digits."""
