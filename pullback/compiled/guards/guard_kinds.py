@@ -35,7 +35,7 @@ from pullback.compiled.guards.guard_checks import (
 )
 from pullback.compiled.guards.namespaces import Namespace, namespace_of_object
 from pullback.compiled.guards.value_traits import is_plain_value, value_contents
-from pullback.graph.interned import exact_key
+from pullback.graph.interned import Interned, exact_key
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
@@ -180,6 +180,9 @@ def _guard_getter(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
 
 def _guard_object(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
     walk.note(path, where, Ref(x), type(x).__name__)
+    if isinstance(type(x), Interned):  # its attributes are parameters and caches
+        _guard_class(walk, f"type({path})", type(x), named=False)
+        return
     most = math.inf if id(x) in walk.static else MOST_ENTRIES
     data = value_contents(x, most)
     if data is not None and walk.place(x, None, data):
