@@ -122,9 +122,8 @@ class Client:
             buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
-            # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
-            # it imports the package jax if that is installed, which takes half a second.
-            array = buffer._single_device_array_to_np_array_did_copy()[0]
+            # NumPy's buffer protocol supports neither bf16 nor device memory.
+            array = _buffer_on_host(buffer)
             return ViewOfBuffer(array, buffer).array() if self.platform == "cpu" else array
         except Exception as error:
             raise executable_error(error, "run") from None
@@ -309,6 +308,15 @@ class ViewOfBuffer:
 
     def array(self) -> np.ndarray:
         return np.asarray(self).view(self._array.dtype)
+
+
+def _buffer_on_host(buffer: Any) -> np.ndarray:
+    """Copy a buffer in device memory to the host; on CPU, share its memory."""
+    try:
+        return buffer._to_np_array_did_copy()[0]
+    except AttributeError:
+        # Before jaxlib 0.11. It imports the package jax where that is installed, for half a second.
+        return buffer._single_device_array_to_np_array_did_copy()[0]
 
 
 def _make_pinned_client(platform: str | None, joined: Cluster | None) -> Any:
