@@ -34,10 +34,10 @@ LIBRARIES = ("pullback", "jax", "torch")
 LEFT_OUT = ("gpt2_medium",)  # only measured if named: compiling it takes minutes
 VARIANTS = {
     "default": "",
-    "no Triton products": "--xla_gpu_enable_triton_gemm=false",
+    "Triton products": "--xla_gpu_enable_triton_gemm=true",
     "latency-hiding scheduler": "--xla_gpu_enable_latency_hiding_scheduler=true",
     "no command buffers": "--xla_gpu_enable_command_buffer=",
-    "no autotuning": "--xla_gpu_autotune_level=0",
+    "tuned products": "--xla_gpu_autotune_level=4",
     "cuDNN products": "--xla_gpu_cudnn_gemm_fusion_level=2",
 }
 
