@@ -34,10 +34,10 @@ LIBRARIES = ("pullback", "jax", "torch")
 LEFT_OUT = ("gpt2_medium",)  # only measured if named: compiling it takes minutes
 VARIANTS = {
     "default": "",
-    "no Triton products": "--xla_gpu_enable_triton_gemm=false",
+    "Triton products": "--xla_gpu_enable_triton_gemm=true",
     "latency-hiding scheduler": "--xla_gpu_enable_latency_hiding_scheduler=true",
     "no command buffers": "--xla_gpu_enable_command_buffer=",
-    "no autotuning": "--xla_gpu_autotune_level=0",
+    "tuned products": "--xla_gpu_autotune_level=4",
     "cuDNN products": "--xla_gpu_cudnn_gemm_fusion_level=2",
 }
 
@@ -102,6 +102,7 @@ def asked(
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONDONTWRITEBYTECODE": "",  # installed packages are compiled, too
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
         "PULLBACK_CACHE_DIR": str(results / "pullback"),
@@ -228,7 +229,7 @@ def main() -> None:
                         help=f"{', '.join(ROWS)} (all but {', '.join(LEFT_OUT)})")  # fmt: skip
     parser.add_argument("--size", choices=("full", "tiny"), default="full",
                         help="tiny: does everything run? A CPU will do")  # fmt: skip
-    parser.add_argument("--steps", type=int, default=10, help="steps between two reads of the loss")
+    parser.add_argument("--steps", type=int, default=30, help="steps between two reads of the loss")
     parser.add_argument("--rounds", type=int, default=2, help="processes of each library and row")
     parser.add_argument("--limit", type=float, default=300, help="seconds that a process may take")
     parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=[*LIBRARIES])

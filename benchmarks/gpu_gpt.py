@@ -80,15 +80,18 @@ def loss(m: Any, params: Any, tokens: Any, heads: int) -> Any:
     return m.cross_entropy(norm(x, params, "norm") @ words.T, wanted)
 
 
-def with_pullback(arrays: Any, compiled: bool = True) -> Case:
+def with_pullback(arrays: Any, compiled: bool = True, exact: bool = False) -> Case:
+    """Steps of pullback; `exact` ones compute everything in f32."""
     import pullback as pb
     from pullback.nn import functional as F
+
+    short = pb.float32 if exact else pb.bfloat16
 
     def turned(x: Any) -> Any:
         return pb.transpose(x, (0, 2, 1, 3))
 
     m = SimpleNamespace(
-        f32=lambda x: x.astype(pb.float32), bf16=lambda x: x.astype(pb.bfloat16),
+        f32=lambda x: x.astype(pb.float32), bf16=lambda x: x.astype(short),
         mean=lambda x: x.mean(axis=-1, keepdims=True), rsqrt=pb.rsqrt,
         gelu=lambda x: F.gelu(x, approximate="tanh"), rows=lambda table, at: table[at],
         attention=lambda q, k, v: turned(

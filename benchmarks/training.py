@@ -98,7 +98,7 @@ def pullback_training(
     if compiled:
         update = pb.compile(update, donate_argnums=(0, 1))
 
-    def launch() -> Any:
+    def launch(batch: Any = batch) -> Any:
         nonlocal params, state
         params, state, value = update(params, state, batch)
         return value
@@ -126,7 +126,7 @@ def jax_training(
 
     jitted = jax.jit(update, donate_argnums=(0, 1))
 
-    def launch() -> Any:
+    def launch(batch: Any = batch) -> Any:
         nonlocal params, state
         params, state, value = jitted(params, state, batch)
         return value

@@ -24,12 +24,13 @@ class Case:
 
     `step` does one unit of work and returns when it is done. `results` returns a tree of what the
     libraries must agree on. It is called once, before or instead of `step`. `launch` does the same
-    work as `step` but does not wait for it, where `step` waits.
+    work as `step` but does not wait for it, where `step` waits; that of a training step may take
+    another batch.
     """
 
     step: Callable[[], Any]
     results: Callable[[], Any]
-    launch: Callable[[], Any] | None = None
+    launch: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

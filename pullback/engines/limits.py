@@ -14,7 +14,7 @@ ADDRESS_SPACE = 1 << 47  # bytes of a process
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
 
 
-def physical_memory_limit() -> int:
+def physical_memory() -> int:
     """Return the bytes of memory of this machine; no program is large if they are unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

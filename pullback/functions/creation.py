@@ -69,7 +69,7 @@ def created_from_formula(
 
 def _created(
     op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray],
-    recorded: Callable[[], Tensor] | None, device: str | None,
+    recorded: Callable[[], Tensor] | None, device: str | None, fill: np.ndarray | None = None,
 ) -> Tensor:  # fmt: skip
     """Return a tensor whose value NumPy makes; in a program it is `recorded`, else a constant."""
     if math.prod([n or 1 for n in shape]) >= MOST:
@@ -83,7 +83,8 @@ def _created(
     place = current().place if device is None else layout_on_named_device(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
-    return wrap(leaf_source(type, DeferredValue(lambda: _creation_array(op, shape, make, line))))
+    formula = DeferredValue(lambda: _creation_array(op, shape, make, line), fill)
+    return wrap(leaf_source(type, formula))
 
 
 def _created_constant(array: np.ndarray) -> Tensor:
@@ -127,7 +128,7 @@ def _create_filled(
         raise DTypeError(f"{shown_argument(value)} does not fit into {wanted}", op=op) from None
     return _created(
         op, sizes, wanted, lambda: np.full(sizes, number),
-        lambda: record(Broadcast(sizes), (constant_node(value, wanted),)), device,
+        lambda: record(Broadcast(sizes), (constant_node(value, wanted),)), device, number,
     )  # fmt: skip
 
 

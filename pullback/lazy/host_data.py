@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.engines.engine_registry import engine_for
-from pullback.engines.limits import physical_memory_limit
+from pullback.engines.limits import physical_memory
 from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.argument_checks import checked_copy_argument
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64, uint64
@@ -139,7 +139,7 @@ def length_of_host_data(data: Any) -> int | None:
         return None
     except OverflowError:
         count = 2**63
-    if 8 * count > physical_memory_limit() and not hasattr(data, "dtype"):
+    if 8 * count > physical_memory() and not hasattr(data, "dtype"):
         raise OutOfMemory(f"a {type(data).__name__} with {count} elements does not fit into memory")
     return count
 

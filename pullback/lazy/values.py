@@ -38,12 +38,15 @@ class ValueInFlight:
 
 
 class DeferredValue:
-    """The value of a leaf that NumPy computes when it is first needed."""
+    """The value of a leaf that NumPy computes when it is first needed.
 
-    __slots__ = ("_array", "_make")
+    An engine may make it itself if all elements are one number, `fill`.
+    """
 
-    def __init__(self, make: Callable[[], np.ndarray]) -> None:
-        self._make = make
+    __slots__ = ("_array", "_make", "fill")
+
+    def __init__(self, make: Callable[[], np.ndarray], fill: np.ndarray | None = None) -> None:
+        self._make, self.fill = make, fill
         self._array: np.ndarray | None = None
 
     def array(self) -> np.ndarray:
@@ -57,6 +60,10 @@ class DeferredValue:
 
 def leaf_value_buffer(on: Any, leaf: Node) -> Any:
     """Return the value of a leaf as a buffer of an engine, copied there if necessary."""
+    value = leaf.value
+    if isinstance(value, DeferredValue) and value.fill is not None and hasattr(on, "fill"):
+        filled = leaf.value = on.fill(value.fill, leaf.type, value.array)
+        return filled
     value = settled_value(leaf)
     if on.owns(value):
         return value

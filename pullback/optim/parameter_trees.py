@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError
+from pullback.functions.creation import full
 from pullback.functions.sharding import reshard
 from pullback.functions.where_take import where
 from pullback.graph.argument_checks import shown_argument
@@ -181,7 +182,7 @@ def parameter_tree_slot(
     if whole is not None:
         shape[whole] = 1
     with np.errstate(over="ignore"):
-        slot = asarray(np.full(shape, fill, (dtype.real if is_real else dtype).numpy))
+        slot = full(shape, fill, dtype.real if is_real else dtype)
     if p.sharding is None:
         return slot
     axes = list(p.sharding.spec) + [None] * (len(shape) - len(p.sharding.spec))

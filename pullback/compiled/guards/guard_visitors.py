@@ -40,7 +40,7 @@ from pullback.compiled.guards.guard_checks import (
 )
 from pullback.compiled.guards.namespaces import Namespace, namespace_of_object
 from pullback.compiled.guards.value_traits import guarded_value_contents, is_plain_guarded_value
-from pullback.graph.interned import exact_key
+from pullback.graph.interned import Interned, exact_key
 from pullback.graph.source_lines import SourceLine
 from pullback.lazy.tensor import Tensor
 
@@ -203,6 +203,9 @@ def _visit_guarded_getter(walk: GuardWalk, path: str, where: Line, x: Any) -> No
 
 def _visit_guarded_object(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
     walk.note(path, where, GuardCheckRef(x), type(x).__name__)
+    if isinstance(type(x), Interned):  # its attributes are parameters and caches
+        _visit_guarded_class(walk, f"type({path})", type(x), named=False)
+        return
     most = math.inf if id(x) in walk.static else MOST_ENTRIES
     data = guarded_value_contents(x, most)
     if data is not None and walk.place(x, None, data):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.limits import physical_memory_limit, refuse_types_beyond_limits
+from pullback.engines.limits import physical_memory, refuse_types_beyond_limits
 from pullback.engines.xla.callbacks import CallbackOrder
 from pullback.engines.xla.donor_marks import donor_marks
 from pullback.engines.xla.hlo_collectives import Collectives
@@ -72,7 +72,7 @@ class Builder(RegionInstructions, Collectives, KernelCalls):
         """Add an instruction; `out` is its type, or a tuple; `attribute_text` writes attributes."""
         if mnemonic == "stablehlo.sort":  # XLA's compiler divides by zero on 2 ** 36 elements
             types = out if isinstance(out, tuple) else (out,)
-            refuse_types_beyond_limits(types, physical_memory_limit())
+            refuse_types_beyond_limits(types, physical_memory())
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, HloBlock) else tuple(regions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
@@ -10,6 +11,7 @@ import os
 import pathlib
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,6 +48,7 @@ _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
+_LARGE = 2**20  # bytes of an array whose transfer takes longer than a copy on the device
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 OptionsWith = Callable[[compiler_options.Flags], Any]  # makes compile options
 
@@ -78,6 +81,7 @@ class Client:
         self.place = JaxArrayOnDevice(self.device)
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], ShardedDeviceGroup] = {}
+        self._fills: dict[tuple[Type, bytes], weakref.ref] = {}  # large arrays of one number
         self.queue = ShardedQueue(self)
         fork.in_forked_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
@@ -96,6 +100,21 @@ class Client:
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
         return self.transfer([array], type, self.place, self._own)
+
+    def fill(self, number: np.ndarray, type: Type, array: Callable[[], np.ndarray]) -> Any:
+        """Return a buffer whose elements are all one number; `array` makes it on the host.
+
+        A large one is transferred to a GPU once, and then copied there as long as it lives: states
+        of optimizers begin with many equal arrays.
+        """
+        known: Any = self._fills.get((type, number.tobytes()), lambda: None)()
+        if known is not None and not known.is_deleted():
+            with contextlib.suppress(EngineError):  # another thread gave it to a program
+                return self.copy(known)
+        made = self.put(array(), type)
+        if self.platform != "cpu" and type.size * number.itemsize >= _LARGE:
+            self._fills[type, number.tobytes()] = weakref.ref(made)
+        return made
 
     def transfer(
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
@@ -133,9 +152,8 @@ class Client:
             buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
-            # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
-            # it imports the package jax if that is installed, which takes half a second.
-            array = buffer._single_device_array_to_np_array_did_copy()[0]
+            # NumPy's buffer protocol supports neither bf16 nor device memory.
+            array = _buffer_on_host(buffer)
             return ClientBufferView(array, buffer).array() if self.platform == "cpu" else array
         except Exception as error:
             raise executable_error(error, "run") from None
@@ -320,6 +338,15 @@ class ClientBufferView:
 
     def array(self) -> np.ndarray:
         return np.asarray(self).view(self._array.dtype)
+
+
+def _buffer_on_host(buffer: Any) -> np.ndarray:
+    """Copy a buffer in device memory to the host; on CPU, share its memory."""
+    try:
+        return buffer._to_np_array_did_copy()[0]
+    except AttributeError:
+        # Before jaxlib 0.11. It imports the package jax where that is installed, for half a second.
+        return buffer._single_device_array_to_np_array_did_copy()[0]
 
 
 def _make_pinned_client(platform: str | None, joined: ProcessCluster | None) -> Any:

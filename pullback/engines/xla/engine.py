@@ -63,6 +63,7 @@ class XlaEngine:
         self.platform = self.client.platform
         self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
+        self.fill = self.client.fill
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
         self.made = self.client.made
         self.place = self.client.place  # the `_sharding` of every buffer that it owns

@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.engines import fork
 from pullback.engines.byte_sizes import show_bytes
-from pullback.engines.limits import physical_memory_limit
+from pullback.engines.limits import physical_memory
 from pullback.engines.xla.jax_arrays import jax_result_handler
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
@@ -91,7 +91,7 @@ class Executable:
 
 
 def _is_memory_heavy_executable(needs: MemoryUse) -> bool:
-    return needs.results + needs.temporaries > physical_memory_limit() // 16
+    return needs.results + needs.temporaries > physical_memory() // 16
 
 
 def executable_error(error: Exception, action: str) -> EngineError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -67,10 +68,10 @@ class HloInstruction:
     array: np.ndarray | None = None  # the data of a constant
     graphs: tuple[Any, ...] = ()  # the regions as graphs, once they have been read as such
     location: str = ""
+    name: str = dataclasses.field(init=False)  # without the dialect
 
-    @property
-    def name(self) -> str:
-        return self.mnemonic.removeprefix("stablehlo.")
+    def __post_init__(self) -> None:
+        self.name = self.mnemonic.removeprefix("stablehlo.")
 
     @property
     def operand_types(self) -> tuple[Type, ...]:
@@ -82,7 +83,8 @@ class HloInstruction:
 
     def __getitem__(self, attribute: str) -> Any:
         """An attribute as a number, a string, a tuple of them, or a dict for named lists."""
-        return hlo_instruction_attribute(self.attributes[attribute])
+        found = _known_instruction_value(self.attributes[attribute])
+        return dict(found) if isinstance(found, dict) else found
 
     def get(self, attribute: str, default: Any) -> Any:
         return self[attribute] if attribute in self.attributes else default
@@ -204,6 +206,9 @@ def hlo_instruction_attribute(text: str) -> Any:
     if found := re.fullmatch(r"\[(.*)\]", text):
         return tuple(map(hlo_instruction_attribute, found[1].split(", "))) if found[1] else ()
     return text
+
+
+_known_instruction_value = functools.lru_cache(maxsize=4096)(hlo_instruction_attribute)
 
 
 def _hlo_instruction_numbers(text: str) -> Any:

@@ -84,10 +84,11 @@ class KernelCalls(OpBuilder):
 
     def triton_call(
         self, text: KernelText, xs: Sequence[HloValue], results: Sequence[HloValue],
-        grid: tuple[int, int], warps: int,
+        grid: tuple[int, int], warps: int, in_place: dict[int, int],
     ) -> HloInstruction:  # fmt: skip
         """The instruction that runs a kernel in Triton IR, with that many programs; it is not
-        added to the program. Operands and results are stored by rows."""
+        added to the program. Operands and results are stored by rows. `in_place` maps results to
+        operands of the same type, as that of `ffi_call`."""
         sizes = {"grid_x": grid[0], "grid_y": grid[1], "grid_z": 1, "num_warps": warps}
         numbers = [f"{k} = {n} : i32" for k, n in {**sizes, "num_stages": 1}.items()]
         texts = [
@@ -103,6 +104,7 @@ class KernelCalls(OpBuilder):
             "call_target_name": '"__gpu$xla.gpu.triton"', "api_version": "4 : i32",
             "backend_config": f"{{{', '.join([*texts, *numbers])}}}",
             "operand_layouts": layouts[0], "result_layouts": layouts[1],
+            "output_operand_aliases": _kernel_aliases(in_place, len(results)),
         }  # fmt: skip
         return HloInstruction("stablehlo.custom_call", tuple(xs), tuple(results), attributes)
 
@@ -128,12 +130,11 @@ class KernelCalls(OpBuilder):
         outs = [_kernel_call_layout(t.rank, batch, by_rows is True) for t in out]
         config = ", ".join([f"{k} = {_kernel_call_option(v)}" for k, v in options.items()])
         pairs = in_place if isinstance(in_place, dict) else {0: len(xs) - 1} if in_place else {}
-        aliases = ", ".join([_kernel_alias(k, i, len(out)) for k, i in pairs.items()])
         return self.op(
             "stablehlo.custom_call", *xs, out=out, call_target_name=f'"{target}"',
             api_version="4 : i32", backend_config=f"{{{config}}}",
             operand_layouts=f"[{', '.join(ins)}]", result_layouts=f"[{', '.join(outs)}]",
-            output_operand_aliases=f"[{aliases}]",
+            output_operand_aliases=_kernel_aliases(pairs, len(out)),
         )  # fmt: skip
 
 
@@ -143,6 +144,10 @@ def _kernel_call_option(value: Any) -> str:
     if isinstance(value, str):
         return f"{ord(value)} : ui8"
     return ("true" if value else "false") if isinstance(value, bool) else f"{value} : i64"
+
+
+def _kernel_aliases(pairs: dict[int, int], results: int) -> str:
+    return f"[{', '.join([_kernel_alias(k, i, results) for k, i in pairs.items()])}]"
 
 
 def _kernel_alias(result: int, operand: int, results: int) -> str:

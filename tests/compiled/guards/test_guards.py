@@ -9,6 +9,7 @@ import importlib
 import subprocess
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -391,6 +392,16 @@ def test_what_a_function_adds_to_itself_is_its_own():
             compiled(x)
             compiled(y)
         assert counts.misses == 2 and f.traces == 2
+
+
+def test_caches_of_ops_are_no_part_of_what_a_function_refers_to():
+    """A trace fills them: the second call finds other attributes in the op of `pb.rsqrt`."""
+    functions = types.SimpleNamespace(f=pb.rsqrt)
+    f, x = pb.compile(lambda x: functions.f(x)), pb.ones((3, 7, 11))
+    with counting() as counts:
+        f(x)
+        f(x)
+        assert counts.misses == 1
 
 
 def test_a_function_that_leads_to_a_whole_package():

@@ -28,6 +28,28 @@ def test_programs_that_call_kernels_have_a_flag():
     assert not compiler_flags("cpu", text.replace(b"pullback_", b"lapack_"))
 
 
+def test_products_of_sixteen_bits_are_not_tuned_for_gpus():
+    line = '%2 = "stablehlo.dot_general"(%0, %1) {dims} : (tensor<8x8xbf16>) -> tensor<8x8xKIND>\n'
+    for kind, names in {
+        "bf16": ["xla_gpu_enable_triton_gemm", "xla_gpu_autotune_level"],
+        "f32": ["xla_gpu_enable_triton_gemm"],
+    }.items():
+        text = line.replace("KIND", kind).encode()
+        assert [name for name, _ in compiler_flags("cuda", text)] == names
+        # Convolutions are: cuDNN has many algorithms
+        text += b'%3 = "stablehlo.convolution"(%2, %2)'
+        assert [name for name, _ in compiler_flags("cuda", text)] == names[:1]
+
+
+def test_flags_of_the_environment_come_first(monkeypatch):
+    flags = (("xla_gpu_autotune_level", 0), ("xla_gpu_enable_triton_gemm", False))
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
+    chosen = compiler_options.compile_options("cuda", flags).env_option_overrides
+    assert [name for name, _ in chosen] == [
+        "xla_allow_excess_precision", "xla_gpu_enable_triton_gemm"
+    ]  # fmt: skip
+
+
 @pytest.mark.usefixtures("cold_disk")
 def test_a_flag_that_xla_does_not_know_is_left_out(monkeypatch):
     """The program is compiled without it, and found on the disk under the same key."""

@@ -18,6 +18,7 @@ from pullback.engines.xla.hlo_instructions import HloBlock
 from pullback.engines.xla.hlo_printer import print_hlo_module
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.triton import row_clusters, row_kernel, row_terms
+from pullback.engines.xla.triton.overwriting import overwritable_arrays
 from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
 from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
@@ -101,9 +102,24 @@ def computed_by_xla(block: HloBlock, values: list[Any], args: list[np.ndarray]) 
 
 def check_kernel(kernel: RowKernel, loads: list[Any], wanted: list[Any], tolerance: float) -> None:
     cluster = kernel.cluster
-    made = [np.zeros(y.shape, y.dtype.numpy) for y in kernel.results]
+    in_place = dict(overwritable_arrays(cluster, set(kernel.results)))
+    for overwrites in [{}, in_place] if in_place else [{}]:
+        check_results(kernel, overwrites, loads, wanted, tolerance)
+
+
+def check_results(
+    kernel: RowKernel, overwrites: dict[Any, Any], loads: list[Any], wanted: list[Any],
+    tolerance: float,
+) -> None:  # fmt: skip
+    """Run a kernel whose results may share memory with what it loads."""
+    cluster, given = kernel.cluster, [np.array(x, order="C") for x in loads]
+    memory = dict(zip(kernel.loads, given, strict=True))
+    made = [
+        memory[overwrites[y]].reshape(y.shape) if y in overwrites
+        else np.zeros(y.shape, y.dtype.numpy) for y in kernel.results
+    ]  # fmt: skip
     sums = np.zeros(kernel.sums_shape, np.float32)
-    stored = [*map(np.copy, loads), *made, *([sums] if cluster.by_column else [])]
+    stored = [*given, *made, *([sums] if cluster.by_column else [])]
     KernelProgram(kernel.k.module()).run(kernel.plan.grid, stored)
     results = zip([*kernel.results, *cluster.by_column], [*made, *sums.sum(axis=1)], strict=True)
     for (y, found), want in zip(results, wanted, strict=True):
@@ -209,6 +225,61 @@ def test_what_a_product_follows_is_stored_once() -> None:
     assert [(len(c.arrays), len(c.by_row)) for c in found] == [(2, 2), (2, 2)]
     wide = [[t for t in c.loads if t.value.type.size == 128 * 64] for c in found]
     assert [len(loads) for loads in wide] == [2, 2]
+
+
+def calls(f: Callable[..., Any], *args: Any) -> list[Any]:
+    """The kernels' calls in the program of a function."""
+    block, builder = program(f, *args)
+    found = fuse_row_kernels(block, builder).instructions
+    return [i for i in found if "triton" in i.attributes.get("call_target_name", "")]
+
+
+def overwritten(call: Any) -> list[tuple[int, int]]:
+    """Results of a call with the operands whose memory they take."""
+    text = call.attributes["output_operand_aliases"]
+    found = re.findall(r"output_tuple_indices = \[(\d*)\], operand_index = (\d+)", text)
+    return [(int(result or 0), int(operand)) for result, operand in found]
+
+
+def of_logits(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradient of a loss with respect to features, and more that `f` makes of the logits."""
+
+    def both(x: Any, w: Any, labels: Any) -> Any:
+        logits = x @ w
+        gradient = pb.grad(lambda y: F.cross_entropy(y, labels))(logits)
+        return gradient @ w.mT, F.cross_entropy(logits, labels), *f(logits, gradient)
+
+    return both
+
+
+def test_a_gradient_takes_the_memory_of_logits() -> None:
+    args = random(32, 8), random(8, 600), RNG.integers(0, 600, 32).astype(np.int32)
+    (call,) = calls(of_logits(lambda y, g: ()), *args)
+    ((result, operand),) = overwritten(call)
+    assert call.results[result].type == call.operands[operand].type
+    assert call.operands[operand].type.shape == (32, 600)
+    # It waits for the logits of the labels, which are read from the same memory
+    text = calls(lambda *xs: of_logits(lambda y, g: ())(*xs)[0], *args)[0]
+    assert len(call.operands) == len(text.operands) + 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda y, g: (y,),  # returned
+        lambda y, g: (pb.cumsum(y, axis=-1),),  # as large
+        lambda y, g: (pb.take_along_axis(y, pb.argmax(g, axis=-1, keepdims=True), axis=-1),),
+    ],
+)
+def test_what_is_read_later_is_not_overwritten(more: Callable[..., Any]) -> None:
+    args = random(32, 8), random(8, 600), RNG.integers(0, 600, 32).astype(np.int32)
+    (call,) = calls(of_logits(more), *args)
+    assert overwritten(call) == []
+
+
+def test_arguments_are_not_overwritten() -> None:
+    (call,) = calls(softmax_gradient, random(32, 64), random(32, 64))
+    assert overwritten(call) == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import pytest
 import pullback as pb
 from pullback.errors import IndexOutOfRange
 
+pytestmark = pytest.mark.usefixtures("on_cpu")  # the order of sums on a GPU is any
+
 CASES = {  # shapes of tables and of index arrays
     "few rows": ((3, 1000), (300,)),
     "one row": ((1, 999), (100,)),

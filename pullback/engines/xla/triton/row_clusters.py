@@ -34,6 +34,8 @@ class RowCluster:
     by_row: list[HloValue] = field(default_factory=list)
     by_column: list[HloValue] = field(default_factory=list)
     loads: dict[Term, None] = field(default_factory=dict)
+    overwrites: dict[HloValue, HloValue] = field(default_factory=dict)  # results and loads
+    after: dict[HloValue, None] = field(default_factory=dict)  # values computed from those before
 
     @property
     def results(self) -> list[HloValue]:
@@ -52,6 +54,16 @@ class RowCluster:
     def traffic(self) -> int:
         """The number of arrays that the kernel reads and writes."""
         return len(self.arrays) + sum([t.part is RowTermPart.ALL for t in self.loads])
+
+    @property
+    def operands(self) -> list[HloValue]:
+        """What the kernel is called with; it does not read those that it only waits for."""
+        return list(dict.fromkeys([*[t.value for t in self.loads], *self.after]))
+
+    def stops(self, term: Term) -> bool:
+        """Whether the kernel loads a term, or has it as a result of a reduction."""
+        made = term.value.made_by
+        return term in self.loads or (made is not None and made.name == "reduce")
 
     def computes(self, term: Term) -> bool:
         """Whether the kernel has a term while it works on the rows that it belongs to."""
@@ -76,6 +88,7 @@ class RowClusters:
         self.home: dict[HloValue, RowCluster] = {}
         self._before: dict[HloValue, frozenset[RowCluster]] = {}  # clusters a value depends on
         self._uses: dict[RowCluster, set[RowCluster]] = {}
+        self._loading: dict[Term, dict[RowCluster, None]] = {}  # those that load a term
         self._find_stored()
         for i in block.instructions:
             self._place(i)
@@ -165,6 +178,7 @@ class RowClusters:
         for term in loads:
             if not cluster.computes(term):
                 cluster.loads[term] = None
+                self._loading.setdefault(term, {})[cluster] = None
                 self._uses[cluster] |= self._before.get(term.value, frozenset())
         return cluster
 
@@ -183,10 +197,9 @@ class RowClusters:
         for t in loads:
             if (home := self.home.get(t.value)) is not None:
                 candidates[home] = candidates.get(home, 0) + 2
-        for c in self._uses:
-            shared = sum(t in c.loads for t in loads if t.part is RowTermPart.ALL)
-            if shared:
-                candidates[c] = candidates.get(c, 0) + shared
+        for t in loads:
+            for c in self._loading.get(t, ()) if t.part is RowTermPart.ALL else ():
+                candidates[c] = candidates.get(c, 0) + 1
         for c in sorted(candidates, key=lambda c: -candidates[c]):
             mixed = (by_column and c.by_row) or (by_row and c.by_column)
             if c.space != space or (wide and mixed) or c.traffic >= LARGEST:

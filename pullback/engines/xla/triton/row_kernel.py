@@ -86,7 +86,7 @@ class RowKernel:
 
     def __init__(self, name: str, cluster: RowCluster, needed: Container[HloValue]) -> None:
         self.cluster, self.plan = cluster, plan_row_kernel(cluster)
-        self.loads = list(dict.fromkeys(t.value for t in cluster.loads))
+        self.loads = cluster.operands
         # Most numbers of rows are used by this kernel alone
         self.results = [y for y in (*cluster.arrays, *cluster.by_row) if y in needed]
         stored = [*self.loads, *self.results]
@@ -268,16 +268,10 @@ class RowKernel:
         """The reductions of rows, each after those that it needs."""
         level: dict[HloValue, int] = {}
         for y in self.cluster.by_row:
-            root = Term(_reduced_row(y), RowTermPart.ALL)
-            needs = [level[t.value] for t, _ in walk_terms(root, self.stops) if t.value in level]
+            terms = walk_terms(Term(_reduced_row(y), RowTermPart.ALL), self.cluster.stops)
+            needs = [level[t.value] for t, _ in terms if t.value in level]
             level[y] = 1 + max(needs, default=-1)
         return [[y for y in level if level[y] == n] for n in range(max(level.values()) + 1)]
-
-    def stops(self, term: Term) -> bool:
-        """Whether the kernel loads a term, or has it as a result of a reduction."""
-        if term in self.cluster.loads:
-            return True
-        return term.value.made_by is not None and term.value.made_by.name == "reduce"
 
     def _hoist(
         self, parts: tuple[RowTermPart, ...], values: Iterable[HloValue] | None = None
@@ -287,7 +281,7 @@ class RowKernel:
             reduced = [*self.cluster.by_row, *self.cluster.by_column]
             values = [*map(_reduced_row, reduced), *self._arrays]
         for root in values:
-            for term, _ in walk_terms(Term(root, RowTermPart.ALL), self.stops):
+            for term, _ in walk_terms(Term(root, RowTermPart.ALL), self.cluster.stops):
                 if term.part in parts:
                     self.value(term)
 
@@ -311,7 +305,7 @@ class RowKernel:
             elif t not in seen and not any(t in scope for scope in self.scopes):
                 seen.add(t)
                 stack.append((t, True))
-                if not self.stops(t):
+                if not self.cluster.stops(t):
                     stack += [(x, False) for x in term_operands(t) or ()]
         for t in order:
             self.scopes[-1][t] = self._one(t)
@@ -320,7 +314,7 @@ class RowKernel:
     def _one(self, term: Term) -> Tile:
         """The tile of a term whose operands are there. What is the same for all columns, or for all
         rows, is computed once: tiles are broadcast only where they meet others."""
-        inner = None if self.stops(term) else term_operands(term)
+        inner = None if self.cluster.stops(term) else term_operands(term)
         if inner is None:
             return self._load(term)
         made = term.value.made_by

@@ -18,6 +18,7 @@ from pullback.engines.xla.hlo_instructions import (
     captured_by_hlo_instruction,
 )
 from pullback.engines.xla.hlo_printer import print_attribute
+from pullback.engines.xla.triton.overwriting import Unit, overwrite_dead_arrays
 from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
 from pullback.graph.dtypes import float32
@@ -35,21 +36,22 @@ def fuse_row_kernels(block: HloBlock, b: Any) -> HloBlock:
     home = {y: c for c in clusters for y in c.results}
     made = {y: i for i in block.instructions for y in i.results if y not in home}
     needed, units = _live_in_fusion(block, home, made)
+    overwrite_dead_arrays(block, units, needed, _fusion_needs)
+    first = {made[y] for c in clusters for y in c.after}
     written: list[HloInstruction] = []
     for unit in _ordered_for_fusion(block, units, home, made):
         if isinstance(unit, RowCluster):
             written += _fusion_calls(unit, needed, b)
+        elif unit in first:
+            written += _kept_in_fusion(unit, b)
         else:
             written.append(unit)
     return dataclasses.replace(block, instructions=written)
 
 
-Unit = HloInstruction | RowCluster
-
-
 def _fusion_needs(unit: Unit) -> Iterable[HloValue]:
     if isinstance(unit, RowCluster):
-        return dict.fromkeys(t.value for t in unit.loads)
+        return unit.operands
     return (*unit.operands, *captured_by_hlo_instruction(unit))
 
 
@@ -106,11 +108,28 @@ def _fusion_calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[Hl
     results += kernel.results
     if cluster.by_column:
         results.append(b.value(Type(kernel.sums_shape, float32)))
-    call = b.triton_call(kernel.k, kernel.loads, results, kernel.plan.grid, kernel.plan.warps)
+    loads, views, in_place = list(kernel.loads), [], dict[int, int]()
+    for y, x in cluster.overwrites.items():
+        operand = kernel.loads.index(x)
+        in_place[results.index(y)] = operand
+        if x.shape != y.shape:  # XLA wants equal types
+            loads[operand] = b.value(y.type)
+            views.append(HloInstruction("stablehlo.reshape", (x,), (loads[operand],), {}))
+    plan = kernel.plan
+    call = b.triton_call(kernel.k, loads, results, plan.grid, plan.warps, in_place)
     made = cluster.results[0].made_by
     assert made is not None
     call.location = made.location
-    return [call, *(_fusion_sums(cluster, results[-1], b) if cluster.by_column else ())]
+    return [*views, call, *(_fusion_sums(cluster, results[-1], b) if cluster.by_column else ())]
+
+
+def _kept_in_fusion(unit: HloInstruction, b: Any) -> Iterator[HloInstruction]:
+    """A value that is in memory before a kernel overwrites what it is computed from: XLA must not
+    compute it again later."""
+    (y,) = unit.results
+    first = b.value(y.type)
+    yield dataclasses.replace(unit, results=(first,))
+    yield HloInstruction("stablehlo.optimization_barrier", (first,), (y,), {})
 
 
 def _fusion_sums(cluster: RowCluster, parts: HloValue, b: Any) -> Iterator[HloInstruction]:

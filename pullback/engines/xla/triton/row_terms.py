@@ -35,6 +35,8 @@ class RowTermPart(Enum):
     BY_COLUMN = "by column"
     NUMBER = "number"
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and terms are looked up often
+
 
 class RowTermSpace(NamedTuple):
     """The array that a kernel works on, row by row."""
