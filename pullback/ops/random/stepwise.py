@@ -4,8 +4,8 @@ A formula is written once with NumPy's operators and is evaluated by NumPy (`NUM
 StableHLO (`StepwiseHlo`). XLA may round `x * y + z` once where NumPy rounds twice, and combines
 constants in products and sums. A comparison with a limit that is never reached prevents both:
 `select(p < limit, p, limit)`, one instruction on every machine. Functions such as `log`, whose last
-bit differs between libraries, are not available; `sampler_formulas.py` has those that samplers need. There
-is no division: see `__rtruediv__`.
+bit differs between libraries, are not available; `sampler_formulas.py` has those that samplers
+need. There is no division: see `__rtruediv__`.
 
 Rounded equally everywhere are f32 and f64 sums, differences and products, f64 reciprocals and
 square roots (GPUs have faster ones in f32), conversions, and integer arithmetic. Values must stay
