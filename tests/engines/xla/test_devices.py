@@ -353,14 +353,14 @@ import threading
 import numpy as np
 from devices import Grid, op, varying
 from pullback.graph.graph import Graph
-from pullback.engines.engine_registry import engine
+from pullback.engines.engine_registry import registered_engine
 
 grid = Grid(x=8)
 v = varying("v", (16, 16), "x")
 y = op("PSum", ("x",))(op("MatMul")(v, v)) * 0.001
 y = op("PMax", ("x",))(op("MatMul")(y, v)) * 0.001
-program = engine("xla").compile_on(grid, Graph((v,), (y * 2, y)))
-group = engine("xla").group(grid)
+program = registered_engine("xla").compile_on(grid, Graph((v,), (y * 2, y)))
+group = registered_engine("xla").group(grid)
 value = group.put([np.full((16, 16), float(k)) for k in range(8)], v.type)
 made = {}
 

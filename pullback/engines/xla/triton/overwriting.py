@@ -73,7 +73,7 @@ class _DeadArrays:
         """Let a result take the memory of an array, if that is dead then."""
         root = _viewed(x)
         if root not in self.made or (root.made_by is not None and root.made_by.array is not None):
-            return  # an argument or a constant_node
+            return  # an argument or a constant
         before = self._read_before(root, root.type.size // SMALLER, cluster)
         if before is not None and not self._depends(before, cluster):
             cluster.overwrites[y] = x
