@@ -28,7 +28,7 @@ from pullback.ops.sources import leaf_source
 
 if TYPE_CHECKING:
     from pullback.engines.xla.engine import XlaEngine
-    from pullback.engines.xla.profiled_ops import ProfiledOpTime, ProfiledXla
+    from pullback.engines.xla.profiled_ops import ProfiledOpsEngine, ProfiledOpTime
 
 
 @with_argument_checks
@@ -99,7 +99,7 @@ class _Profiling:
         self.result: Any = None
 
     @property
-    def engines(self) -> list[ProfiledXla]:
+    def engines(self) -> list[ProfiledOpsEngine]:
         return [cast("XlaEngine", e).profiled for e in created_engines("xla")]
 
     def measure(self, warmup: int, repeat: int) -> ProfileReport:

@@ -98,7 +98,7 @@ class Engine(Protocol[Value]):
         """Return the memory of dropped programs to the system."""
 
 
-class OpBuilder(Protocol):
+class BuilderProtocol(Protocol):
     """Writes the instructions of a program: the first argument of `Op.hlo`."""
 
     mesh: DeviceMesh | None

@@ -126,7 +126,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
     x, y = _vector_pair(a, b)
     if not x.ndim or not y.ndim:
         return x * y
-    return _contracted_vectors("dot", x, y, max(y.ndim - 2, 0))
+    return _contract_vector_products("dot", x, y, max(y.ndim - 2, 0))
 
 
 def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -138,7 +138,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
     x, y = _vector_pair(a, b)
     if not x.ndim or not y.ndim:
         return x * y
-    return _contracted_vectors("inner", x, y, y.ndim - 1)
+    return _contract_vector_products("inner", x, y, y.ndim - 1)
 
 
 def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -148,7 +148,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
     10
     """
     x, y = (flatten(v) for v in _vector_pair(a, b))
-    return _contracted_vectors("vdot", conj(x) if x.dtype.is_complex else x, y, 0)
+    return _contract_vector_products("vdot", conj(x) if x.dtype.is_complex else x, y, 0)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -208,7 +208,7 @@ def _vector_pair(a: ArrayLike, b: ArrayLike) -> tuple[Tensor, Tensor]:
     return wrap(x), wrap(y)
 
 
-def _contracted_vectors(op: str, x: Tensor, y: Tensor, axis: int) -> Tensor:
+def _contract_vector_products(op: str, x: Tensor, y: Tensor, axis: int) -> Tensor:
     if x.shape[-1] != y.shape[axis]:
         got = f"{x._node.type} and {y._node.type}"
         raise ShapeError(f"contracted dimensions must agree, got {got}", op=op, code="E3003")

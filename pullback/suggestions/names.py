@@ -29,7 +29,7 @@ def suggest_name(owner: str, name: str) -> str:
     """A sentence that says what to write instead of a name that `owner` does not have, or ""."""
     if name.startswith("_"):
         return ""
-    answer = _name_answers(owner).get(name)
+    answer = _suggested_name_answers(owner).get(name)
     if answer is not None:
         return _name_sentence(owner, answer)
     if owner in OBJECT_NAMES:
@@ -47,7 +47,7 @@ def suggest_name(owner: str, name: str) -> str:
     return ""
 
 
-def _name_answers(owner: str) -> dict[str, str]:
+def _suggested_name_answers(owner: str) -> dict[str, str]:
     """The table of a module or of Tensor."""
     if owner == "Tensor":
         return TENSOR_NAMES

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.protocols import OpBuilder
+from pullback.engines.protocols import BuilderProtocol
 from pullback.engines.xla.hlo_instructions import HloValue
 from pullback.errors import UnsupportedOp
 from pullback.graph.dtypes import int32
@@ -30,7 +30,7 @@ class CallbackOrder:
         self.looped = looped
 
 
-class Callbacks(OpBuilder):
+class Callbacks(BuilderProtocol):
     """The part of `Builder` that writes calls of Python functions."""
 
     calls: CallbackOrder

@@ -33,7 +33,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.recognition import recognised
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.profiled_ops import ProfiledXla
+    from pullback.engines.xla.profiled_ops import ProfiledOpsEngine
     from pullback.engines.xla.sharded import ShardedDeviceGroup
 
 # what a piece computes, which inputs it may overwrite, the mesh that it runs on, and how
@@ -88,11 +88,11 @@ class XlaEngine:
         return self.profiled.compile(graph, donated, choices)
 
     @functools.cached_property
-    def profiled(self) -> ProfiledXla:
+    def profiled(self) -> ProfiledOpsEngine:
         """The engine on the same devices whose programs can be profiled."""
-        from pullback.engines.xla.profiled_ops import ProfiledXla  # few programs are profiled
+        from pullback.engines.xla.profiled_ops import ProfiledOpsEngine  # few programs are profiled
 
-        return ProfiledXla(self.client)
+        return ProfiledOpsEngine(self.client)
 
     def compile_on(
         self,

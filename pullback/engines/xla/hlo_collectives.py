@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.engines.protocols import Groups, OpBuilder
+from pullback.engines.protocols import BuilderProtocol, Groups
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_, float32, float64, int32, int64, uint8, uint32
 from pullback.graph.types import Type
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WIDER = {dtypes.int16: int32, dtypes.uint16: uint32}  # NCCL has no 16-bit integers
 
 
-class Collectives(OpBuilder):
+class Collectives(BuilderProtocol):
     """The part of `Builder` that writes collectives."""
 
     communicates: bool
@@ -143,7 +143,7 @@ def _hlo_collective_needs_gathering(dtype: DType, kind: str) -> bool:
     return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
 
 
-def _encode_for_collective(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloValue, str]:
+def _encode_for_collective(b: BuilderProtocol, x: HloValue, kind: str) -> tuple[HloValue, str]:
     """Return the operand in a supported dtype, and its reduction."""
     if x.dtype is bool_:
         return b.convert(x, uint8), {"and": "minimum", "or": "maximum"}.get(kind, kind)
@@ -154,14 +154,14 @@ def _encode_for_collective(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloVal
     return x, kind
 
 
-def _decode_from_collective(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
+def _decode_from_collective(b: BuilderProtocol, y: HloValue, dtype: DType, kind: str) -> HloValue:
     if dtype.is_float and y.dtype is not dtype:
         wide = float64 if dtype is float64 else float32
         y = b.op("stablehlo.bitcast_convert", _flip_collective_key(b, y), out=Type(y.shape, wide))
     return b.convert(y, dtype)
 
 
-def _ordered_collective(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
+def _ordered_collective(b: BuilderProtocol, x: HloValue, kind: str) -> HloValue:
     """Return floats as integers of the same order; NaN wins, about which transports disagree."""
     x = b.convert(x, float64 if x.dtype is float64 else float32)
     code = int64 if x.dtype is float64 else int32
@@ -171,7 +171,7 @@ def _ordered_collective(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
     return b.select(b.compare("NE", x, x), wins, key)
 
 
-def _flip_collective_key(b: OpBuilder, key: HloValue) -> HloValue:
+def _flip_collective_key(b: BuilderProtocol, key: HloValue) -> HloValue:
     """Reverse the order of negative floats, whose bits descend; an involution."""
     mask = b.full(key.type, np.iinfo(key.dtype.numpy).max)
     flipped = b.op("stablehlo.xor", key, mask, out=key.type)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.engines.protocols import OpBuilder
+from pullback.engines.protocols import BuilderProtocol
 from pullback.engines.xla.hlo_instructions import HloInstruction, HloValue
 from pullback.engines.xla.hlo_printer import print_hlo_quoted
 from pullback.engines.xla.kernels import PREFIX, kernel_library
@@ -24,7 +24,7 @@ _PREFIXES = {"f32": "s", "f64": "d", "complex64": "c", "complex128": "z"}
 _COMPLEX = {"orgqr": "ungqr", "syevd": "heevd", "sytrd": "hetrd"}
 
 
-class KernelCalls(OpBuilder):
+class KernelCalls(BuilderProtocol):
     """The part of `Builder` that writes calls of kernels."""
 
     platform: str

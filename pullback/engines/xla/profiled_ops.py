@@ -61,7 +61,7 @@ class ProfiledOpTime(NamedTuple):
     runs: int
 
 
-class ProfiledXla(XlaEngine):
+class ProfiledOpsEngine(XlaEngine):
     """Compiles programs for the profiler; they are neither read from the disk nor stored there."""
 
     def __init__(self, client: Client) -> None:
@@ -145,7 +145,7 @@ class ProfiledXla(XlaEngine):
 
 
 def profiled_op_times(
-    engines: Sequence[ProfiledXla], events: Sequence[HloEvent]
+    engines: Sequence[ProfiledOpsEngine], events: Sequence[HloEvent]
 ) -> tuple[list[ProfiledOpTime], float]:
     """Return the time of each op in each instruction, and the seconds in which any was running."""
     owners = {name: engine for engine in engines for name in list(engine.executables)}
@@ -166,7 +166,7 @@ def profiled_op_times(
     return made, busy
 
 
-def _profiled_hlo_text(engine: ProfiledXla, module: str) -> HloText:
+def _profiled_hlo_text(engine: ProfiledOpsEngine, module: str) -> HloText:
     found = engine.executables.get(module)
     modules = [] if found is None else found.loaded.hlo_modules()
     return HloText("\n".join([m.to_string() for m in modules]))

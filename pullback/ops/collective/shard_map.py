@@ -13,9 +13,9 @@ from pullback.graph.op_kinds import PerDeviceKind
 from pullback.ops.control.dependence import dependence_positions
 from pullback.ops.control.holder import (
     Holder,
-    held_at_positions,
     held_captured_values,
     hold,
+    holder_at_positions,
     holder_derivative,
 )
 from pullback.ops.control.varying import Axes, graph_varying_over, varying_axes_of, varying_union
@@ -128,7 +128,7 @@ class ShardMap(Holder, PerDeviceKind):
         key = ("vjp", tuple(live), tuple(needed))
         op, reached, extra = self.derived(key, lambda: self._pulled(live, needed, gradients))
         made = result_nodes(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
-        return held_at_positions(len(xs), reached, made)
+        return holder_at_positions(len(xs), reached, made)
 
     def _pulled(self, live: list[int], needed: list[int], gradients: Callable) -> Transformed:
         """Return the op from operands and cotangents of results to cotangents of operands. It
@@ -150,7 +150,7 @@ class ShardMap(Holder, PerDeviceKind):
         key = ("jvp", tuple(active))
         op, moving, extra = self.derived(key, lambda: self._pushed(active, tangents))
         made = result_nodes(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
-        return tuple(held_at_positions(len(out), moving, made))
+        return tuple(holder_at_positions(len(out), moving, made))
 
     def _pushed(self, active: list[int], tangents: Callable) -> Transformed:
         inputs = [self.body.inputs[i] for i in active]

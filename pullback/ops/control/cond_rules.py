@@ -18,8 +18,8 @@ from pullback.ops.control.dependence import (
 )
 from pullback.ops.control.holder import (
     canonical_holder_graph,
-    held_at_positions,
     hold,
+    holder_at_positions,
     pull_held,
     push_through_holder,
 )
@@ -63,7 +63,7 @@ def cond_vjp(
     seeds = [g[i] for i in plan.live]
     used = [operands[i] for i in plan.used]
     cotangents = result_nodes(plan.backward(index, *seeds, *kept, *used, *plan.extra))
-    return [None, *held_at_positions(len(operands), plan.wanted, cotangents)]
+    return [None, *holder_at_positions(len(operands), plan.wanted, cotangents)]
 
 
 class _CondBranchGradient(NamedTuple):
@@ -152,7 +152,7 @@ def cond_jvp(
     moving, choice, extra = op.derived(("jvp", given), lambda: _cond_forward(op, given, tangents))
     count = len(op.branches[0].outputs)
     made = result_nodes(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
-    return tuple(held_at_positions(count, moving, made[count:]))
+    return tuple(holder_at_positions(count, moving, made[count:]))
 
 
 def _cond_forward(

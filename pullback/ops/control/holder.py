@@ -164,7 +164,7 @@ def interleave_held(values: Sequence[Node], tangents: dict[int, Node], *ends: in
     return made
 
 
-def held_at_positions(
+def holder_at_positions(
     count: int, positions: Sequence[int], values: Sequence[Node]
 ) -> list[Node | None]:
     """Return a list of `count` entries with values at the given positions and None elsewhere."""

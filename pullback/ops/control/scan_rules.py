@@ -21,9 +21,9 @@ from pullback.ops.control.dependence import (
 )
 from pullback.ops.control.holder import (
     canonical_holder_graph,
-    held_at_positions,
     held_captured_values,
     hold,
+    holder_at_positions,
     interleave_held,
     pull_held,
     push_through_holder,
@@ -72,7 +72,7 @@ def scan_vjp(
         *hoisted,
     ]
     wanted = [*plan.state, *plan.constants, *plan.rows]
-    return held_at_positions(len(xs), wanted, result_nodes(plan.backward(*operands)))
+    return holder_at_positions(len(xs), wanted, result_nodes(plan.backward(*operands)))
 
 
 def _plan_scan_rule(
@@ -148,7 +148,7 @@ def scan_jvp(
     # The results are interleaved as well: states, their tangents, rows, their tangents.
     n, count = op.carries, len(op.body.outputs)
     found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
-    return tuple(held_at_positions(count, moving, found))
+    return tuple(holder_at_positions(count, moving, found))
 
 
 def _scan_forward(

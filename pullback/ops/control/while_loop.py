@@ -162,7 +162,7 @@ class While(Holder):
         n = self.carries
         pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
         made = result_nodes(loop(*holder.interleave_held(xs, pushed, n), *extra))
-        return tuple(holder.held_at_positions(n, [i for i in active if i < n], made[n:]))
+        return tuple(holder.holder_at_positions(n, [i for i in active if i < n], made[n:]))
 
     def _pushed(
         self, given: Sequence[bool], tangents: Callable

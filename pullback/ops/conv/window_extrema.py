@@ -55,7 +55,7 @@ class WindowIndex(WindowReduction):
 
         x = pad_for_windows(b, x, self.padding, (1,) * len(x.shape), self.of.identity(x.dtype))
         index = walk.fold((x, walk.take(x, 0), index), step)[2]
-        return window_index_computed_once(b, index, math.prod(self.window))
+        return window_extremum_index_once(b, index, math.prod(self.window))
 
     @classmethod
     def samples(cls) -> Any:
@@ -207,7 +207,7 @@ def _window_extrema_index(x: Type, index: Type) -> Type:
     return x
 
 
-def window_index_computed_once(b: Any, index: Any, limit: int) -> Any:
+def window_extremum_index_once(b: Any, index: Any, limit: int) -> Any:
     """`index` (at least 0, below `limit`) in a form that XLA does not recompute in each use. XLA
     duplicates cheap work into the consumers, but not a remainder by an unknown divisor."""
     below = b.op("stablehlo.minimum", index, b.full(index.type, 0), out=index.type)

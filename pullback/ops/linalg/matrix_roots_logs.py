@@ -89,12 +89,12 @@ class MatrixSqrt(MatrixFunction):
         m, y = (Input(name, x.type.shape, x.type.dtype)() for name in "my")
         i = Input("i", (), int32)()
         far = greater_equal(_matrix_identity_distance(m), CLOSE)
-        following = _root_step(m, y)
+        following = _matrix_root_step(m, y)
         body = [i + 1, *[where(far, new, old) for new, old in zip(following, (m, y), strict=True)]]
         goes_on = both(less(i, ROUNDS), Any_(tuple(range(far.type.rank)), False)(far))
         loop = While(Graph([i, m, y], [goes_on]), Graph([i, m, y], body), 3)
         _, m, y = result_nodes(loop(constant_node(0, int32), scaled, scaled))
-        found = _root_step(m, y)[1] * cast(square_root(size), x.type.dtype)
+        found = _matrix_root_step(m, y)[1] * cast(square_root(size), x.type.dtype)
         if not x.type.dtype.is_complex:
             return where(less(_matrix_identity_distance(m), CLOSE), found, np.nan)
         # It does not converge for negative eigenvalues, where the root is on the imaginary axis.
@@ -148,7 +148,7 @@ def _matrix_identity_distance(x: Node) -> Node:
     return _matrix_root_column_norm(x - eye_like(x.type))
 
 
-def _root_step(m: Node, y: Node) -> tuple[Node, Node]:
+def _matrix_root_step(m: Node, y: Node) -> tuple[Node, Node]:
     inverse, one = Inverse()(m), eye_like(m.type)
     return one * 0.5 + (m + inverse) * 0.25, MatMul()(y, one + inverse) * 0.5
 

@@ -41,7 +41,7 @@ def fuse_row_kernels(block: HloBlock, b: Any) -> HloBlock:
     written: list[HloInstruction] = []
     for unit in _ordered_for_fusion(block, units, home, made):
         if isinstance(unit, RowCluster):
-            written += _fusion_calls(unit, needed, b)
+            written += _row_kernel_fusion_calls(unit, needed, b)
         elif unit in first:
             written += _kept_in_fusion(unit, b)
         else:
@@ -102,7 +102,9 @@ def _ordered_for_fusion(
     return order
 
 
-def _fusion_calls(cluster: RowCluster, needed: set[HloValue], b: Any) -> list[HloInstruction]:
+def _row_kernel_fusion_calls(
+    cluster: RowCluster, needed: set[HloValue], b: Any
+) -> list[HloInstruction]:
     """The call of a cluster's kernel, and the sums of what its programs added up."""
     kernel, results = RowKernel(_fusion_name(cluster), cluster, needed), []
     results += kernel.results
