@@ -49,9 +49,9 @@ def overwritable_arrays(
     for term in cluster.loads:
         parts.setdefault(term.value, set()).add(term.part)
     for y in cluster.arrays:
-        for term in (
-            (term_leaves(Term(y, RowTermPart.ALL), cluster.stops) or ()) if y in needed else ()
-        ):
+        if y not in needed:
+            continue
+        for term in term_leaves(Term(y, RowTermPart.ALL), cluster.stops) or ():
             if term.value.dtype is y.dtype and parts.get(term.value) == {RowTermPart.ALL}:
                 yield y, term.value
 
