@@ -22,6 +22,7 @@ from pullback.graph.node import Node, apply_op_to_nodes, nodes_varying_alike, re
 from pullback.graph.types import Type
 from pullback.ops.helpers import Axis, zeros
 from pullback.ops.imported import Imported
+from pullback.ops.op_constructor import op_text, refuse_op_change
 from pullback.ops.parts import Parts
 from pullback.ops.registration import OpMeta
 from pullback.ops.text import Text
@@ -149,6 +150,9 @@ class Op(metaclass=OpMeta, abstract=True):
     def parameters(self) -> tuple:
         """Return the values of the fields."""
         return tuple([getattr(self, f.name) for f in dataclasses.fields(self)])
+
+    __repr__ = op_text
+    __setattr__ = __delattr__ = refuse_op_change
 
     def set(self, field: str, value: Any) -> None:
         """Replace a parameter by its normal form; for `__post_init__`."""

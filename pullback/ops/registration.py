@@ -10,6 +10,7 @@ from pullback.errors import ArgumentError
 from pullback.graph import op_table
 from pullback.graph.interned import Interned
 from pullback.graph.op_table import TABLE
+from pullback.ops.op_constructor import OpConstructor
 
 
 def _op_class_has_fields(namespace: dict) -> bool:
@@ -22,10 +23,6 @@ def _convert_registered_fields(op: Any) -> None:
     """The `__post_init__` of a class that lists, in `int_fields`, parameters to make int tuples."""
     for field in op.int_fields:
         op.set(field, tuple(map(int, getattr(op, field))))
-
-
-def _refuse_op_change(self: Any, name: str, *value: Any) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
 
 
 @dataclass_transform(frozen_default=True)
@@ -41,11 +38,10 @@ class OpMeta(Interned):
             namespace = {"__post_init__": _convert_registered_fields, **namespace}
         cls = super().__new__(meta, name, bases, namespace)
         if bases and not _op_class_has_fields(namespace):
-            # It has the fields of its base; applying `dataclass` again takes a millisecond.
-            type.__setattr__(cls, "__setattr__", _refuse_op_change)
-            type.__setattr__(cls, "__delattr__", _refuse_op_change)
             return cls
-        return dataclasses.dataclass(frozen=True, eq=False)(cls)
+        if "__init__" not in namespace:
+            type.__setattr__(cls, "__init__", OpConstructor(cls))
+        return dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
 
     def __init__(cls, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> None:
         super().__init__(name, bases, namespace)
