@@ -58,8 +58,8 @@ class Det(Composite):
         return x.with_shape(x.shape[:-2])
 
     def expand(self, x: Node) -> Node:
-        pivots, sign = determinant_pivots(x)
-        return Prod((pivots.type.rank - 1,), False)(pivots) * sign
+        pivots = determinant_pivots(x)
+        return Prod((pivots.type.rank - 1,), False)(pivots)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [determinants_as_matrices(g) * conjugate(Cofactors()(xs[0]))]
@@ -139,7 +139,7 @@ def _cofactors_unless_singular(
     one matrix of a stack, is at most `bound` times the largest."""
     if 0 in xs[0].type.shape:
         return xs[0]
-    sizes = Abs()(determinant_pivots(xs[0])[0])
+    sizes = Abs()(determinant_pivots(xs[0]))
     last = (sizes.type.rank - 1,)
     poor = less_equal(Min(last, False)(sizes), Max(last, False)(sizes) * bound)
     found = Any_(tuple(range(poor.type.rank)), False)(poor)

@@ -36,13 +36,13 @@ def determinants_as_matrices(x: Node) -> Node:
     return Reshape((*x.type.shape, 1, 1))(x)
 
 
-def determinant_pivots(x: Node) -> tuple[Node, Node]:
-    """Return the diagonal of the LU factorization, and the sign of the exchanges."""
+def determinant_pivots(x: Node) -> Node:
+    """Return the diagonal of the LU factorization, negative for rows that were exchanged: its
+    product is the determinant."""
     factors, exchanged = result_nodes(LU(columns=True)(x))
-    rank = exchanged.type.rank
-    stays = equal(exchanged, Iota(exchanged.type.shape, rank - 1, int32)())
-    one = constant_node(1, x.type.dtype)
-    return diagonal(factors), Prod((rank - 1,), False)(where(stays, one, -1))
+    pivots = diagonal(factors)
+    stays = equal(exchanged, Iota(exchanged.type.shape, exchanged.type.rank - 1, int32)())
+    return where(stays, pivots, -pivots)
 
 
 class SlogDet(Composite, SparseCotangentsKind):
@@ -61,10 +61,9 @@ class SlogDet(Composite, SparseCotangentsKind):
         return number, number.with_dtype(x.dtype.real)
 
     def expand(self, x: Node) -> tuple[Node, Node]:
-        pivots, sign = determinant_pivots(x)
+        pivots = determinant_pivots(x)
         last = (pivots.type.rank - 1,)
-        size = Sum(last, False)(Log()(Abs()(pivots)))
-        return Prod(last, False)(Sign()(pivots)) * sign, size
+        return Prod(last, False)(Sign()(pivots)), Sum(last, False)(Log()(Abs()(pivots)))
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         (x,), (of_sign, of_size) = xs, g
