@@ -56,15 +56,16 @@ def test_instruction_sets_agree_and_bits_do_not_depend_on_cores(tmp_path):
     paths = [tmp_path / f"{i}.npz" for i in range(len(wanted))]
     running = [started(*case, path) for case, path in zip(wanted, paths, strict=True)]
     program = KernelProgram(large_cases())
-    want = program.reference()
-    bits = {}
+    values = {}
     for case, path, process in zip(wanted, paths, running, strict=True):
         assert process.wait(timeout=300) == 0
         with np.load(path) as found:
-            got = list(found.values())
-        program.check(got, want)
-        bits[case] = [x.tobytes() for x in got]
-    assert bits[best, 1] == bits[best, 2]
+            values[case] = list(found.values())
+    # Those of the best set are compared with the reference above, of these cases and others
+    for case in wanted[:-2]:
+        program.check(values[case], values[best, 2])
+    one, two = ([x.tobytes() for x in values[best, cores]] for cores in (1, 2))
+    assert one == two
 
 
 @pytest.mark.parametrize("name", WITH_KERNEL)
