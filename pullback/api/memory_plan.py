@@ -6,14 +6,13 @@ import functools
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.engine_registry import registered_engine
 from pullback.engines.mesh import mesh_for_engine, per_mesh_device
-from pullback.engines.xla.memory_estimate import EstimatedBuffer, Footprint
 from pullback.errors import Location
 from pullback.graph.argument_checks import with_argument_checks
 from pullback.graph.boundary import boundary
@@ -22,6 +21,9 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.lazy.settings import current
 from pullback.sharding.mesh import DeviceMesh
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.memory_estimate import EstimatedBuffer
 
 
 @with_argument_checks
@@ -89,6 +91,9 @@ class MemoryPlan:
 
     @classmethod
     def of(cls, graph: Graph, mesh: DeviceMesh | None = None) -> MemoryPlan:
+        # keeps `import pullback` light
+        from pullback.engines.xla.memory_estimate import Footprint
+
         xla = registered_engine("xla")
         found = Footprint(
             graph, mesh, current().kernels and xla.platform == "cpu" and xla.has_kernels

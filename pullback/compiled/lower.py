@@ -12,7 +12,6 @@ from pullback.compiled.arguments import classify_arguments
 from pullback.compiled.saved_program import save
 from pullback.compiled.specialization import Specialization
 from pullback.engines.mesh import mesh_for_engine, per_mesh_device
-from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.boundary import boundary_methods
 from pullback.graph.graph import Graph
@@ -64,6 +63,9 @@ class Lowered(Generic[Parameters, Result]):
 
     def stablehlo(self) -> str:
         """Return the StableHLO module that XLA compiles: on a mesh, the program of one device."""
+        # keeps `import pullback` light
+        from pullback.engines.xla.builder import Builder, build_xla_module
+
         graph, donors = self.graph, self._specialization.program.donors
         mesh = mesh_for_engine([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is not None:

@@ -8,7 +8,6 @@ from typing import Any
 from pullback import errors
 from pullback.compiled.arguments import CompiledNumberArgument, Kind
 from pullback.compiled.serialize import deserialize_tree
-from pullback.engines.xla.emitted import emitted_again
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import bool_, uint64
 from pullback.graph.types import Type
@@ -66,6 +65,8 @@ def program_matching_header(
     checks: int, donors: Sequence[tuple[int, int]], mesh: DeviceMesh | None, platform: str,
 ) -> str:  # fmt: skip
     """Return the text of a program whose arguments and results are those of its header."""
+    from pullback.engines.xla.emitted import emitted_again  # keeps `import pullback` light
+
     tensors = [(i, k) for i, k in enumerate(kinds) if isinstance(k, Type)]
     inputs = [*[k for _, k in tensors], *captured]
     words = sum(1 + (k[0] is complex) for k in kinds if isinstance(k, CompiledNumberArgument))

@@ -39,8 +39,6 @@ from pullback.compiled.serialize import (
 from pullback.engines.engine_registry import engine_for
 from pullback.engines.mesh import mesh_for_engine
 from pullback.engines.protocols import EngineBuffer
-from pullback.engines.xla.emitted import read_emitted
-from pullback.engines.xla.xla_program import xla_program_check_masks
 from pullback.errors import (
     ArgumentError,
     EngineError,
@@ -79,6 +77,10 @@ def save(
     key: PrivateKey | None = None,
 ) -> None:  # fmt: skip
     """Write a specialization's program to a file, completely or not at all."""
+    # keeps `import pullback` light
+    from pullback.engines.xla.emitted import read_emitted
+    from pullback.engines.xla.xla_program import xla_program_check_masks
+
     if specialization.states:
         what = "the function writes to state from outside, which a file does not have"
         hint = "Pass the module as an argument and return it."
