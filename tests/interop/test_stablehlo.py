@@ -41,12 +41,18 @@ def round_trip(graph, portable=True):
     return module
 
 
+LARGE = 500  # instructions: of programs with more, such as those of samplers, one is enough
+
+
 def returned(name):
     """An op's samples, each with the module that was read back."""
-    return [
-        (arrays, graph, round_trip(graph, portable=i < 2))
-        for i, (_, arrays, graph) in enumerate(samples([name]))
-    ]
+    found = []
+    for i, (_, arrays, graph) in enumerate(samples([name])):
+        module = round_trip(graph, portable=i < 2)
+        found.append((arrays, graph, module))
+        if len(module.instructions) > LARGE:
+            break
+    return found
 
 
 def same_bits(graph, module, arrays):
@@ -101,7 +107,8 @@ def test_every_sample_round_trips(name):
             testing.assert_close(got, want, scale=10)
     # The others, and each program by itself: tests/long/stablehlo_bits.py
     for arrays, graph, module in found[:1]:
-        assert same_bits_together(graph, module, arrays)
+        if len(module.instructions) <= LARGE:
+            assert same_bits_together(graph, module, arrays)
 
 
 # -- fingerprints ---------------------------------------------------------------------------------
