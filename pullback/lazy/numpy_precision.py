@@ -23,6 +23,8 @@ from pullback.lazy.settings import current
 WIDE = frozenset((float64, complex128))  # looked up by identity
 _MOST = 1000  # nodes that are looked at
 _warned: set[SourceLine | None] = set()
+# Wide operands above which no mark was found: a loop that widens at each step asks for each result
+_unmarked: weakref.WeakSet[Node] = weakref.WeakSet()
 # Lists and numbers that were operands, with their values in 64 bits: their dtype is a default of
 # ours and means nothing, so that next to a wide operand they must not have lost digits
 numbers_of_user: weakref.WeakKeyDictionary[Node, np.ndarray] = weakref.WeakKeyDictionary()
@@ -77,13 +79,15 @@ def warn_of_widening(nodes: Sequence[Any], dtype: DType) -> None:
 def _numpy_precision_mark_above(nodes: list[Node]) -> SourceLine | None:
     """Return the line of a marked leaf among what wide nodes were computed from."""
     seen: set[Node] = set()
-    while nodes and len(seen) < _MOST:
-        node = nodes.pop()
+    stack = list(nodes)
+    while stack and len(seen) < _MOST:
+        node = stack.pop()
         if isinstance(node.where, NumpyPrecisionLine) and not node.inputs:
             return node.where
-        if node not in seen:
+        if node not in seen and node not in _unmarked:
             seen.add(node)
-            nodes += [x for x in node.inputs if _is_wide_precision(x.type)]
+            stack += [x for x in node.inputs if _is_wide_precision(x.type)]
+    _unmarked.update(nodes)
     return None
 
 

@@ -10,6 +10,7 @@ from helpers import line
 
 import pullback as pb
 from pullback.errors import PrecisionWarning
+from pullback.lazy import numpy_precision
 
 
 def warned(act) -> list[str]:
@@ -79,3 +80,16 @@ def test_as_an_error_it_is_raised_each_time():
         for _ in range(2):
             with pytest.raises(PrecisionWarning):
                 w * X32
+
+
+def test_a_loop_that_widens_looks_at_each_value_once(monkeypatch):
+    looked = []
+    wide = numpy_precision._is_wide_precision
+    monkeypatch.setattr(
+        numpy_precision, "_is_wide_precision", lambda t: looked.append(t) or wide(t)
+    )
+    x = pb.ones(3, dtype="float64")
+    for _ in range(100):
+        x = x + X32
+    assert len(looked) <= 300  # of each sum, the operands and what was converted
+    assert warned(lambda: x * pb.tensor(W64) + X32)
