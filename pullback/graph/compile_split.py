@@ -12,7 +12,12 @@ from collections.abc import Iterable, Sequence
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.op_kinds import DistinctKind, ResultSourceKind, UnpackedScalarKind
+from pullback.graph.op_kinds import (
+    DistinctKind,
+    RearrangementKind,
+    ResultSourceKind,
+    UnpackedScalarKind,
+)
 from pullback.graph.op_table import TABLE
 
 SHORTEST = 24  # nodes in a segment: starting a shorter one is not worth it
@@ -30,10 +35,12 @@ class CompileSplitSegment:
     the program. `stands_for` maps each of its nodes to a node of the program.
     """
 
-    def __init__(self, nodes: Sequence[Node], used: set[Node], free: set[Node]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], used: set[Node], free: set[Node], behind: dict[Node, Node]
+    ) -> None:
         own = set(nodes)
         self.gives = [n for n in nodes if n in used and not isinstance(n.type, tuple)]
-        outside = [x for n in nodes for x in n.inputs if x not in own]
+        outside = [behind.get(x, x) for n in nodes for x in n.inputs if x not in own]
         self.takes = list(dict.fromkeys(x for x in outside if x not in free))
         new: dict[Node, Node] = {}
         for i, x in enumerate(self.takes):
@@ -69,7 +76,7 @@ def _pack_compile_split_scalars(scalars: list[Node], count: int, new: dict[Node,
 
 
 def _copy_into_compile_split(node: Node, new: dict[Node, Node]) -> None:
-    """Add a copy of a node to `new`, and copies of the constants that it needs."""
+    """Add a copy of a node to `new`, and of what the segment computes itself of its operands."""
     stack = [node]
     while stack:
         n = stack[-1]
@@ -97,9 +104,10 @@ def split_into_segments(graph: Graph) -> list[CompileSplitSegment]:
     # The last segment computes outputs that are constant
     parts[-1] = [*parts[-1], *dict.fromkeys(y for y in graph.outputs if y in free)]
     used: set[Node] = set(graph.outputs)
+    behind = _handed_instead(parts, used)
     made = []
     for part in reversed(parts):
-        made.append(CompileSplitSegment(part, used, free))
+        made.append(CompileSplitSegment(part, used, free, behind))
         used.update(made[-1].takes)
     return made[::-1]
 
@@ -114,6 +122,34 @@ def _compile_split_with_results(parts: list[list[Node]]) -> list[list[Node]]:
             home = part_of.get(n.inputs[0], i) if isinstance(n.op, ResultSourceKind) else i
             moved[home].append(n)
     return [part for part in moved if part]
+
+
+def _handed_instead(parts: list[list[Node]], outputs: set[Node]) -> dict[Node, Node]:
+    """Return the values that pass between parts instead of rearrangements of them.
+
+    A rearrangement that is handed over is written to memory; computed again by the part that reads
+    it, it costs nothing. Views of a larger value stay, unless they are as large together.
+    """
+    part_of = {n: i for i, part in enumerate(parts) for n in part}
+    passing = {
+        x: None for i, part in enumerate(parts) for n in part for x in n.inputs
+        if part_of.get(x, i) != i
+    }  # fmt: skip
+    views: dict[Node, list[Node]] = {}
+    for x in [x for x in passing if x not in outputs]:
+        views.setdefault(_before_rearrangements(x), []).append(x)
+    found = {}
+    for source, rearranged in views.items():
+        known = source in outputs or source not in part_of or source in rearranged
+        if known or sum([x.type.nbytes for x in rearranged]) >= source.type.nbytes:
+            found.update(dict.fromkeys(rearranged, source))
+    return found
+
+
+def _before_rearrangements(x: Node) -> Node:
+    while isinstance(x.op, RearrangementKind):
+        x = x.inputs[0]
+    return x
 
 
 def _copied_by_compile_split(nodes: Iterable[Node]) -> set[Node]:

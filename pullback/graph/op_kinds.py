@@ -65,6 +65,11 @@ class PerElementKind:
     """The op works element by element, so that on constant scalars it can be folded."""
 
 
+class RearrangementKind:
+    """The elements of the only operand in another order or shape, some of them or repeated: the
+    op costs nothing where its result is read by another op of the same program."""
+
+
 class SumOfProductsKind:
     """A matrix product or convolution: the expensive ops, whose results checkpoints may keep."""
 

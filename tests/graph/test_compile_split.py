@@ -14,7 +14,8 @@ from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.op_kinds import ResultSourceKind
+from pullback.graph.op_kinds import RearrangementKind, ResultSourceKind
+from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.prelude import interpret
 
 WIDTH = 5
@@ -73,6 +74,54 @@ def check_segments(graph):
         values.update(zip(part.gives, made, strict=True))
     for y, want in zip(graph.outputs, interpret(graph, arrays), strict=True):
         np.testing.assert_array_equal(values[y], want)
+
+
+def heads_model(params, x):
+    """Layers whose queries and keys are transposed slices of one product."""
+    for p in params:
+        both = (x @ p["w"]).reshape(3, 2, WIDTH, 1)
+        q, k = (both[:, i].transpose(1, 0, 2) for i in range(2))
+        h = pb.tanh(q * k).sum(axis=-1).T
+        for _ in range(3):
+            h = pb.sin(h) * 0.9 + pb.cos(h * 0.5) / (1.0 + h * h)
+        x = x + 0.1 * h
+    return (x * x).sum()
+
+
+def test_rearranged_values_are_handed_over_as_they_were_before():
+    """A transpose that one segment computes and another reads would be written to memory."""
+    rng = np.random.default_rng(0)
+    params = [{"w": pb.tensor(rng.normal(size=(WIDTH, 2 * WIDTH)))} for _ in range(6)]
+
+    def both(*ps):
+        return pb.value_and_grad(heads_model)(list(ps), pb.tensor(X))
+
+    graph = pb.trace(both, *params).graph
+    check_segments(graph)
+    taken = {x for part in split_into_segments(graph) for x in part.takes}
+    wide = [x for x in taken if x.type.shape == (3, 2 * WIDTH) and isinstance(x.op, MatMul)]
+    assert len(wide) == len(params)
+    rearranged = [x for x in taken if isinstance(x.op, RearrangementKind)]
+    assert all(x in graph.outputs for x in rearranged), rearranged
+
+
+def test_a_small_slice_is_handed_over_itself():
+    """The value that it is a part of would be kept in memory."""
+
+    def f(x):
+        first = pb.exp(x)[:2]
+        for _ in range(8):
+            h = x
+            for _ in range(6):
+                h = pb.sin(h) * 0.9 + pb.cos(h * 0.5)
+            x = x + h
+        return (x[:2] * first).sum()
+
+    graph = pb.trace(f, pb.tensor(np.arange(100.0))).graph
+    check_segments(graph)
+    taken = {x for part in split_into_segments(graph)[-1:] for x in part.takes}
+    assert any(x.type.shape == (2,) for x in taken)
+    assert not any(x.op.name == "Exp" for x in taken)
 
 
 @pytest.mark.parametrize("layers", [4, 7, 13])

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
+from pullback.graph.op_kinds import RearrangementKind
 from pullback.ops.elementwise.elementwise import align_elementwise_operand
 from pullback.ops.factor_rules import factor_rule, factor_rule_names, reshape_factor_rule
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Text, Type, counted
 from pullback.ops.samples import real
 
 
-class Movement(Op, abstract=True):
+class Movement(Op, RearrangementKind, abstract=True):
     """One operand of any dtype; linear, so its jvp is the op itself."""
 
     kinds: ClassVar[str] = "biufc"
