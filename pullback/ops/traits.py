@@ -52,6 +52,22 @@ class HasKernel:
         return None
 
 
+class HasSumOverRows:
+    """An op whose results for many rows of operands can be added up in one go."""
+
+    def sum_over_rows(self, *xs: Node) -> Node:
+        """Return the sum of the results; each operand has its rows along a new first dimension."""
+        raise UnsupportedOp("has no sum over rows")
+
+
+class HasLateSums:
+    """A loop that can leave sums which it does not read to the program around it."""
+
+    def with_late_sums(self, xs: Sequence[Node]) -> Sequence[Node] | None:
+        """Return the results by a shorter loop and what follows it; None where that is slower."""
+        raise UnsupportedOp("has no late sums")
+
+
 def trait_position(op: Op) -> tuple[int, ...]:
     """Return where an op reads or writes, if it can do so anywhere; else nothing."""
     return op.position if isinstance(op, HasPosition) else ()

@@ -20,7 +20,7 @@ from pullback.engines.xla.hlo_instructions import (
 )
 from pullback.engines.xla.hlo_printer import print_attribute, print_hlo_module
 from pullback.engines.xla.joins import with_joined_pads
-from pullback.engines.xla.kernel_calls import KernelCalls
+from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.regions import RegionInstructions
 from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
 from pullback.errors import EngineError, PullbackError
@@ -30,14 +30,14 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type, show_types_apart
 from pullback.ops.sources import Result
 from pullback.ops.traits import HasKernel
-from pullback.transforms.recognition import recognised
+from pullback.transforms.lowered_form import lowered_form
 
 Locate = Callable[[Sequence[HloInstruction], Node], None]
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 LOST = (1 << 29) - 1  # the bits of an f64 that an f32 does not have
 
 
-class Builder(RegionInstructions, Collectives, KernelCalls):
+class Builder(RegionInstructions, Collectives, LoopRows):
     """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
@@ -256,7 +256,7 @@ class Builder(RegionInstructions, Collectives, KernelCalls):
         that the user wrote (`held`), its error names the line of the inner node.
         """
         if held and self.kernels:
-            graph, _ = recognised(graph, self.platform)
+            graph, _ = lowered_form(graph, self.platform)
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
         for node in graph.nodes[len(graph.inputs) :]:

@@ -30,7 +30,7 @@ from pullback.graph.graph import Graph, GraphStructure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.transforms.recognition import recognised
+from pullback.transforms.lowered_form import lowered_form
 
 if TYPE_CHECKING:
     from pullback.engines.xla.profiled_ops import ProfiledOpsEngine
@@ -77,7 +77,7 @@ class XlaEngine:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_beyond_limits(graph)
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
-        graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
+        graph, origins = lowered_form(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, choices)
         return _xla_engine_checks(made or self._compile(graph, donated, choices), origins)
 
@@ -104,7 +104,7 @@ class XlaEngine:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_beyond_limits(graph)
         choices = choices._replace(kernels=choices.kernels and self.has_kernels)
-        graph, origins = recognised(graph, self.platform) if choices.kernels else (graph, {})
+        graph, origins = lowered_form(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, mesh, choices)
         return _xla_engine_checks(made or self._compile_on(mesh, graph, donated, choices), origins)
 

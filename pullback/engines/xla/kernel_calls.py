@@ -32,6 +32,7 @@ class KernelCalls(BuilderProtocol):
     # in programs that are exported or saved. Code that loads one writes the platform's calls.
     neutral: bool
     donated: frozenset[HloValue]  # arguments whose memory the program may overwrite
+    kernels: bool  # whether the program may call pullback's own kernels
     value: Callable[[Type], HloValue]
 
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
@@ -124,7 +125,7 @@ class KernelCalls(BuilderProtocol):
         `in_place`, the first result takes the memory of the last operand, or results take that of
         the operands they are mapped to, of the same type and layout: XLA copies only an operand
         that is still needed."""
-        batch = len(xs[0].shape) - 2
+        batch = len(xs[0].shape) - 2 if xs else 0
         given = by_rows if isinstance(by_rows, tuple) else range(len(xs) if by_rows else 0)
         ins = [_kernel_call_layout(x.type.rank, batch, i in given) for i, x in enumerate(xs)]
         outs = [_kernel_call_layout(t.rank, batch, by_rows is True) for t in out]

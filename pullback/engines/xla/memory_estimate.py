@@ -24,7 +24,7 @@ from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.transforms.recognition import recognised
+from pullback.transforms.lowered_form import lowered_form
 
 # Instructions whose results share the memory of their operands.
 _SAME = {"reshape", "optimization_barrier", "bitcast_convert"}
@@ -70,7 +70,7 @@ class Footprint:
     """
 
     def __init__(self, graph: Graph, mesh: Any = None, kernels: bool = False) -> None:
-        graph, written = recognised(graph, "cpu") if kernels else (graph, {})
+        graph, written = lowered_form(graph, "cpu") if kernels else (graph, {})
         builder = _MemoryEstimateRecorder(mesh)
         builder.kernels, builder.neutral = kernels, not kernels
         main = build_xla_block(graph, builder)

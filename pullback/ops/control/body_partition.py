@@ -7,7 +7,6 @@ loop that starts from zeros is as parallel as its body.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -16,7 +15,8 @@ from typing import Any
 
 from pullback.graph.graph import Graph
 from pullback.graph.node import node_varying_over
-from pullback.ops.prelude import TABLE, Node, Type
+from pullback.ops.control.late_sums import accumulated_terms
+from pullback.ops.prelude import Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, layout, spec_on_mesh
@@ -73,7 +73,7 @@ def partitioned_body(
     """Return `body_partition_graph` of a loop's body, whose first outputs are the state, and its
     outputs. A state that is only added to, such as the gradient of a constant, may stay a partial
     sum: it is reduced once after the loop, not in each iteration."""
-    sums = _accumulated_over_body_partition(graph, len(state))
+    sums = {i: reduce(add, terms) for i, terms in accumulated_terms(graph, len(state)).items()}
     inputs = [to.placeholder(f"x{i}", t) for i, t in enumerate(types)]
     terms = Graph(graph.inputs, [sums.get(i, y) for i, y in enumerate(graph.outputs)])
     outputs = []
@@ -92,23 +92,3 @@ def partitioned_body(
 
 def _finish_body_partition(to: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
     return to.held_graph([x.node for x in inputs], [to.finished(y) for y in outputs])
-
-
-def _accumulated_over_body_partition(body: Graph, count: int) -> dict[int, Node]:
-    """Return what an iteration adds to those of `count` states that it uses for nothing else."""
-    users: defaultdict[Node, list[Node | None]] = defaultdict(list)
-    for node in body.nodes:
-        for x in node.inputs:
-            users[x].append(node)
-    for y in body.outputs:
-        users[y].append(None)
-    found = {}
-    for i in range(count):
-        node, terms = body.inputs[i], []
-        while len(users[node]) == 1 and (user := users[node][0]) and user.op is TABLE["Add"]():
-            terms += [x for x in user.inputs if x is not node]
-            node = user
-        alone = node is body.outputs[i] and users[node] == [None]
-        if terms and alone and all(t.type.plain is node.type.plain for t in terms):
-            found[i] = reduce(add, terms)
-    return found

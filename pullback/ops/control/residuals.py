@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pullback.graph.graph import by_number, graph_ancestors
 from pullback.graph.node import Node
 from pullback.graph.op_kinds import DistinctKind
+from pullback.ops.shape.movement import Transpose
 
 Cost = Callable[[Node], int]
 _UNLIMITED = 1 << 62
@@ -28,9 +29,15 @@ def residuals(
     ]
     kept = [x for x in needed if not _recomputable_residuals(x)]
     rest = [x for x in needed if _recomputable_residuals(x)]
-    return sorted(
-        [*kept, *_ResidualsMinCut(rest, available.union(kept), cost).cut()], key=by_number
-    )
+    cut = [_before_transposes(x) for x in _ResidualsMinCut(rest, available.union(kept), cost).cut()]
+    return sorted({*kept, *cut}, key=by_number)
+
+
+def _before_transposes(x: Node) -> Node:
+    """Return the value that `x` is a transpose of: products read either as fast."""
+    while isinstance(x.op, Transpose):
+        x = x.inputs[0]
+    return x
 
 
 def _residuals_used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:

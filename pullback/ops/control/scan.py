@@ -12,7 +12,7 @@ from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show_types
-from pullback.ops.control import body_partition, holder, scan_rules
+from pullback.ops.control import body_partition, holder, late_sums, scan_rules
 from pullback.ops.control.holder import (
     Holder,
     canonical_holder_graph,
@@ -26,11 +26,12 @@ from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
+from pullback.ops.traits import HasLateSums
 from pullback.ops.wrap.call import check_call_operands
 from pullback.sharding.spec import layout, spec_on_mesh
 
 
-class Scan(Holder):
+class Scan(Holder, HasLateSums):
     """Runs `body` `length` times, over rows in reverse order if `reverse`.
 
     Operands are the state (the first `carries`), `scanned` tensors with one row for each iteration,
@@ -90,10 +91,9 @@ class Scan(Holder):
             if self.reverse:
                 last = b.constant(self.length - 1, count)
                 i = b.op("stablehlo.subtract", last, i, out=i.type)
-            given = [_scan_read(b, x, i) for x in rows]
-            found = b.inline(self.body, [*values[:n], *given, *constants], held=True)
-            pairs = zip(values[n:], found[n:], strict=True)
-            return [*found[:n], *[_scan_write(b, stack, y, i) for stack, y in pairs]]
+            given = [*values[:n], *b.read_rows(rows, i), *constants]
+            found = b.inline(self.body, given, held=True)
+            return [*found[:n], *b.write_rows(values[n:], found[n:], i)]
 
         def steps(i: Any, *values: Any) -> list:
             made = list(values)
@@ -105,7 +105,7 @@ class Scan(Holder):
         def condition(i: Any, *values: Any) -> Any:
             return b.compare("LT", i, b.constant(looped, count))
 
-        values = [*state, *[b.full(t, 0) for t in out[n:]]]
+        values = [*state, *[b.unwritten_stack(t) for t in out[n:]]]
         looped = self.length - self.length % self.unroll
         if looped <= self.unroll:  # a single iteration needs no loop
             looped = 0
@@ -150,6 +150,7 @@ class Scan(Holder):
     vjp = scan_rules.scan_vjp  # type: ignore[assignment]
     jvp = scan_rules.scan_jvp  # type: ignore[assignment]
     batch = scan_rules.batch_scan  # type: ignore[assignment]
+    with_late_sums = late_sums.with_late_sums  # type: ignore[assignment]
 
     def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must have this state and these rows among its own."""
@@ -192,22 +193,3 @@ class Scan(Holder):
         yield cls(counted, 2, 1, 2), (np.int64(1), real(3), rows, real(3, salt=1))
         yield cls(hold((x,), (x * x, cast(x, int64))), 0, 1, 3, True), (real(3, 3),)
         yield cls(hold((h,), (h * h,)), 1, 0, 3), (real(3, low=0.5, high=1),)
-
-
-def _scan_starts(b: Any, at: Any, rank: int) -> list:
-    return [at, *[b.constant(0, at.dtype)] * (rank - 1)]
-
-
-def _scan_read(b: Any, x: Any, at: Any) -> Any:
-    """Return row `at` of `x`."""
-    out = Type((1, *x.shape[1:]), x.dtype)
-    starts = _scan_starts(b, at, len(x.shape))
-    found = b.op("stablehlo.dynamic_slice", x, *starts, out=out, slice_sizes=out.shape)
-    return b.reshape(found, x.shape[1:])
-
-
-def _scan_write(b: Any, stack: Any, y: Any, at: Any) -> Any:
-    """Return `stack` with `y` as row `at`."""
-    starts = _scan_starts(b, at, len(stack.shape))
-    update = b.reshape(y, (1, *y.shape))
-    return b.op("stablehlo.dynamic_update_slice", stack, update, *starts, out=stack.type)

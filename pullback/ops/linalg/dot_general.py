@@ -17,9 +17,10 @@ from pullback.ops.prelude import GRADIENT, Axis, Imported, Node, Op, Type, conju
 from pullback.ops.samples import complex_samples, real
 from pullback.ops.shape.movement import Transpose, move_dimension
 from pullback.ops.shape.squeeze_flip_axes import check_axes
+from pullback.ops.traits import HasSumOverRows
 
 
-class DotGeneral(Contraction):
+class DotGeneral(Contraction, HasSumOverRows):
     """Sums products over the paired dimensions `contract`, separately for each index of `batch`.
 
     The result has the batch dimensions, then the other dimensions of the first operand, then those
@@ -104,6 +105,12 @@ class DotGeneral(Contraction):
         order = (*self.batched[side], *mine, *(paired[i] for i in sorted(paired)))
         perm = tuple(order.index(i) for i in range(len(order)))
         return pulled if perm == tuple(range(len(perm))) else Transpose(perm)(pulled)
+
+    def sum_over_rows(self, x: Node, y: Node) -> Node:
+        (cx, cy), (bx, by) = (
+            _dot_dims_behind(pair, (True, True)) for pair in (self.contract, self.batched)
+        )
+        return DotGeneral(((0, *cx), (0, *cy)), (bx, by))(x, y)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         own = [self.free(side, x.type.rank - has) for side, (x, has) in enumerate(zip(xs, mapped))]

@@ -21,9 +21,11 @@ from pullback.ops.linalg.contraction import (
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.prelude import CORE, Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
 from pullback.ops.samples import complex_samples, real
+from pullback.ops.shape.movement import Broadcast
+from pullback.ops.traits import HasSumOverRows
 
 
-class MatMul(Contraction):
+class MatMul(Contraction, HasSumOverRows):
     """The product of matrices in the last two dimensions; the others broadcast."""
 
     title = "matmul"
@@ -82,6 +84,17 @@ class MatMul(Contraction):
         elif need[1]:
             right = self(adjoint(x), g)
         return [left, right]
+
+    def sum_over_rows(self, x: Node, y: Node) -> Node:
+        rank = max(x.type.rank, y.type.rank) - 1
+        x, y = (align_elementwise_operand(v, rank) for v in (x, y))
+        shape = broadcast_shapes(x.type.shape[:-2], y.type.shape[:-2])
+        x, y = (
+            v if v.type.shape[:-2] == shape else Broadcast((*shape, *v.type.shape[-2:]))(v)
+            for v in (x, y)
+        )
+        batch = tuple(range(1, rank - 1))
+        return DotGeneral(((0, rank), (0, rank - 1)), (batch, batch))(x, y)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))

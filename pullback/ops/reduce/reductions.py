@@ -30,6 +30,7 @@ from pullback.ops.shape.concat_pad import shift_by_pad
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.ops.shape.squeeze_flip_axes import ExpandDims, check_axes
 from pullback.ops.text import Text
+from pullback.ops.traits import HasSumOverRows
 
 
 class ReductionText(Text):
@@ -126,7 +127,7 @@ class Reduction(Op, abstract=True):
             yield cls((0,), False), (real(0, 3),)
 
 
-class Sum(Reduction):
+class Sum(Reduction, HasSumOverRows):
     """The sum over axes; f16 and bf16 are summed in f32."""
 
     ufunc, stablehlo, identity = np.add, "add", 0
@@ -135,6 +136,11 @@ class Sum(Reduction):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self.spread(g, xs[0].type)]
+
+    def sum_over_rows(self, x: Node) -> Node:
+        total = Sum((0, *[i + 1 for i in self.axes]), False)(x)
+        shape = self.reduced(x.type.shape[1:])
+        return Reshape(shape)(total) if self.keepdims else total
 
 
 class Mean(Reduction, CompositeOnMesh):
