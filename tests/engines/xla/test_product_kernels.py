@@ -23,6 +23,7 @@ FLOATS = [np.float32, np.float64]
 SIZES = [
     (8, 8, 600), (9, 17, 300), (12, 32, 128), (13, 33, 100), (64, 64, 64), (97, 1003, 65),
     (100, 50, 1000), (257, 129, 385), (2000, 49, 33), (14, 9, 8), (15, 16, 17),
+    (50, 70, 5000),
 ]  # fmt: skip
 
 
@@ -61,6 +62,18 @@ def test_all_transposes(m, n, k, dtype):
         x = array(*((k, m) if turned_x else (m, k)), dtype=dtype)
         y = array(*((n, k) if turned_y else (k, n)), dtype=dtype, seed=1)
         check(lambda x, y, p=turned_x, q=turned_y: (x.T if p else x) @ (y.T if q else y), x, y)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_products_of_many_terms_have_the_bits_of_those_in_a_batch(dtype):
+    """Tasks have parts of the terms of a single product, and whole products of a batch."""
+    xs, ys = array(2, 5000, 60, dtype=dtype), array(2, 5000, 70, dtype=dtype, seed=1)
+    addend = array(2, 60, 70, dtype=dtype, seed=2)
+    product = pb.compile(lambda x, y, c: x.mT @ y + c)
+    batch = product(*map(pb.tensor, (xs, ys, addend))).numpy()
+    for i in range(2):
+        one = product(*[pb.tensor(v[i]) for v in (xs, ys, addend)]).numpy()
+        np.testing.assert_array_equal(one, batch[i])
 
 
 BATCHES = [
@@ -221,7 +234,8 @@ if len(sys.argv) > 1:
 import pullback as pb
 digest, error = hashlib.sha256(), 0.0
 for dtype in (np.float32, np.float64):
-    for m, n, k in [(9, 15, 90), (97, 203, 65), (100, 49, 1000), (600, 300, 500), (1100, 70, 40)]:
+    for m, n, k in [(9, 15, 90), (97, 203, 65), (100, 49, 1000), (600, 300, 500), (1100, 70, 40),
+                    (70, 90, 6000)]:
         rng = np.random.default_rng(0)
         x, y = rng.standard_normal((m, k)), rng.standard_normal((k, n))
         for a, b in ((x, y), (x.T.copy().T, y), (x, y.T.copy().T), (x[None], np.stack([y] * 3))):

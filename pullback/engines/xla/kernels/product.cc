@@ -180,11 +180,50 @@ template <class T> struct ProductBlocks {
   int64_t rows = 1, columns = 1;
 
   explicit ProductBlocks(const Product<T>& p) {
-    columns = std::max<int64_t>(1, p.columns / 256);
+    columns = std::max<int64_t>(1, p.columns / 512);
     while (rows * 96 < p.rows) rows *= 2;
   }
   int64_t count() const { return rows * columns; }
 };
+
+// A product of few results and many terms, such as the gradient of a small matrix: a task has a part
+// of the terms, all of whose results are kept until they are added up in order.
+template <class T> static bool is_deep(const Product<T>& p) {
+  constexpr int64_t kFewBlocks = 4, kManyParts = 8, kMemory = (int64_t(16) << 20) / sizeof(T);
+  const int64_t parts = Depths<T>(p.depth).count();
+  return parts >= kManyParts && ProductBlocks<T>(p).count() <= kFewBlocks &&
+         parts * p.rows * p.columns <= kMemory;
+}
+
+template <class T> static void multiply_deep(Pool& pool, const Product<T>& p) {
+  const Depths<T> depths(p.depth);
+  const Panels<T> panels{p.columns};
+  const int64_t size = p.rows * p.columns, count = depths.count();
+  SharedScratch sums(count * size * sizeof(T));
+  T* partial = sums.data<T>();
+  pool.each(count, [&](int64_t d) {
+    const Part depth = depths[d];
+    Product<T> some = p;
+    some.depth = depth.size();
+    some.a += depth.begin * p.a_step, some.b += depth.begin * p.b_step;
+    some.c = partial + d * size, some.c_row = p.columns;
+    for (Addend<T>& x : some.addends) x = {};
+    Scratch<T> b(panels.padded() * some.depth);
+    pack_b(some, {0, panels.count()}, b.data());
+    multiply_block(some, b.data(), {0, p.rows}, {0, panels.count()});
+  });
+  pool.ranges(p.rows, 16, std::max<int64_t>(1, 4096 / p.columns), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      T* c = p.c + i * p.c_row;
+      const T* from = partial + i * p.columns;
+      std::copy(from, from + p.columns, c);
+      for (int64_t d = 1; d < count; d++)
+        for (int64_t j = 0; j < p.columns; j++) c[j] += from[d * size + j];
+      for (const Addend<T>& x : p.addends)
+        for (int64_t j = 0; x.data && j < p.columns; j++) c[j] += x.data[i * x.row + j];
+    }
+  });
+}
 
 // Products [begin, end), which have packed b of their own, or share it.
 template <class T>
@@ -212,6 +251,8 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
   if (!batch.count() || !first.rows || !first.columns) return;
   const double work = double(first.rows) * double(first.columns) * double(first.depth);
   if (work <= 2 * kSmall) return multiply_small(pool, batch, work);
+
+  if (batch.count() == 1 && is_deep(batch[0])) return multiply_deep(pool, batch[0]);
 
   // b is packed for some products at a time, or for some columns of one.
   constexpr int64_t kMemory = (int64_t(16) << 20) / sizeof(T), kWide = kTileColumns<T>;

@@ -14,9 +14,16 @@ namespace pullback {
 
 namespace ffi = xla::ffi;
 
+// The threads of one call of a kernel. Those that helped with one piece of work wait for the next for
+// a while: to go back to XLA's pool and be woken again takes longer than many pieces.
 class XlaPool final : public Pool {
  public:
   explicit XlaPool(ffi::ThreadPool threads) : threads_(threads) {}
+  ~XlaPool() {
+    if (team_) team_->ended.store(true);
+  }
+  XlaPool(const XlaPool&) = delete;
+  XlaPool& operator=(const XlaPool&) = delete;
 
  private:
   static constexpr int kPauses = 4000;  // some 0.1 ms
@@ -30,9 +37,68 @@ class XlaPool final : public Pool {
   }
 
   struct Work {
+    int64_t count;
+    void (*call)(void*, int64_t);
+    void* data;
     std::atomic<int64_t> next{0}, done{0};
     std::mutex mutex;
     std::condition_variable finished;
+
+    bool is_done() const { return done.load() == count; }
+
+    // A thread that starts late finds nothing left, and touches neither `call` nor `data`.
+    void take() {
+      for (int64_t i; (i = next.fetch_add(1)) < count;) {
+        call(data, i);
+        if (done.fetch_add(1) + 1 == count) {
+          std::lock_guard<std::mutex> lock(mutex);
+          finished.notify_all();
+        }
+      }
+    }
+
+    // The others are at their last block. To sleep and be woken takes longer than most blocks.
+    void wait() {
+      for (int i = 0; i < kPauses && !is_done(); i++) pause();
+      if (is_done()) return;
+      std::unique_lock<std::mutex> lock(mutex);
+      finished.wait(lock, [&] { return is_done(); });
+    }
+  };
+
+  struct Team {
+    std::mutex mutex;
+    std::shared_ptr<Work> work;     // the last piece
+    std::atomic<int64_t> pieces{0};  // so far
+    std::atomic<bool> ended{false};
+    int64_t helpers = 0;  // threads that take the next piece
+
+    // Post a piece of work; return how many helpers are missing.
+    int64_t post(std::shared_ptr<Work> piece, int64_t wanted) {
+      std::lock_guard<std::mutex> lock(mutex);
+      work = std::move(piece);
+      pieces.fetch_add(1);
+      int64_t missing = std::max<int64_t>(0, wanted - helpers);
+      helpers += missing;
+      return missing;
+    }
+
+    void help() {
+      for (int64_t seen = 0;;) {
+        std::shared_ptr<Work> piece;
+        {
+          std::lock_guard<std::mutex> lock(mutex);
+          if (seen == pieces.load() || ended.load()) {
+            helpers--;
+            return;
+          }
+          piece = work;
+          seen = pieces.load();
+        }
+        piece->take();
+        for (int i = 0; i < kPauses && pieces.load() == seen && !ended.load(); i++) pause();
+      }
+    }
   };
 
   void run(int64_t count, void (*call)(void*, int64_t), void* data) override {
@@ -40,28 +106,18 @@ class XlaPool final : public Pool {
       if (count == 1) call(data, 0);
       return;
     }
+    if (!team_) team_ = std::make_shared<Team>();
     auto work = std::make_shared<Work>();
-    // A thread that starts late finds nothing left, and touches neither `call` nor `data`.
-    auto take = [work, count, call, data] {
-      for (int64_t i; (i = work->next.fetch_add(1)) < count;) {
-        call(data, i);
-        if (work->done.fetch_add(1) + 1 == count) {
-          std::lock_guard<std::mutex> lock(work->mutex);
-          work->finished.notify_all();
-        }
-      }
-    };
-    int64_t helpers = std::min<int64_t>(threads_.num_threads(), count) - 1;
-    for (int64_t i = 0; i < helpers; i++) threads_.Schedule(std::decay_t<decltype(take)>(take));
-    take();  // the calling thread takes part, so the work ends also if all others are busy
-    // The others are at their last block. To sleep and be woken takes longer than most blocks.
-    for (int i = 0; i < kPauses && work->done.load() != count; i++) pause();
-    if (work->done.load() == count) return;
-    std::unique_lock<std::mutex> lock(work->mutex);
-    work->finished.wait(lock, [&] { return work->done.load() == count; });
+    work->count = count, work->call = call, work->data = data;
+    int64_t wanted = std::min<int64_t>(threads_.num_threads(), count) - 1;
+    for (int64_t missing = team_->post(work, wanted); missing > 0; missing--)
+      threads_.Schedule([team = team_] { team->help(); });
+    work->take();  // the calling thread takes part, so the work ends also if all others are busy
+    work->wait();
   }
 
   ffi::ThreadPool threads_;
+  std::shared_ptr<Team> team_;
 };
 
 // Call f with a null pointer of the C++ type of a dtype; an error for other dtypes.
