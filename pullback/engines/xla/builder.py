@@ -19,6 +19,7 @@ from pullback.engines.xla.hlo_instructions import (
     is_view_hlo_instruction,
 )
 from pullback.engines.xla.hlo_printer import print_attribute, print_hlo_module
+from pullback.engines.xla.join_kernel import with_join_kernels
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.regions import RegionInstructions
@@ -321,7 +322,7 @@ def build_xla_module(
     main = build_xla_block(graph, b, donated)
     if b.kernels:
         main = with_joined_pads(main)
-        main = main if b.platform == "cpu" else fuse_row_kernels(main, b)
+        main = with_join_kernels(main, b) if b.platform == "cpu" else fuse_row_kernels(main, b)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
     return print_hlo_module(main, donor_marks(main, donated), count, name=b.name)
 

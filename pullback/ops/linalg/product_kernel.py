@@ -8,9 +8,7 @@ from typing import Any
 
 from pullback.graph.dtypes import float32, float64
 from pullback.graph.types import Type
-
-# Dimensions, from the outermost: a size, and the distances along it in several tensors
-Dims = list[tuple[int, ...]]
+from pullback.ops.merged_dims import Dims, merged_dims
 
 _ADDENDS = 2  # `kAddends` in product.h
 # Measured: XLA is faster where there are fewer rows, columns or terms.
@@ -38,18 +36,16 @@ def product_call(
     pairs = zip(*batch, strict=True)
     loops: Dims = [(x.shape[i], at_x[i], at_y[j], *next(at_out)) for i, j in pairs]
     rows, columns = (
-        _merged_product_dims(
-            [(v.shape[i], at[i], *next(at_out)) for i in range(len(at)) if i not in own]
-        )
+        merged_dims([(v.shape[i], at[i], *next(at_out)) for i in range(len(at)) if i not in own])
         for v, at, own in ((x, at_x, own_x), (y, at_y, own_y))
     )
     sums: Dims = [(x.shape[i], at_x[i], at_y[j]) for i, j in zip(*contract, strict=True)]
-    sums = _merged_product_dims(sorted(sums, key=lambda dim: dim[1:], reverse=True))
+    sums = merged_dims(sorted(sums, key=lambda dim: dim[1:], reverse=True))
     if len(sums) != 1 or not rows or not columns:
         return None
     row, column, depth = rows.pop(rows.index(max(rows))), columns.pop(), sums[0]
     loops += [(n, s, 0, *t) for n, s, *t in rows] + [(n, 0, s, *t) for n, s, *t in columns]
-    loops, sizes = _merged_product_dims(loops), (row[0], column[0], depth[0])
+    loops, sizes = merged_dims(loops), (row[0], column[0], depth[0])
     if not _is_worthwhile_product(sizes, bool(loops), transposed=row[1] < depth[1]):
         return None
     if any(s != 1 for s in column[3 : 3 + len(added)]):  # the kernel adds rows
@@ -75,16 +71,3 @@ def _is_worthwhile_product(sizes: tuple[int, ...], batched: bool, transposed: bo
     if batched or math.prod(sizes) < _SMALL:
         return True
     return rows >= _LEAST_OF_TRANSPOSED if transposed else min(rows, columns) >= _LEAST_OF_LARGE
-
-
-def _merged_product_dims(dims: Dims) -> Dims:
-    """Dimensions of more than one element; neighbours are one where all distances allow it."""
-    found: Dims = []
-    for n, *strides in dims:
-        if n == 1:
-            continue
-        if found and all(s == n * t for s, t in zip(found[-1][1:], strides, strict=True)):
-            found[-1] = (found[-1][0] * n, *strides)
-        else:
-            found.append((n, *strides))
-    return found
