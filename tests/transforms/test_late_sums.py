@@ -183,3 +183,21 @@ def test_printed_programs_keep_their_sums() -> None:
     graph = program(recurrence, arrays, 0, 1, 2)
     assert scans(graph)[1].carries == 4
     assert scans(lowered_form(graph, "cpu")[0])[1].carries == 1
+
+
+def test_states_are_factors() -> None:
+    """A state is a row like others: its values in all iterations are results of the loop."""
+
+    def f(h: Any, s: Any, xs: Any) -> Any:
+        def step(states: Any, x: Any) -> Any:
+            h, s = states
+            return (pb.tanh(h + x), s + pb.tensordot(h, x, ([0], [0]))), None
+
+        return pb.scan(step, (h, s), xs)[0]
+
+    arrays = drawn((4, 6), (6, 6), (5, 4, 6))
+    graph = pb.compile(f).lower(*map(pb.tensor, arrays)).graph
+    (loop,) = scans(rewritten(graph, arrays))
+    assert (loop.carries, len(loop.body.outputs)) == (1, 2)
+    (sums,) = [n for n in with_late_sums(graph)[0].nodes if n.op.name == "DotGeneral"]
+    assert [x.type.shape for x in sums.inputs] == [(5, 4, 6), (5, 4, 6)]
