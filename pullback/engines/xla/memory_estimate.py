@@ -267,7 +267,9 @@ class _MemoryFlow:
         It is if a whole instruction makes or reads it, at a barrier, and if every reader would
         have to repeat costly work on several operands.
         """
-        if i.name in _WHOLE or any(y in s for s in (self.outputs, self.held, self.handed)):
+        if any(y in s for s in (self.outputs, self.held, self.handed)):
+            return True
+        if i.name in _WHOLE and i.operands:
             return True
         readers = self.readers.get(y, [])
         if any(r.name in _WHOLE and not _folds_in_memory(i, r) for r in readers):
@@ -288,7 +290,8 @@ def _folds_in_memory(i: HloInstruction, reader: HloInstruction) -> bool:
     """Whether a whole instruction computes its operand while it reads it."""
     if i.name == "transpose":  # but not one that is reshaped
         return reader.name == "dot_general" and i.results[0] in reader.operands
-    return i.name in ("iota", "broadcast_in_dim")
+    # What has no operands, such as memory that is not written yet, begins in the reader's memory
+    return not i.operands or i.name in ("iota", "broadcast_in_dim")
 
 
 def _memory_inside(i: HloInstruction) -> int:
