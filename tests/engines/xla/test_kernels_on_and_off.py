@@ -43,6 +43,7 @@ runpy.run_path(sys.argv[3], run_name="__main__")
 def started(instructions: str, cores: int, path: Path) -> subprocess.Popen:
     """A process that writes what these instructions compute on some of the cores."""
     environment = {**os.environ, "PULLBACK_KERNELS": instructions, "PULLBACK_CACHE": "0"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # the bits of operands that NumPy computes
     script = [str(path), str(cores), str(SUPPORT / "kernel_cases.py")]
     given = [sys.executable, "-W", "ignore", "-c", ON_CORES, *script]
     return subprocess.Popen(given, env=environment, cwd=ROOT)
