@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "pool.h"
 #include "xla/ffi/api/ffi.h"
@@ -28,7 +29,9 @@ class XlaPool final : public Pool {
  private:
   static constexpr int kPauses = 4000;  // some 0.1 ms
 
-  static void pause() {
+  // The thread that is waited for may be on the same core: it runs at the next yield.
+  static void pause(int i) {
+    if (i % 32 == 31) return std::this_thread::yield();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -59,7 +62,7 @@ class XlaPool final : public Pool {
 
     // The others are at their last block. To sleep and be woken takes longer than most blocks.
     void wait() {
-      for (int i = 0; i < kPauses && !is_done(); i++) pause();
+      for (int i = 0; i < kPauses && !is_done(); i++) pause(i);
       if (is_done()) return;
       std::unique_lock<std::mutex> lock(mutex);
       finished.wait(lock, [&] { return is_done(); });
@@ -96,7 +99,7 @@ class XlaPool final : public Pool {
           seen = pieces.load();
         }
         piece->take();
-        for (int i = 0; i < kPauses && pieces.load() == seen && !ended.load(); i++) pause();
+        for (int i = 0; i < kPauses && pieces.load() == seen && !ended.load(); i++) pause(i);
       }
     }
   };
@@ -109,7 +112,8 @@ class XlaPool final : public Pool {
     if (!team_) team_ = std::make_shared<Team>();
     auto work = std::make_shared<Work>();
     work->count = count, work->call = call, work->data = data;
-    int64_t wanted = std::min<int64_t>(threads_.num_threads(), count) - 1;
+    // XLA starts a program on a thread that is not in its pool, so all of these may be free.
+    int64_t wanted = std::min<int64_t>(threads_.num_threads(), count - 1);
     for (int64_t missing = team_->post(work, wanted); missing > 0; missing--)
       threads_.Schedule([team = team_] { team->help(); });
     work->take();  // the calling thread takes part, so the work ends also if all others are busy
