@@ -13,8 +13,8 @@ from pullback.ops.merged_dims import Dims, merged_dims
 _ADDENDS = 2  # `kAddends` in product.h
 # Measured: XLA is faster where there are fewer rows, columns or terms.
 _LEAST = 8
-_LEAST_OF_LARGE = 48  # rows and columns of a single product, which must pay for packing operands
-_LEAST_OF_TRANSPOSED = 24  # rows, if XLA would have to transpose the first operand
+_LEAST_OF_LARGE = 16, 48  # rows and columns of a single product
+_LEAST_OF_TRANSPOSED = 16  # rows, if XLA would have to transpose the first operand
 _SMALL = 1 << 17  # products of numbers, which take XLA longer to start
 
 
@@ -70,4 +70,6 @@ def _is_worthwhile_product(sizes: tuple[int, ...], batched: bool, transposed: bo
         return False
     if batched or math.prod(sizes) < _SMALL:
         return True
-    return rows >= _LEAST_OF_TRANSPOSED if transposed else min(rows, columns) >= _LEAST_OF_LARGE
+    if transposed:
+        return rows >= _LEAST_OF_TRANSPOSED
+    return rows >= _LEAST_OF_LARGE[0] and columns >= _LEAST_OF_LARGE[1]

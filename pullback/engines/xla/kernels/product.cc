@@ -100,9 +100,9 @@ template <class T> static void sum_addends(const Product<T>& p, Part rows, Part 
     }
 }
 
-// Rows and panels of the result, from packed b.
+// Rows and panels of the result, from packed b, or from b itself where `packed` is null.
 template <class T>
-static void multiply_block(const Product<T>& p, const T* b, Part rows, Part panels) {
+static void multiply_block(const Product<T>& p, const T* packed, Part rows, Part panels) {
   const Panels<T> all{p.columns};
   const Depths<T> depths(p.depth);
   const RowTiles tiles{rows};
@@ -120,7 +120,10 @@ static void multiply_block(const Product<T>& p, const T* b, Part rows, Part pane
         auto* f = vectors == kTileVectors ? whole : product_tile_of<T>(tile.size(), vectors);
         TileResult<T> out{p.c + tile.begin * p.c_row + all.begin(j), p.c_row, all.size(j), d > 0, {}};
         if (d + 1 == depths.count()) out.add_addends(p.addends, tile.begin, all.begin(j));
-        f(x, b + all.offset(depth, j), depth.size(), out);
+        if (packed)
+          f(x, packed + all.offset(depth, j), all.wide(j), depth.size(), out);
+        else
+          f(x, p.b + depth.begin * p.b_step + all.begin(j), p.b_step, depth.size(), out);
       }
     }
   }
@@ -175,13 +178,41 @@ template <class T> static void multiply_small(Pool& pool, const Batch<T>& batch,
   });
 }
 
+// Whether tiles read b where it is: its rows are vectors, and few tiles read each of them.
+template <class T> static bool is_read_in_place(const Product<T>& p) {
+  return p.b_column == 1 && p.columns % kLanes<T> == 0 && p.rows <= 3 * kTileRows;
+}
+
+// A product of few rows, some of its columns for each task, which packs a, and its own part of b.
+template <class T> static void multiply_columns(Pool& pool, const Product<T>& whole, double work) {
+  constexpr int64_t kTasks = 64, kPanels = 4, kPacked = 1 << 20;
+  const Panels<T> panels{whole.columns};
+  const int64_t most = std::clamp<int64_t>(int64_t(work / kSmall), 1, kTasks);
+  const int64_t least = std::min(panels.count(), 1 + panels.padded() * whole.depth / kPacked);
+  const int64_t tasks = std::max(least, std::min(most, panels.count() / kPanels));
+  pool.each(tasks, [&](int64_t task) {
+    const Part mine = part(panels.count(), task, tasks);
+    const int64_t begin = panels.begin(mine.begin);
+    Product<T> p = whole.from_column(begin);
+    p.columns = std::min(panels.begin(mine.end), whole.columns) - begin;
+    const Panels<T> own{p.columns};
+    const Part all{0, own.count()};
+    if (is_read_in_place(p)) return multiply_block<T>(p, nullptr, {0, p.rows}, all);
+    Scratch<T> b(own.padded() * p.depth);
+    pack_b(p, all, b.data());
+    multiply_block<T>(p, b.data(), {0, p.rows}, all);
+  });
+}
+
+constexpr int64_t kBlockRows = 96;
+
 // How the results of one product are cut into blocks.
 template <class T> struct ProductBlocks {
   int64_t rows = 1, columns = 1;
 
   explicit ProductBlocks(const Product<T>& p) {
     columns = std::max<int64_t>(1, p.columns / 512);
-    while (rows * 96 < p.rows) rows *= 2;
+    while (rows * kBlockRows < p.rows) rows *= 2;
   }
   int64_t count() const { return rows * columns; }
 };
@@ -250,9 +281,12 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
   const Batch<T> batch(first, loops, rank);
   if (!batch.count() || !first.rows || !first.columns) return;
   const double work = double(first.rows) * double(first.columns) * double(first.depth);
+  const bool deep = batch.count() == 1 && is_deep(first);
+  if (batch.count() == 1 && !deep && first.rows <= kBlockRows)
+    return multiply_columns(pool, batch[0], work);
   if (work <= 2 * kSmall) return multiply_small(pool, batch, work);
 
-  if (batch.count() == 1 && is_deep(batch[0])) return multiply_deep(pool, batch[0]);
+  if (deep) return multiply_deep(pool, batch[0]);
 
   // b is packed for some products at a time, or for some columns of one.
   constexpr int64_t kMemory = (int64_t(16) << 20) / sizeof(T), kWide = kTileColumns<T>;
@@ -263,10 +297,7 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
                                          : std::clamp<int64_t>(kMemory / size, 1, batch.count());
   SharedScratch packed((batch.one_b() ? 1 : together) * size * sizeof(T));
   for (int64_t j = 0; j < first.columns; j += columns) {
-    Product<T> some = first;
-    some.b += j * first.b_column;
-    some.c += j;
-    for (Addend<T>& x : some.addends) x = x.at(j);
+    Product<T> some = first.from_column(j);
     some.columns = std::min(columns, first.columns - j);
     const Batch<T> these(some, loops, rank);
     for (int64_t i = 0; i < batch.count(); i += together)

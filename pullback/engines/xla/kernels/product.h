@@ -32,6 +32,14 @@ template <class T> struct Product {
   T* c;
   int64_t c_row;
   Addend<T> addends[kAddends];
+
+  // The same from column j on; the number of columns is the caller's to change.
+  Product from_column(int64_t j) const {
+    Product p = *this;
+    p.b += j * b_column, p.c += j;
+    for (Addend<T>& x : p.addends) x = x.at(j);
+    return p;
+  }
 };
 
 // A product for each index of the batch. All sums are in the same order, whatever the shapes and the

@@ -39,9 +39,11 @@ inline void add_rows(Vec<T> (&sums)[rows][vectors], const T* from, int64_t row) 
     for (int j = 0; j < vectors; j++) sums[i][j] = load(from + i * row + j * kLanes<T>) + sums[i][j];
 }
 
-// The product of a panel of a, [depth][rows], and one of b, [depth][vectors].
+// The product of a panel of a, [depth][rows], and one of b, [depth][vectors], whose rows are `b_step`
+// apart.
 template <class T, int rows, int vectors>
-void product_tile(const T* a, const T* b, int64_t depth, const TileResult<T>& out) {
+void product_tile(const T* a, const T* b, int64_t b_step, int64_t depth,
+                  const TileResult<T>& out) {
   constexpr int L = kLanes<T>;
   Vec<T> sums[rows][vectors] = {};
   T* c = out.c;
@@ -50,7 +52,7 @@ void product_tile(const T* a, const T* b, int64_t depth, const TileResult<T>& ou
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * out.c_row + j * L, 1);
 #pragma GCC unroll 4
-  for (int64_t l = 0; l < depth; l++, a += rows, b += vectors * L) {
+  for (int64_t l = 0; l < depth; l++, a += rows, b += b_step) {
     Vec<T> x[vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) x[j] = load(b + j * L);
@@ -84,7 +86,7 @@ void product_tile(const T* a, const T* b, int64_t depth, const TileResult<T>& ou
 }
 
 template <class T>
-using ProductTile = void (*)(const T*, const T*, int64_t, const TileResult<T>&);
+using ProductTile = void (*)(const T*, const T*, int64_t, int64_t, const TileResult<T>&);
 
 template <class T, int vectors, int... i>
 constexpr std::array<ProductTile<T>, sizeof...(i)> product_tiles(std::integer_sequence<int, i...>) {
