@@ -74,6 +74,7 @@ VARIABLES = {
     "PULLBACK_CPU_DEVICES": _environment_count(1),
     "PULLBACK_EAGER": _FLAG,
     "PULLBACK_ENGINE": _environment_choice("xla", "reference"),
+    "PULLBACK_KEEP_MEMORY": _SIZE,
     "PULLBACK_KERNELS": _environment_choice("1", "0", "avx512", "avx2", "baseline"),
     "PULLBACK_LOG": _environment_words("compiles"),
     "PULLBACK_NATIVE": _FLAG,

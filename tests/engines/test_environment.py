@@ -19,6 +19,7 @@ MEANINGLESS = {
     "PULLBACK_CPU_DEVICES": ["0", "-1", "two", "1.5"],
     "PULLBACK_EAGER": ["x", "10"],
     "PULLBACK_ENGINE": ["tpu", "numpy", "1"],
+    "PULLBACK_KEEP_MEMORY": ["much", "-1", "inf"],
     "PULLBACK_KERNELS": ["2", "sse", "on"],
     "PULLBACK_LOG": ["everything", "compiles,all", "1"],
     "PULLBACK_NATIVE": ["2", "maybe"],

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.engines.xla.machine import trim_machine_heap
+from pullback.engines.xla.host_heap import trim_host_heap
 
 # What grows beside the programs: types and ops of every shape, causes; while a program is compiled,
 # the compiler's own memory.
@@ -47,13 +47,13 @@ def run(shapes: int, bound: int) -> dict[str, float]:
         for rows in range(1, WARM + 1):
             gradient(rows)
         gc.collect()
-        trim_machine_heap()
+        trim_host_heap()
         start, peak, began = resident(), 0, time.perf_counter()
         for rows in range(WARM + 1, shapes + 1):
             gradient(rows)
             peak = max(peak, resident() - start)
         gc.collect()
-        trim_machine_heap()
+        trim_host_heap()
         kept, info = resident() - start, pb.cache_info()
         gradient(shapes)
         newest = pb.cache_info()

@@ -29,6 +29,7 @@ from pullback.engines.xla.bindings import (
     xla_client,
 )
 from pullback.engines.xla.executable import Executable, executable_error
+from pullback.engines.xla.host_heap import keep_freed_memory
 from pullback.engines.xla.jax_arrays import JaxArrayOnDevice, jax_aval_of, jax_device_list
 from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.process_cluster import ProcessCluster
@@ -374,6 +375,7 @@ def _make_client(platform: str | None, joined: ProcessCluster | None) -> Any:
         what = f"no engine for platform {platform!r}: its plugin is not installed"
         hint = "Install it with `pip install pullback[cuda13]`."
         raise EngineError(what, code="E6002", hint=hint)
+    keep_freed_memory()
     count = cpu_device_count()
     if joined is not None:
         return joined.make_cpu_client(count)

@@ -14,12 +14,12 @@ import numpy as np
 
 from pullback.engines.choices import USUAL, CodeChoices
 from pullback.engines.limits import refuse_beyond_limits
-from pullback.engines.xla import machine
 from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.engines.xla.client import Client
 from pullback.engines.xla.compiler_options import compiler_flags
 from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
+from pullback.engines.xla.host_heap import trim_host_heap
 from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.engines.xla.xla_program import Check, SpmdXlaProgram, XlaProgram, XlaProgramCode
@@ -133,7 +133,7 @@ class XlaEngine:
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""
-        machine.trim_machine_heap()
+        trim_host_heap()
 
     def portable(
         self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None

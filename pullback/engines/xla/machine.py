@@ -1,9 +1,7 @@
-"""Properties of the machine that compiled code depends on, and its memory."""
+"""Properties of the machine that compiled code depends on."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import platform
 import sys
@@ -45,9 +43,3 @@ def machine_library(path: str | os.PathLike) -> bytes:
             return b"%d\n" % size + head + file.read(_SAMPLE)
     except OSError:
         return b"no library"
-
-
-def trim_machine_heap() -> None:
-    """Return freed memory to the system, which the C library of Linux would keep."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
