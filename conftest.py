@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -15,6 +16,12 @@ from pullback.lazy import settings
 # Modules that need an optional library
 _NEEDS = {"pullback/interop/einops_backend.py": "einops"}
 collect_ignore = [path for path, name in _NEEDS.items() if importlib.util.find_spec(name) is None]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen to Ctrl-C, which shells ignore in jobs in the background, and tests send."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
