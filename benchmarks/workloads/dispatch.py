@@ -154,8 +154,8 @@ WORKLOADS = [
         {"pullback": gradient_pullback, "jax": gradient_jax, "torch": gradient_torch}, unit="us",
         torch_compile=False,
         note=(
-            "a third of it is handing the program to XLA's threads and waiting for them; the "
-            "search in the cache runs in Python."
+            "recording and differentiating take half of it, finding and starting the program a "
+            "third, both mostly in Python; a compiled function with the same result takes 6 us."
         ),
     ),
 ]  # fmt: skip

@@ -95,8 +95,9 @@ WORKLOADS = [
         "lstm", "LSTM by scan, 200 steps, batch 32, width 64, forward and backward", inputs,
         {"pullback": with_pullback, "jax": with_jax, "torch": with_torch}, torch_compile=False,
         note=(
-            "XLA's loops take 55 us an iteration, with kernels or without; "
-            "in PyTorch it is one op."
+            "in PyTorch it is one op. Here, each of the three products of an iteration takes 5 us "
+            "on one core, and rows of eight values are written in one loop and read in the other. "
+            "Two cores for these products, by threads that wait between them, saved 5 %."
         ),
     )
 ]  # fmt: skip
