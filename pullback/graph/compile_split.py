@@ -128,7 +128,7 @@ def _handed_instead(parts: list[list[Node]], outputs: set[Node]) -> dict[Node, N
     """Return the values that pass between parts instead of rearrangements of them.
 
     A rearrangement that is handed over is written to memory; computed again by the part that reads
-    it, it costs nothing. Views of a larger value stay, unless they are as large together.
+    it, it costs nothing. Views of a larger value stay, unless they are half of it together.
     """
     part_of = {n: i for i, part in enumerate(parts) for n in part}
     passing = {
@@ -141,7 +141,7 @@ def _handed_instead(parts: list[list[Node]], outputs: set[Node]) -> dict[Node, N
     found = {}
     for source, rearranged in views.items():
         known = source in outputs or source not in part_of or source in rearranged
-        if known or sum([x.type.nbytes for x in rearranged]) >= source.type.nbytes:
+        if known or 2 * sum([x.type.nbytes for x in rearranged]) >= source.type.nbytes:
             found.update(dict.fromkeys(rearranged, source))
     return found
 

@@ -119,8 +119,12 @@ class AttentionSpellingForm:
 
     def _scaled(self, x: Node, operands: Sequence[Node]) -> Node:
         """The value times the scales that are not constants."""
+        if isinstance(x.op, Transpose):  # kernels read the result where it is; XLA's loops are slow
+            return x.op(self._scaled(x.inputs[0], operands))
         for divides, at in self.factors:
             c = cast(operands[at], x.type.dtype)
+            if divides and attention_score_dtype(c.type.dtype) is c.type.dtype:
+                c, divides = 1 / c, False
             x = x / c if divides else x * c
         return x
 

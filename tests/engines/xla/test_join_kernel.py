@@ -75,9 +75,23 @@ def test_gradients_of_slices_of_a_product() -> None:
     check(pb.grad(loss, 1), *arrays)
 
 
+def test_one_part_that_xla_computes() -> None:
+    """Recorded programs have numbers as operands: the gradient of queries is a product by one."""
+
+    def loss(x: Any, w: Any, root: Any) -> Any:
+        qkv = (x @ w).reshape(4, 64, 3, 4, 16)
+        q, k, v = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        mixed = pb.softmax(q / root @ k.swapaxes(-1, -2), axis=-1) @ v
+        return (mixed.transpose(0, 2, 1, 3).reshape(4, 64, 64) * x).sum()
+
+    arrays = array(4, 64, 64), 0.1 * array(64, 192, seed=1)
+    check(pb.grad(loss, 1), *arrays, np.float32(4))
+
+
 def test_what_xla_computes_is_left_to_it() -> None:
     check(lambda x: pb.concat([pb.exp(x), pb.sin(x)], 0), array(100, 300), calls=0)
     check(lambda x: pb.concat([pb.sort(x), pb.sin(x)], 0), array(100, 300), calls=0)
+    check(lambda x: pb.concat([pb.sort(x), x, x + 1], 0), array(100, 300), calls=0)
     check(lambda x: pb.concat(sorted_parts(x), 0), array(10, 30), calls=0)  # few elements
     c = array(100, 300) + 1j * array(100, 300, seed=1)
     xs = [pb.tensor(c.astype("complex64"))]
