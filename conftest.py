@@ -19,7 +19,7 @@ collect_ignore = [path for path, name in _NEEDS.items() if importlib.util.find_s
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Listen to Ctrl-C, which shells ignore in jobs in the background, and tests send."""
+    """Restore the handler of Ctrl-C, which some tests send: shells ignore it in background jobs."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -136,7 +136,7 @@ def _late_sums(
     for found in late.values():
         sums = [t.op.sum_over_rows(*map(stacked, t.inputs)) for t in found]  # type: ignore[attr-defined]
         totals.append(sum(sums[1:], sums[0]))
-    operands = [i for i, x in enumerate(body.inputs) if x in given.intersection(stacks)]
+    operands = [i for i, x in enumerate(body.inputs) if x in given and x in stacks]
     made = [x for x in stacks if x not in given]
     inputs = [*[stacks[body.inputs[i]] for i in operands], *[stacks[x] for x in made]]
     results = [outputs.index(x, len(states)) for x in made]

@@ -123,8 +123,6 @@ class AttentionSpellingForm:
             return x.op(self._scaled(x.inputs[0], operands))
         for divides, at in self.factors:
             c = cast(operands[at], x.type.dtype)
-            if divides and attention_score_dtype(c.type.dtype) is c.type.dtype:
-                c, divides = 1 / c, False
             x = x / c if divides else x * c
         return x
 

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.libc_ver()[0] != "glibc",
-    reason="only this C library has such parameters",
+    reason="memory is kept through mallopt, which only glibc has with these parameters",
 )
 
 # Prints the page faults of ten large results, and the megabytes that are left when all are freed.

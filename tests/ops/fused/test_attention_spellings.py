@@ -287,3 +287,17 @@ def test_products_of_few_dimensions():
         lambda q, k, v, c: pb.einsum("k,kd->d", softmax(pb.einsum("kd,d->k", k, q)), v),
         [q, k, v, c], *OPS,
     )  # fmt: skip
+
+
+def test_divisors_whose_reciprocal_is_subnormal():
+    """XLA's CPU code flushes subnormal numbers to zero, so queries must really be divided."""
+
+    def f(q, k, v, root):
+        q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
+        return softmax(q / root @ k.mT) @ v
+
+    q, k, v = (np.asarray(x / 8, np.float32) for x in SPLIT)
+    root = np.float32(2e38)
+    found = pb.compile(f)(q * root, k, v, root).numpy()
+    wanted = pb.compile(f)(q, k, v, np.float32(1)).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
