@@ -17,6 +17,7 @@ from pullback.graph.boundary import boundary_methods
 from pullback.graph.graph import Graph
 from pullback.graph.html import html_program
 from pullback.graph.types import show_types_apart
+from pullback.ops.flops import graph_flops
 
 if TYPE_CHECKING:
     from pullback.compiled.function import CompiledFunctionCall
@@ -28,13 +29,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of running a program, as XLA estimates it; sizes are in bytes.
+    """The cost of running a program, on each device; sizes are in bytes.
 
-    Results that are written into donated arguments do not count. Work and traffic are those of the
-    program without pullback's own kernels, of which XLA knows nothing.
+    `flops` counts the arithmetic operations of its ops: products and convolutions exactly, others
+    one for each element. The rest is what XLA says; results that are written into donated arguments
+    do not count, and traffic is that of the program without pullback's own kernels, of which XLA
+    knows nothing.
     """
 
-    flops: float
+    flops: int
     bytes_accessed: float
     argument_bytes: int
     result_bytes: int
@@ -82,9 +85,9 @@ class Lowered(Generic[Parameters, Result]):
         donated = [place for _, place in program.donors]
         choices = program.mode.choices._replace(kernels=False)
         plain = program.engine.compile(program.executed, donated, choices)
-        flops, traffic = plain.work()
+        flops = graph_flops(getattr(plain, "local", program.executed))
         sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)
-        return Cost(flops, traffic, *sizes)
+        return Cost(flops, plain.traffic(), *sizes)
 
     def compile(self) -> LoweredProgram[Parameters, Result]:
         """Compile the program, which then takes arguments of this kind only."""

@@ -16,7 +16,7 @@ from pullback.graph.graph import graph_ancestors
 from pullback.graph.node import next_number
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
-from pullback.nn.flops import node_flops
+from pullback.ops.flops import node_flops
 from pullback.nn.keys import rng
 from pullback.nn.module import Module, observer
 from pullback.nn.module_tensors import trainable

@@ -20,6 +20,7 @@ from paths import ROOT
 import pullback as pb
 from pullback import tree_nodes
 from pullback.compiled.saved_program import MAGIC, SavedProgramError
+from pullback.engines.engine_registry import registered_engine
 from pullback.errors import ArgumentError, DonatedError, EngineError, IndexOutOfRange, UnsupportedOp
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
@@ -84,7 +85,7 @@ def test_cost_counts_work_traffic_and_memory():
     a = pb.Type((n, n), pb.float32)
     cost = pb.compile(lambda a, b: pb.sin(a @ b)).lower(a, a).cost()
     size = 4 * n * n
-    assert cost.flops >= 2 * n**3
+    assert cost.flops == 2 * n**3 + n**2
     assert cost.bytes_accessed >= 3 * size
     assert (cost.argument_bytes, cost.result_bytes) == (2 * size, size)
     assert cost.peak_bytes >= 3 * size
@@ -104,7 +105,7 @@ def test_cost_of_a_program_in_pieces():
 
     a = pb.Type((8, 8), pb.float32)
     cost = pb.compile(deep).lower(a, [a] * 8).cost()
-    assert cost.flops >= 8 * 5 * 2 * 8**3
+    assert cost.flops == 8 * 5 * (2 * 8**3 + 4 * 8**2)
     assert cost.argument_bytes == 9 * 4 * 64
     assert cost.peak_bytes > cost.argument_bytes
 
@@ -127,11 +128,14 @@ def test_a_saved_program_gives_the_same_values(tmp_path, x):
 
     compiled = pb.compile(f)
     loaded = round_trip(compiled.lower(x, 0.5, 3), tmp_path)
+    # in a file, w is a constant, and XLA's GPU compiler joins other products and sums
+    rounding = 0 if registered_engine("xla").platform == "cpu" else 1e-6
     for k, n in ((0.5, 3), (1.5, -2)):
         got, want = loaded(x, k, n), compiled(x, k, n)
         assert got["none"] is None
         for a, b in zip(pb.tree.leaves(got), pb.tree.leaves(want), strict=True):
-            assert a.dtype == b.dtype and a.tolist() == b.tolist()
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=rounding)
     before = loaded(x, 0.5, 3)["y"].tolist()
     w += 1  # the file holds the value that it had
     assert loaded(x, 0.5, 3)["y"].tolist() == before

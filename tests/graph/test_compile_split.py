@@ -169,7 +169,7 @@ def test_the_engine_runs_segments_as_one_program():
             np.testing.assert_allclose(got.numpy(), g.numpy(), rtol=1e-9, atol=1e-12)
 
 
-def test_equal_segments_of_other_programs_are_reused(monkeypatch):
+def test_equal_segments_of_other_programs_are_reused(monkeypatch, on_cpu):
     compiled = []
     plain = xla_engine.XlaEngine._compile
     monkeypatch.setattr(
@@ -232,7 +232,7 @@ def test_a_failed_check_in_a_segment_names_its_line():
     assert "# the line" in lines[error.value.where.line - 1]
 
 
-def test_outputs_that_are_inputs_or_constants():
+def test_outputs_that_are_inputs_or_constants(on_cpu):
     graph = training_graph(6)
     x = graph.inputs[0]
     constant = next(n for n in graph.nodes if n.op.name == "Const")

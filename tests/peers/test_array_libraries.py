@@ -18,7 +18,7 @@ def _engine(request):
         yield
 
 
-def test_torch_through_dlpack():
+def test_torch_through_dlpack(on_cpu):
     torch = pytest.importorskip("torch")
     x = pb.arange(6.0).reshape(2, 3) * 2
     shared = torch.from_dlpack(x)
@@ -37,7 +37,7 @@ def test_torch_through_dlpack():
         pb.from_dlpack(torch.ones(2, requires_grad=True))
 
 
-def test_jax_through_dlpack():
+def test_jax_through_dlpack(on_cpu):
     jax = pytest.importorskip("jax")
     x = pb.arange(3.0) * 2
     assert jax.dlpack.from_dlpack(x).tolist() == [0.0, 2.0, 4.0]

@@ -84,10 +84,9 @@ class Executable:
         results = found.output_size_in_bytes - found.alias_size_in_bytes
         return MemoryUse(arguments, results, found.temp_size_in_bytes)
 
-    def work(self) -> tuple[float, float]:
-        """Return the floating-point operations of a run, and the bytes it reads and writes."""
-        found = self.loaded.cost_analysis()
-        return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
+    def traffic(self) -> float:
+        """Return how many bytes a run reads and writes."""
+        return max(0.0, self.loaded.cost_analysis().get("bytes accessed", 0.0))
 
 
 def _is_memory_heavy_executable(needs: MemoryUse) -> bool:

@@ -26,22 +26,41 @@ def with_joined_pads(block: HloBlock) -> HloBlock:
     for i in block.instructions:
         for x in i.operands:
             uses[x] = uses.get(x, 0) + 1
+    sums: dict[HloValue, list[JoinedPad]] = {}
     written = []
     for i in block.instructions:
-        written.append(_joined(i, uses) or i)
+        if i.name == "add" and (pads := _pads_in_sum(i, sums, uses)):
+            sums[i.results[0]] = pads
+            i = _joined_sum(i, pads) or i
+        written.append(i)
         for y in i.results:
-            y.made_by = written[-1]
+            y.made_by = i
     return dataclasses.replace(block, instructions=written)
 
 
-def _joined(i: HloInstruction, uses: dict[HloValue, int]) -> HloInstruction | None:
-    if i.name != "add":
-        return None
-    parts = [p for x in i.operands for p in _addends_to_join(x, uses)]
+def _pads_in_sum(
+    i: HloInstruction, sums: dict[HloValue, list[JoinedPad]], uses: dict[HloValue, int]
+) -> list[JoinedPad]:
+    """The padded arrays that are added up, also by earlier sums; none if others are added, too."""
+    found: list[JoinedPad] = []
+    for x in i.operands:
+        made = x.made_by
+        if uses[x] > 1 or made is None:
+            return []
+        if made.name == "add":
+            pads = sums.get(x, [])
+        else:
+            pad = _padded_to_join(x)
+            pads = [pad] if pad is not None else []
+        if not pads:
+            return []
+        found += pads
+    return found
+
+
+def _joined_sum(i: HloInstruction, pads: list[JoinedPad]) -> HloInstruction | None:
     (y,) = i.results
-    if None in parts:
-        return None
-    found = sorted([p for p in parts if p is not None], key=lambda p: p.start)
+    found = sorted(pads, key=lambda p: p.start)
     dimension = found[0].dimension
     ends = [0, *[p.stop for p in found]]
     starts = [*[p.start for p in found], y.shape[dimension]]
@@ -49,16 +68,6 @@ def _joined(i: HloInstruction, uses: dict[HloValue, int]) -> HloInstruction | No
         return None
     xs, attributes = tuple([p.x for p in found]), {"dimension": f"{dimension} : i64"}
     return HloInstruction("stablehlo.concatenate", xs, (y,), attributes, location=i.location)
-
-
-def _addends_to_join(x: HloValue, uses: dict[HloValue, int]) -> list[JoinedPad | None]:
-    """The padded arrays that a value is the sum of; None for other addends."""
-    if uses[x] > 1:
-        return [None]
-    made = x.made_by
-    if made is not None and made.name == "add":
-        return [p for z in made.operands for p in _addends_to_join(z, uses)]
-    return [_padded_to_join(x)]
 
 
 def _padded_to_join(x: HloValue) -> JoinedPad | None:

@@ -91,10 +91,9 @@ class XlaSequence(ProgramBase):
             live -= sum(size[i] for i in over if i >= count)
         return MemoryUse(sum(size[:count]), sum(size[i] for i in outputs), most)
 
-    def work(self) -> tuple[float, float]:
-        """Return the floating-point operations and the memory traffic of all pieces."""
-        found = [piece.work() for piece in self.pieces]
-        return sum(flops for flops, _ in found), sum(traffic for _, traffic in found)
+    def traffic(self) -> float:
+        """Return how many bytes a run of all pieces reads and writes."""
+        return sum([piece.traffic() for piece in self.pieces])
 
     def failures(self, word: XlaSequenceOutcomes, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""

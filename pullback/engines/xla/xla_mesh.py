@@ -148,7 +148,7 @@ class XlaMeshProgram(MeshEngineProgram):
         # Checks of an op in a graph that was inlined have lines of their own.
         self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
-        self.memory, self.work = compiled.memory, compiled.work
+        self.memory, self.traffic = compiled.memory, compiled.traffic
         self.host_scalars = compiled.host_scalars
         self._shared = ReplicatedProgram(engine, graph, local)
         self._compares = engine.spans_processes  # whether the next run is compared with others

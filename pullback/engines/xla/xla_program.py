@@ -46,7 +46,7 @@ class XlaProgram(ProgramBase):
         self.run = code.executable.run_to_end if code.calls else code.executable.run
         # The parts of `run`, for callers that call it instead if anything fails
         self.direct = (None, None) if code.calls else code.executable.direct
-        self.work = code.executable.work
+        self.traffic = code.executable.traffic
         self.memory: Callable[[], MemoryUse] = code.executable.memory  # of a run, says XLA
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
         # Positions of the checks in the graph, which is not kept.

@@ -30,10 +30,10 @@ print(json.dumps([masks, sorted(os.sched_getaffinity(0))]))
 def test_one_core_for_each_thread(confined: bool) -> None:
     cores = sorted(os.sched_getaffinity(0))
     cores = cores[-1:] if confined else cores
-    environment = {**os.environ, "PULLBACK_PIN_THREADS": "1", "PULLBACK_THREADS": "2"}
+    pinned = {"PULLBACK_PIN_THREADS": "1", "PULLBACK_THREADS": "2", "PULLBACK_PLATFORM": "cpu"}
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(cores)],
-        env=environment, capture_output=True, text=True, timeout=120, check=True,
+        env={**os.environ, **pinned}, capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     masks, own = json.loads(run.stdout)
     assert own == cores  # Python's own threads may run everywhere

@@ -17,7 +17,10 @@ from pullback.engines.xla.kernels import SETS, kernel_library
 from pullback.graph.canonical import canonicalise
 from pullback.transforms.recognition import recognised
 
-pytestmark = pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled")
+pytestmark = [
+    pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled"),
+    pytest.mark.usefixtures("on_cpu"),
+]
 
 FLOATS = [np.float32, np.float64]
 SIZES = [

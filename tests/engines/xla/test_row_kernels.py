@@ -370,3 +370,22 @@ def test_gradients_of_slices_that_overlap_are_added() -> None:
 
     block, _ = program(f, random(5, 8), random(5, 7))
     assert "concatenate" not in [i.name for i in with_joined_pads(block).instructions]
+
+
+def test_long_sums_are_walked_without_recursion() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3000):
+            x = x + 1
+        return x
+
+    block, _ = program(f, random(4))
+    assert len(with_joined_pads(block).instructions) == len(block.instructions)
+
+
+def test_gradients_of_many_slices_are_joined() -> None:
+    def f(x: Any) -> Any:
+        return pb.grad(lambda x: sum((k * x[k : k + 1] ** 2).sum() for k in range(300)))(x)
+
+    block, _ = program(f, random(300))
+    names = [i.name for i in with_joined_pads(block).instructions]
+    assert names.count("concatenate") == 1
