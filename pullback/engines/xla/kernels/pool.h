@@ -9,12 +9,15 @@ namespace pullback {
 class Pool {
  public:
   // Calls f(i) for each i in [0, count), in any order, on several threads; returns when all ended.
-  // Bits of results must not depend on the number of threads, so `count` must not either.
+  // Bits of results must not depend on the number of threads, so `count` must not either, unless
+  // they are the same for every count.
   template <class F> void each(int64_t count, F&& f) {
     using Function = std::remove_reference_t<F>;
     run(count, [](void* data, int64_t i) { (*static_cast<Function*>(data))(i); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
+
+  virtual int64_t threads() const = 0;
 
   // Calls f(begin, end) for `count` ranges that make up [0, n): at least `least` elements each,
   // except for the last, if there are that many.

@@ -26,6 +26,8 @@ class XlaPool final : public Pool {
   XlaPool(const XlaPool&) = delete;
   XlaPool& operator=(const XlaPool&) = delete;
 
+  int64_t threads() const override { return threads_.num_threads(); }
+
  private:
   static constexpr int kPauses = 4000;  // some 0.1 ms
 
