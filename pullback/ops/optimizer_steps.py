@@ -39,8 +39,7 @@ class AdamStep(Composite, HasKernel):
         in_place = {
             k: i for k, i in enumerate((0, 2, 3)) if _is_donated_to_optimizer_step(b, xs[i])
         }
-        rank = len(p.shape)
-        return b.kernel("adam_step", *xs, out=out, in_place=in_place, dims=rank, flags=0)
+        return b.kernel("adam_step", *xs, out=out, in_place=in_place, shared=len(numbers))
 
     def expand(self, p: Node, g: Node, mean: Node, square: Node, *numbers: Node) -> tuple:
         length, correction, keep, take, keep_square, take_square, epsilon = numbers

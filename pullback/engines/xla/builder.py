@@ -22,6 +22,7 @@ from pullback.engines.xla.hlo_printer import print_attribute, print_hlo_module
 from pullback.engines.xla.join_kernel import with_join_kernels
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.loop_rows import LoopRows
+from pullback.engines.xla.merged_calls import with_merged_calls
 from pullback.engines.xla.regions import RegionInstructions
 from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
 from pullback.errors import EngineError, PullbackError
@@ -322,7 +323,10 @@ def build_xla_module(
     main = build_xla_block(graph, b, donated)
     if b.kernels:
         main = with_joined_pads(main)
-        main = with_join_kernels(main, b) if b.platform == "cpu" else fuse_row_kernels(main, b)
+        if b.platform == "cpu":
+            main = with_merged_calls(with_join_kernels(main, b), b)
+        else:
+            main = fuse_row_kernels(main, b)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
     return print_hlo_module(main, donor_marks(main, donated), count, name=b.name)
 

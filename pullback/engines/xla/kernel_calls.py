@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,6 +158,13 @@ def _kernel_alias(result: int, operand: int, results: int) -> str:
         f"#stablehlo.output_operand_alias<output_tuple_indices = {index}, "
         f"operand_index = {operand}, operand_tuple_indices = []>"
     )
+
+
+def kernel_call_aliases(call: HloInstruction) -> dict[int, int]:
+    """The operands whose memory results take, by the positions of the results."""
+    text = call.attributes["output_operand_aliases"]
+    pairs = re.findall(r"output_tuple_indices = \[(\d*)\], operand_index = (\d+)", text)
+    return {int(k or 0): int(i) for k, i in pairs}
 
 
 def _kernel_call_layout(rank: int, batch: int, by_rows: bool) -> str:

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "pool.h"
 
 namespace pullback {
@@ -9,9 +11,16 @@ template <class T> struct AdamNumbers {
   T length, correction, keep, take, keep_square, take_square, epsilon;
 };
 
-// One step of Adam in a single pass over memory. New values may take the place of the old ones.
+// A parameter, its gradient and its state, each of n elements. New values may take the place of the
+// old ones.
+template <class T> struct AdamArrays {
+  const T *p, *g, *mean, *square;
+  T *new_p, *new_mean, *new_square;
+  int64_t n;
+};
+
+// One step of Adam for all arrays, in a single pass over memory.
 template <class T>
-void adam_step(Pool& pool, AdamNumbers<T> numbers, const T* p, const T* g, const T* mean,
-               const T* square, T* new_p, T* new_mean, T* new_square, int64_t n);
+void adam_step(Pool& pool, AdamNumbers<T> numbers, const std::vector<AdamArrays<T>>& all);
 
 }  // namespace pullback
