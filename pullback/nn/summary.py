@@ -16,12 +16,12 @@ from pullback.graph.graph import graph_ancestors
 from pullback.graph.node import next_number
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.tensor import Tensor
-from pullback.ops.flops import node_flops
 from pullback.nn.keys import rng
 from pullback.nn.module import Module, observer
 from pullback.nn.module_tensors import trainable
 from pullback.nn.module_tree import STATE
 from pullback.nn.module_walk import walk_named_submodules, walk_named_values
+from pullback.ops.flops import node_flops
 from pullback.random.keys import key
 
 if TYPE_CHECKING:
