@@ -22,6 +22,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.op_table import TABLE
 from pullback.ops.conv.geometry import ConvolutionGeometry
 from pullback.ops.fused.attention import Attention, AttentionGradient
+from pullback.ops.fused.attention_scaled import ScaledAttention, ScaledAttentionGradient
 from pullback.ops.linalg.matrix_kernel import RealMatrixKernel
 from pullback.ops.samples import positive, real
 from pullback.ops.traits import HasKernel
@@ -38,12 +39,20 @@ def _adam() -> tuple[np.ndarray, ...]:
     return p, g, mean, positive(71, 73), *numbers
 
 
+def _scaled_attention_gradient() -> tuple[Any, tuple[np.ndarray, ...]]:
+    q, k, v, g = (real(2, 4, 70, 33, salt=i) for i in range(4))
+    number = np.array(1.7)
+    results = ScaledAttention("0.5", (), (0,), False, True).numpy(q, k, v, number)
+    return ScaledAttentionGradient("0.5", (), (0,), False, True), (q, k, v, number, *results, g)
+
+
 ROWS = np.arange(900) * 7 % 41 % 23
-# Operands of ops whose kernels are for large ones, of a size that kernels take
+# Operands of ops whose kernels are for large ones, or whose operands depend on each other
 LARGE = {
     "AdamStep": lambda: (TABLE["AdamStep"](), _adam()),
     "Gather": lambda: (TABLE["Gather"](0), (real(23, 37), ROWS)),
     "IndexArrays": lambda: (TABLE["IndexArrays"]((0,)), (real(23, 37), ROWS)),
+    "ScaledAttentionGradient": lambda: _scaled_attention_gradient(),
     "ScatterAdd": lambda: (TABLE["ScatterAdd"]((0,)), (real(23, 37), real(900, 37, salt=1), ROWS)),
 }
 
@@ -141,9 +150,11 @@ def _taken_by_kernel(op: Any, arrays: list[np.ndarray]) -> list[np.ndarray] | No
 
 def _float_operands(op: Any, arrays: list[np.ndarray]) -> list[int]:
     """Positions of operands that may have any values; results of attention may not."""
-    results = (3, 4, 5) if isinstance(op, AttentionGradient) else ()
+    fixed: Any = (3, 4, 5) if isinstance(op, AttentionGradient) else ()
+    if isinstance(op, ScaledAttentionGradient):  # the results are those of the operands before them
+        fixed = range(7)
     pairs = enumerate(arrays)
-    return [k for k, a in pairs if a.dtype.kind == "f" and a.ndim and a.size and k not in results]
+    return [k for k, a in pairs if a.dtype.kind == "f" and a.ndim and a.size and k not in fixed]
 
 
 def _case(label: str, op: Any, arrays: list[np.ndarray]) -> Case:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.graph.dtypes import DType, bool_, float32, float64
 from pullback.graph.types import Type
@@ -16,7 +16,16 @@ _FAR = 1 << 40  # beyond every position
 _KINDS = _BIAS, _MASK, _FILL = range(3)
 
 
-def attention_kernel_call(op: AttentionOp, b: Any, out: Any, *xs: Any) -> Any:
+class AttentionFactor(NamedTuple):
+    """A number that queries are multiplied with, or divided by."""
+
+    value: Any
+    divides: bool
+
+
+def attention_kernel_call(
+    op: AttentionOp, b: Any, out: Any, *xs: Any, factor: AttentionFactor | None = None
+) -> Any:
     """Call the kernel for the results of attention."""
     q, k, v, *masks = xs
     if not _kernels_take(q, *masks):
@@ -28,7 +37,9 @@ def attention_kernel_call(op: AttentionOp, b: Any, out: Any, *xs: Any) -> Any:
     )
     stored, strides = _attention_kernel_storage(y, order)
     given = [_placed_for_kernel(b, x) for x in (q, k, v)]
-    operands, numbers, places = _attention_kernel_arguments(op, b, given, masks, q, k, v)
+    operands, numbers, places = _attention_kernel_arguments(
+        op, b, given, masks, q, k, v, factor=factor
+    )
     made, *sums = b.kernel(
         "attention", *operands, out=(stored, *rows), numbers=(*numbers, 0),
         strides=places, results=strides,
@@ -38,7 +49,9 @@ def attention_kernel_call(op: AttentionOp, b: Any, out: Any, *xs: Any) -> Any:
     ]
 
 
-def attention_gradient_kernel_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
+def attention_gradient_kernel_call(
+    op: Any, b: Any, out: Any, *xs: Any, factor: AttentionFactor | None = None
+) -> Any:
     """Call the kernel for the cotangents of queries, keys and values."""
     q, k, v, y, statistics, lost, g, *more = xs
     masks = [x for x in more if len(x.shape) != len(q.shape) - 1]
@@ -50,8 +63,9 @@ def attention_gradient_kernel_call(op: Any, b: Any, out: Any, *xs: Any) -> Any:
     stored, strides = zip(*[_attention_kernel_storage(t, order) for t, order in zip(flat, orders)])
     given = [_placed_for_kernel(b, x) for x in (q, k, v, y, g)]
     operands, numbers, places = _attention_kernel_arguments(
-        op, b, given, masks, q, k, v, (statistics, lost, *[b.convert(x, q.dtype) for x in rows])
-    )
+        op, b, given, masks, q, k, v,
+        (statistics, lost, *[b.convert(x, q.dtype) for x in rows]), factor,
+    )  # fmt: skip
     made = b.kernel(
         "attention_gradient", *operands, out=stored, numbers=(*numbers, len(rows)),
         strides=places, results=sum(strides, ()),
@@ -105,7 +119,7 @@ def _mask_for_kernel(b: Any, x: Any, batch: tuple[int, ...], dtype: DType) -> An
 
 def _attention_kernel_arguments(
     op: AttentionOp, b: Any, given: Sequence[Any], masks: Sequence[Any], q: Any, k: Any, v: Any,
-    more: Sequence[Any] = (),
+    more: Sequence[Any] = (), factor: AttentionFactor | None = None,
 ) -> tuple[list[Any], tuple[int, ...], tuple[int, ...]]:  # fmt: skip
     """The operands of a kernel, its numbers, and the places of q, k, v, out, g, bias and mask."""
     batch = q.shape[:-3]
@@ -122,9 +136,12 @@ def _attention_kernel_arguments(
         op.lower[0] if op.lower else -_FAR, op.upper[0] if op.upper else _FAR,
         int(op.zero_rows), _attention_kernel_bits(op.scale),
         *[int(k in found) for k in _KINDS],
+        0 if factor is None else 1 + factor.divides,
     )  # fmt: skip
-    operands = [x for x, _ in given]
-    return [*operands, *more, *[x for x, _ in found.values()]], numbers, sum(places, ())
+    operands = [*[x for x, _ in given], *more, *[x for x, _ in found.values()]]
+    if factor is not None:
+        operands.append(b.convert(factor.value, q.dtype))
+    return operands, numbers, sum(places, ())
 
 
 def _kernel_mask_kind(x: Any) -> int:

@@ -32,6 +32,7 @@ from pullback.ops.fused.attention_reading import (
     leads_to_attention_product,
     read_attention,
 )
+from pullback.ops.fused.attention_scaled import ScaledAttention, ScaledAttentionGradient
 from pullback.ops.fused.spelling import Operands, Spelling, spelling
 from pullback.ops.interpret import interpret
 from pullback.ops.linalg.einsum_expansion import Einsum
@@ -82,24 +83,27 @@ class AttentionSpellingForm:
 
     def fused(self, *operands: Node) -> Node | None:
         """Return the result by the fused op."""
-        q, k, v = self._arranged(operands)
-        op = Attention(self.scale, self.lower, self.upper, False)
-        y = result_nodes(op(q, k, v, *self._masks(operands, q)))[0]
+        q, k, v, *number = self._arranged(operands)
+        own = self.scale, self.lower, self.upper, False
+        op = ScaledAttention(*own, *self._divides) if number else Attention(*own)
+        y = result_nodes(op(q, k, v, *number, *self._masks(operands, q)))[0]
         labels, sizes = self.labels[3], self._sizes(operands)
         return _spelled_from_heads(y, labels, ("row", "width"), [sizes[x] for x in labels])
 
     def pull(self, g: Node, made: Node, *operands: Node) -> Sequence[Node | None]:
         """Return the cotangents of queries, keys and values, at their positions."""
-        while not isinstance(made.op, Attention):
+        while not isinstance(made.op, (Attention, ScaledAttention)):
             made = made.inputs[0]
-        q, k, v = self._arranged(operands)
+        q, k, v, *number = self._arranged(operands)
         g = _spelled_in_heads(g, self.labels[3], ("row", "width"))
-        op = AttentionGradient(self.scale, self.lower, self.upper, False)
+        own = self.scale, self.lower, self.upper, False
+        op = ScaledAttentionGradient(*own, *self._divides) if number else AttentionGradient(*own)
         masks = self._masks(operands, q)
         found: list[Node | None] = [None] * self.count
-        dq, *others = result_nodes(op(q, k, v, *result_nodes(made), g, *masks))
-        cotangents = (self._scaled(dq, operands), *others)  # scales were factors of queries alone
-        places = zip((self.q, self.k, self.v), self.labels, cotangents, _KINDS)
+        dq, *others = result_nodes(op(q, k, v, *number, *result_nodes(made), g, *masks))
+        if not number:
+            dq = self._scaled(dq, operands)  # scales were factors of queries alone
+        places = zip((self.q, self.k, self.v), self.labels, (dq, *others), _KINDS)
         for at, labels, cotangent, kind in places:
             x = _spelled_from_heads(cotangent, labels, kind, operands[at].type.shape)
             earlier = found[at]
@@ -107,10 +111,19 @@ class AttentionSpellingForm:
         return found
 
     def _arranged(self, operands: Sequence[Node]) -> list[Node]:
-        """Queries, keys and values [..., heads, length, depth]."""
+        """Queries, keys and values [..., heads, length, depth], and a number that scales queries.
+
+        Of other scales, queries are multiples.
+        """
         places = zip((self.q, self.k, self.v), self.labels, _KINDS)
         q, k, v = [_spelled_in_heads(operands[at], labels, kind) for at, labels, kind in places]
+        if len(self.factors) == 1 and not operands[self.factors[0][1]].type.rank:
+            return [q, k, v, operands[self.factors[0][1]]]
         return [self._scaled(q, operands), k, v]
+
+    @property
+    def _divides(self) -> tuple[bool, ...]:
+        return tuple([divides for divides, _ in self.factors])
 
     def _sizes(self, operands: Sequence[Node]) -> dict[str, int]:
         """The sizes of the dimensions, by their names."""

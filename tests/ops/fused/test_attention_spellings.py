@@ -13,6 +13,7 @@ Q, K, V = rows(2, 3, 5, 4), rows(2, 3, 7, 4, salt=1), rows(2, 3, 7, 6, salt=2)
 FULL = [Q, K, V]
 SPLIT = [x.swapaxes(1, 2) for x in FULL]  # [batch, length, heads, depth]
 OPS = "Attention", "AttentionGradient"
+SCALED = "ScaledAttention", "ScaledAttentionGradient"
 
 
 def softmax(s):
@@ -148,9 +149,12 @@ def test_queries_keys_and_values_may_be_the_same():
 def test_numbers_that_are_inputs():
     """As in code that is not compiled: a scale counts once, also where x is queries and keys."""
     c = np.asarray(0.37)
-    finds(lambda x, c: softmax(x @ x.mT * c) @ x, [rows(2, 5, 4), c], *OPS)
-    finds(lambda x, c: softmax(x @ x.mT / c) @ x, [rows(2, 5, 4), c], *OPS)
-    finds(lambda q, k, v, c: softmax((q * c) @ k.mT) @ v, [*FULL, c], *OPS, argnums=(0, 1, 2))
+    finds(lambda x, c: softmax(x @ x.mT * c) @ x, [rows(2, 5, 4), c], *SCALED)
+    finds(lambda x, c: softmax(x @ x.mT / c) @ x, [rows(2, 5, 4), c], *SCALED)
+    finds(lambda q, k, v, c: softmax((q * c) @ k.mT) @ v, [*FULL, c], *SCALED, argnums=(0, 1, 2))
+    finds(lambda q, k, v, c: softmax(q @ k.mT / c / 2) @ v, [*FULL, c], *SCALED, argnums=(0, 1, 2))
+    both = lambda q, k, v, c: softmax(q * c @ k.mT / (c + 1)) @ v  # noqa: E731
+    finds(both, [*FULL, c], *OPS, argnums=(0, 1, 2))
     masked = lambda q, k, v, c: softmax(pb.where(tril(), q @ k.mT, c)) @ v  # noqa: E731
     for fill in (-1e9, -math.inf, 0.0):
         finds(masked, [*FULL, np.asarray(fill)], *OPS, argnums=(0, 1, 2))

@@ -17,6 +17,16 @@ template <class T> struct Strided {
   }
 };
 
+// What queries are multiplied with: a scale, and a number that they may be divided by instead.
+template <class T> struct QueryScale {
+  T scale = 1, factor = 1;
+  bool divides = false;
+
+  template <class X> X operator()(X x) const {
+    return (divides ? x / factor : x * factor) * scale;
+  }
+};
+
 struct AttentionSizes {
   int64_t batch, heads, shared;  // `heads` of queries, `shared` ones of keys and values
   int64_t queries, keys, depth, width;  // `depth` of queries and keys, `width` of values
@@ -27,7 +37,8 @@ template <class T> struct AttentionInput {
   Strided<const T> q, k, v;
   Strided<const T> bias;  // added to the scores; data may be null
   Strided<const uint8_t> mask;  // 0 where a key is not seen; data may be null
-  T scale, fill = -std::numeric_limits<T>::infinity();  // the score of a key that is not seen
+  QueryScale<T> scale;
+  T fill = -std::numeric_limits<T>::infinity();  // the score of a key that is not seen
   int64_t lower, upper;  // query i sees key j if lower <= j - i <= upper
   bool zero_rows;  // a row whose scores are all -infinity gives 0, not NaN
 };

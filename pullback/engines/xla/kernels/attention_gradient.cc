@@ -35,7 +35,7 @@ bool load_tile(const AttentionInput<T>& in, const AttentionCotangent<T>& given, 
   constexpr int L = kLanes<T>;
   constexpr int64_t W = kTile<T>;
   pack_tile(in.q, q, in.size.depth, in.scale, t.q, depth, t.q_columns);
-  pack_tile(given.g, q, in.size.width, T(1), t.g, width, t.g_columns);
+  pack_tile(given.g, q, in.size.width, [](auto x) { return x; }, t.g, width, t.g_columns);
   T sums[W], lost[W] = {}, shift[W];
   std::fill(sums, sums + W, kInfinity<T>);  // no weights
   std::fill(shift, shift + W, T(0));
@@ -121,7 +121,7 @@ void gradients(const AttentionInput<T>& in, const AttentionCotangent<T>& given, 
     bool ordinary = load_tile(in, given, q, depth, width, t);
     if (!ordinary || !finite_keys) mask.skip_nothing();
     add_tile(t, mask, keys, depth, width, s, ds);
-    for (int64_t i = 0; i < W * depth; i += kLanes<T>) store(t.dq + i, load(t.dq + i) * in.scale);
+    for (int64_t i = 0; i < W * depth; i += kLanes<T>) store(t.dq + i, in.scale(load(t.dq + i)));
     transpose_blocks(t.dq, W, depth, W, t.q, depth);
     unpack_tile(t.q, depth, dq, q, size.depth);
   }

@@ -117,16 +117,16 @@ template <class T> inline Vec<T> exp_of_negative(Vec<T> x) {
   return x < lowest ? Vec<T>{} : p;
 }
 
-// Copy rows of `n` elements to rows of `ld`, filled with 0, times a factor.
-template <class T>
-inline void pack_row(const T* from, int64_t element, int64_t n, T* to, int64_t ld, T factor) {
+// Copy rows of `n` elements to rows of `ld`, filled with 0, changed by f.
+template <class T, class F>
+inline void pack_row(const T* from, int64_t element, int64_t n, T* to, int64_t ld, F&& f) {
   constexpr int L = kLanes<T>;
   int64_t i = 0;
   if (element == 1) {
-    for (; i + L <= n; i += L) store(to + i, load(from + i) * factor);
-    for (; i < n; i++) to[i] = from[i] * factor;
+    for (; i + L <= n; i += L) store(to + i, f(load(from + i)));
+    for (; i < n; i++) to[i] = f(from[i]);
   } else {
-    for (; i < n; i++) to[i] = from[i * element] * factor;
+    for (; i < n; i++) to[i] = f(from[i * element]);
   }
   for (; i < ld; i++) to[i] = 0;
 }
@@ -143,7 +143,7 @@ template <class T>
 inline void pack_rows(const Strided<const T>& x, int64_t b, int64_t h, int64_t begin, int64_t end,
                       int64_t n, T* to, int64_t ld, int64_t rows) {
   for (int64_t i = begin; i < end; i++, to += ld)
-    pack_row(x.at(b, h, i), x.element, n, to, ld, T(1));
+    pack_row(x.at(b, h, i), x.element, n, to, ld, [](auto y) { return y; });
   std::fill(to, to + (rows - (end - begin)) * ld, T(0));
 }
 
@@ -160,14 +160,13 @@ struct Queries {
   int64_t last() const { return one_head() ? (end - 1) % length : length - 1; }
 };
 
-// The rows of a tile, as rows of `ld` and transposed as [element][query].
-template <class T>
-inline void pack_tile(const Strided<const T>& x, const Queries& q, int64_t n, T factor, T* rows,
+// The rows of a tile, changed by f, as rows of `ld` and transposed as [element][query].
+template <class T, class F>
+inline void pack_tile(const Strided<const T>& x, const Queries& q, int64_t n, F&& f, T* rows,
                       int64_t ld, T* columns) {
   for (int64_t r = 0; r < q.count(); r++) {
     int64_t row = q.begin + r;
-    pack_row(x.at(q.batch, q.head_of(row), q.position(row)), x.element, n, rows + r * ld, ld,
-             factor);
+    pack_row(x.at(q.batch, q.head_of(row), q.position(row)), x.element, n, rows + r * ld, ld, f);
   }
   std::fill(rows + q.count() * ld, rows + kTile<T> * ld, T(0));
   transpose_blocks(rows, ld, kTile<T>, ld, columns, kTile<T>);
