@@ -9,10 +9,9 @@
 
 namespace pullback {
 
-// A task computes a block of the results of one product, or of several. It packs its own parts of a
-// and b into panels of kTileRows rows and of kTileColumns columns, although other tasks pack some of
-// them too: memory that several threads have read is slow to write again. A panel of a stays in the
-// nearest cache while it meets those of b, which stay in the next one.
+// b is packed once, into panels of kTileColumns columns that all threads read. A task multiplies a
+// block of rows with a block of columns: it packs its part of a into panels of kTileRows rows, one of
+// which stays in the nearest cache while it meets the panels of b.
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -21,9 +20,7 @@ struct Part {
   int64_t size() const { return end - begin; }
 };
 
-static Part part(Part all, int64_t i, int64_t count) {
-  return {all.begin + all.size() * i / count, all.begin + all.size() * (i + 1) / count};
-}
+static Part part(int64_t n, int64_t i, int64_t count) { return {n * i / count, n * (i + 1) / count}; }
 
 // What is summed up in registers, before it is added to the results.
 template <class T> class Depths {
@@ -41,31 +38,33 @@ template <class T> class Depths {
   int64_t depth_, size_;
 };
 
-// The panels of columns [begin, end) of b, which are side by side for a part of the depth.
-template <class T> class Panels {
- public:
-  explicit Panels(Part columns) : columns_(columns) {}
-  int64_t count() const { return ceil_div(columns_.size(), kTileColumns<T>); }
-  int64_t padded() const { return ceil_div(columns_.size(), kLanes<T>) * kLanes<T>; }
-  int64_t begin(int64_t i) const { return columns_.begin + i * kTileColumns<T>; }
-  int64_t size(int64_t i) const { return std::min<int64_t>(kTileColumns<T>, columns_.end - begin(i)); }
-  int64_t vectors(int64_t i) const { return ceil_div(size(i), kLanes<T>); }
-  int64_t wide(int64_t i) const { return vectors(i) * kLanes<T>; }
-  int64_t offset(int64_t i, int64_t depth) const { return i * kTileColumns<T> * depth; }
+// The panels of b: those of a part of the depth are side by side.
+template <class T> struct Panels {
+  int64_t columns;
 
- private:
-  Part columns_;
+  int64_t count() const { return ceil_div(columns, kTileColumns<T>); }
+  int64_t padded() const { return ceil_div(columns, kLanes<T>) * kLanes<T>; }
+  int64_t begin(int64_t i) const { return i * kTileColumns<T>; }
+  int64_t size(int64_t i) const { return std::min<int64_t>(kTileColumns<T>, columns - begin(i)); }
+  int64_t wide(int64_t i) const { return std::min<int64_t>(kTileColumns<T>, padded() - begin(i)); }
+  int64_t offset(Part depth, int64_t i) const {
+    return depth.begin * padded() + begin(i) * depth.size();
+  }
 };
 
-template <class T>
-static void pack_b(const Product<T>& p, const Panels<T>& panels, Part depth, T* to) {
-  constexpr int64_t kSteps = 64;  // packed at a time, so that rows of memory are read along
-  for (int64_t l = depth.begin; l < depth.end; l += kSteps)
-    for (int64_t i = 0; i < panels.count(); i++)
-      pack_panel(p.b + l * p.b_step + panels.begin(i) * p.b_column, p.b_column, p.b_step,
-                 panels.size(i), std::min(kSteps, depth.end - l),
-                 to + panels.offset(i, depth.size()) + (l - depth.begin) * panels.wide(i),
-                 panels.wide(i));
+constexpr int64_t kSteps = 64;  // that are packed at a time, so that rows of memory are read along
+
+template <class T> static void pack_b(const Product<T>& p, Part panels, T* to) {
+  const Panels<T> all{p.columns};
+  const Depths<T> depths(p.depth);
+  for (int64_t d = 0; d < depths.count(); d++) {
+    const Part depth = depths[d];
+    for (int64_t l = depth.begin; l < depth.end; l += kSteps)
+      for (int64_t i = panels.begin; i < panels.end; i++)
+        pack_panel(p.b + l * p.b_step + all.begin(i) * p.b_column, p.b_column, p.b_step,
+                   all.size(i), std::min(kSteps, depth.end - l),
+                   to + all.offset(depth, i) + (l - depth.begin) * all.wide(i), all.wide(i));
+  }
 }
 
 // Tiles of about the same number of rows.
@@ -73,7 +72,10 @@ struct RowTiles {
   Part rows;
 
   int64_t count() const { return ceil_div(rows.size(), kTileRows); }
-  Part operator[](int64_t i) const { return part(rows, i, count()); }
+  Part operator[](int64_t i) const {
+    Part within = part(rows.size(), i, count());
+    return {rows.begin + within.begin, rows.begin + within.end};
+  }
 };
 
 // [depth][rows] for one tile after the other
@@ -86,9 +88,11 @@ static void pack_a(const Product<T>& p, const RowTiles& tiles, Part depth, T* to
   }
 }
 
-template <class T> static void sum_addends(const Product<T>& p, Part rows, Part columns) {
+template <class T> static void sum_addends(const Product<T>& p, Part rows, Part panels) {
+  const int64_t begin = panels.begin * kTileColumns<T>;
+  const int64_t end = std::min<int64_t>(panels.end * kTileColumns<T>, p.columns);
   for (int64_t i = rows.begin; i < rows.end; i++)
-    for (int64_t j = columns.begin; j < columns.end; j++) {
+    for (int64_t j = begin; j < end; j++) {
       T sum = 0;
       for (const Addend<T>& x : p.addends)
         if (x.data) sum += x.data[i * x.row + j];
@@ -96,25 +100,31 @@ template <class T> static void sum_addends(const Product<T>& p, Part rows, Part 
     }
 }
 
-// Rows of the result for a part of the depth, from packed b, or from b itself where `packed` is null.
+// Rows and panels of the result, from packed b, or from b itself where `packed` is null.
 template <class T>
-static void multiply_rows(const Product<T>& p, const T* packed, const Panels<T>& panels, Part depth,
-                          Part rows, T* a) {
+static void multiply_block(const Product<T>& p, const T* packed, Part rows, Part panels) {
+  const Panels<T> all{p.columns};
+  const Depths<T> depths(p.depth);
   const RowTiles tiles{rows};
-  const bool first = depth.begin == 0, last = depth.end == p.depth;
-  pack_a(p, tiles, depth, a);
-  for (int64_t i = 0; i < tiles.count(); i++) {
-    const Part tile = tiles[i];
-    const T* x = a + (tile.begin - rows.begin) * depth.size();
-    for (int64_t j = 0; j < panels.count(); j++) {
-      const int64_t column = panels.begin(j);
-      const bool in_place = packed == nullptr;
-      const T* b = in_place ? p.b + depth.begin * p.b_step + column
-                            : packed + panels.offset(j, depth.size());
-      TileResult<T> out{p.c + tile.begin * p.c_row + column, p.c_row, panels.size(j), !first, {}};
-      if (last) out.add_addends(p.addends, tile.begin, column);
-      product_tile_of<T>(tile.size(), panels.vectors(j))(x, b, in_place ? p.b_step : panels.wide(j),
-                                                         depth.size(), out);
+  if (p.depth == 0) return sum_addends(p, rows, panels);
+  Scratch<T> a(rows.size() * depths.most());
+  for (int64_t d = 0; d < depths.count(); d++) {
+    const Part depth = depths[d];
+    pack_a(p, tiles, depth, a.data());
+    for (int64_t i = 0; i < tiles.count(); i++) {
+      const Part tile = tiles[i];
+      const T* x = a.data() + (tile.begin - rows.begin) * depth.size();
+      const ProductTile<T> whole = product_tile_of<T>(tile.size(), kTileVectors);
+      for (int64_t j = panels.begin; j < panels.end; j++) {
+        const int64_t vectors = all.wide(j) / kLanes<T>;
+        auto* f = vectors == kTileVectors ? whole : product_tile_of<T>(tile.size(), vectors);
+        TileResult<T> out{p.c + tile.begin * p.c_row + all.begin(j), p.c_row, all.size(j), d > 0, {}};
+        if (d + 1 == depths.count()) out.add_addends(p.addends, tile.begin, all.begin(j));
+        if (packed)
+          f(x, packed + all.offset(depth, j), all.wide(j), depth.size(), out);
+        else
+          f(x, p.b + depth.begin * p.b_step + all.begin(j), p.b_step, depth.size(), out);
+      }
     }
   }
 }
@@ -148,45 +158,77 @@ template <class T> class Batch {
   bool one_b_ = true;
 };
 
-// Whether tiles read b where it is: its rows are vectors, and few tiles read each of them.
-template <class T> static bool is_read_in_place(const Product<T>& p, int64_t rows) {
-  return p.b_column == 1 && p.columns % kLanes<T> == 0 && rows <= 3 * kTileRows;
+constexpr double kSmall = 1 << 20;  // products of numbers that a thread of its own is worth
+
+// Small products, some of them for each task.
+template <class T> static void multiply_small(Pool& pool, const Batch<T>& batch, double work) {
+  const int64_t most = std::max<int64_t>(1, int64_t(double(batch.count()) * work / kSmall));
+  const int64_t tasks = std::min<int64_t>({batch.count(), most, 256});
+  pool.each(tasks, [&](int64_t task) {
+    const Panels<T> panels{batch[0].columns};
+    Scratch<T> b(panels.padded() * batch[0].depth);
+    const T* packed = nullptr;
+    const Part mine = part(batch.count(), task, tasks);
+    for (int64_t i = mine.begin; i < mine.end; i++) {
+      const Product<T> p = batch[i];
+      if (p.b != packed) pack_b(p, {0, panels.count()}, b.data());
+      packed = p.b;
+      multiply_block(p, b.data(), {0, p.rows}, {0, panels.count()});
+    }
+  });
 }
 
-// A block of the results of products that have the same b.
-template <class T>
-static void multiply_block(const Batch<T>& batch, Part products, Part rows, Part columns) {
-  constexpr int64_t kRows = 98;  // of a that are packed at a time
-  const Product<T> first = batch[products.begin];
-  if (first.depth == 0) {
-    for (int64_t i = products.begin; i < products.end; i++) sum_addends(batch[i], rows, columns);
-    return;
-  }
-  const Depths<T> depths(first.depth);
-  const Panels<T> panels(columns);
-  const bool in_place = is_read_in_place(first, rows.size() * products.size());
-  const int64_t groups = ceil_div(rows.size(), kRows);
-  Scratch<T> b(in_place ? 0 : panels.padded() * depths.most());
-  Scratch<T> a(std::min(rows.size(), kRows) * depths.most());
-  for (int64_t d = 0; d < depths.count(); d++) {
-    if (!in_place) pack_b(first, panels, depths[d], b.data());
-    for (int64_t i = products.begin; i < products.end; i++)
-      for (int64_t k = 0; k < groups; k++)
-        multiply_rows(batch[i], in_place ? nullptr : b.data(), panels, depths[d],
-                      part(rows, k, groups), a.data());
-  }
+// Whether tiles read b where it is: its rows are vectors, and few tiles read each of them.
+template <class T> static bool is_read_in_place(const Product<T>& p) {
+  return p.b_column == 1 && p.columns % kLanes<T> == 0 && p.rows <= 3 * kTileRows;
 }
+
+// A product of few rows, some of its columns for each task, which packs a, and its own part of b.
+template <class T> static void multiply_columns(Pool& pool, const Product<T>& whole, double work) {
+  constexpr int64_t kTasks = 64, kPanels = 4, kPacked = 1 << 20;
+  const Panels<T> panels{whole.columns};
+  const int64_t most = std::clamp<int64_t>(int64_t(work / kSmall), 1, kTasks);
+  const int64_t least = std::min(panels.count(), 1 + panels.padded() * whole.depth / kPacked);
+  const int64_t tasks = std::max(least, std::min(most, panels.count() / kPanels));
+  pool.each(tasks, [&](int64_t task) {
+    const Part mine = part(panels.count(), task, tasks);
+    const int64_t begin = panels.begin(mine.begin);
+    Product<T> p = whole.from_column(begin);
+    p.columns = std::min(panels.begin(mine.end), whole.columns) - begin;
+    const Panels<T> own{p.columns};
+    const Part all{0, own.count()};
+    if (is_read_in_place(p)) return multiply_block<T>(p, nullptr, {0, p.rows}, all);
+    Scratch<T> b(own.padded() * p.depth);
+    pack_b(p, all, b.data());
+    multiply_block<T>(p, b.data(), {0, p.rows}, all);
+  });
+}
+
+constexpr int64_t kBlockRows = 96;
+
+// How the results of one product are cut into blocks.
+template <class T> struct ProductBlocks {
+  int64_t rows = 1, columns = 1;
+
+  explicit ProductBlocks(const Product<T>& p) {
+    columns = std::max<int64_t>(1, p.columns / 512);
+    while (rows * kBlockRows < p.rows) rows *= 2;
+  }
+  int64_t count() const { return rows * columns; }
+};
 
 // A product of few results and many terms, such as the gradient of a small matrix: a task has a part
 // of the terms, all of whose results are kept until they are added up in order.
 template <class T> static bool is_deep(const Product<T>& p) {
-  constexpr int64_t kFewResults = 200000, kManyParts = 8, kMemory = (int64_t(16) << 20) / sizeof(T);
-  const int64_t parts = Depths<T>(p.depth).count(), results = p.rows * p.columns;
-  return parts >= kManyParts && results <= kFewResults && parts * results <= kMemory;
+  constexpr int64_t kFewBlocks = 4, kManyParts = 8, kMemory = (int64_t(16) << 20) / sizeof(T);
+  const int64_t parts = Depths<T>(p.depth).count();
+  return parts >= kManyParts && ProductBlocks<T>(p).count() <= kFewBlocks &&
+         parts * p.rows * p.columns <= kMemory;
 }
 
 template <class T> static void multiply_deep(Pool& pool, const Product<T>& p) {
   const Depths<T> depths(p.depth);
+  const Panels<T> panels{p.columns};
   const int64_t size = p.rows * p.columns, count = depths.count();
   SharedScratch sums(count * size * sizeof(T));
   T* partial = sums.data<T>();
@@ -197,7 +239,9 @@ template <class T> static void multiply_deep(Pool& pool, const Product<T>& p) {
     some.a += depth.begin * p.a_step, some.b += depth.begin * p.b_step;
     some.c = partial + d * size, some.c_row = p.columns;
     for (Addend<T>& x : some.addends) x = {};
-    multiply_block(Batch<T>(some, nullptr, 0), {0, 1}, {0, p.rows}, {0, p.columns});
+    Scratch<T> b(panels.padded() * some.depth);
+    pack_b(some, {0, panels.count()}, b.data());
+    multiply_block(some, b.data(), {0, p.rows}, {0, panels.count()});
   });
   pool.ranges(p.rows, 16, std::max<int64_t>(1, 4096 / p.columns), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
@@ -212,50 +256,53 @@ template <class T> static void multiply_deep(Pool& pool, const Product<T>& p) {
   });
 }
 
-// How results are cut into blocks, and which products of a batch a task computes together. All choices
-// lead to the same bits, so they may depend on the number of threads.
-template <class T> struct ProductBlocks {
-  int64_t rows, columns, together;
-
-  ProductBlocks(const Batch<T>& batch, int64_t threads) {
-    constexpr int64_t kRows = 1024, kColumns = 512, kWide = kTileColumns<T>;
-    constexpr double kSmall = 1 << 20;  // products of numbers that a thread of its own is worth
-    const Product<T> p = batch[0];
-    const int64_t count = batch.count();
-    const double work = double(p.rows) * double(p.columns) * double(p.depth);
-    const int64_t wanted = std::clamp<int64_t>(int64_t(double(count) * work / kSmall), 1, 2 * threads);
-    rows = ceil_div(p.rows, kRows), columns = ceil_div(p.columns, kColumns);
-    while (count * rows * columns < wanted) {
-      const int64_t high = p.rows / rows, wide = p.columns / columns;
-      if (high <= kTileRows && wide <= kWide) break;
-      (wide <= kWide || (high >= wide && high > 2 * kTileRows) ? rows : columns) *= 2;
-    }
-    const int64_t tasks = count * rows * columns;
-    const double small = kSmall * double(rows * columns) / std::max(work, 1.0);
-    together = std::max<int64_t>(batch.one_b() ? tasks / (2 * wanted) : 1, int64_t(std::min(small, 1e9)));
-    together = std::clamp<int64_t>(together, 1, count);
-  }
-};
+// Products [begin, end), which have packed b of their own, or share it.
+template <class T>
+static void multiply_large(Pool& pool, const Batch<T>& batch, Part mine, T* packed) {
+  const Product<T> first = batch[mine.begin];
+  const Panels<T> panels{first.columns};
+  const int64_t size = batch.one_b() ? 0 : panels.padded() * first.depth;
+  const int64_t pieces = std::clamp<int64_t>(panels.padded() * first.depth >> 15, 1, panels.count());
+  pool.each((batch.one_b() ? 1 : mine.size()) * pieces, [&](int64_t task) {
+    const int64_t i = task / pieces;
+    pack_b(batch[mine.begin + i], part(panels.count(), task % pieces, pieces), packed + i * size);
+  });
+  const ProductBlocks<T> blocks(first);
+  pool.each(mine.size() * blocks.count(), [&](int64_t task) {
+    const int64_t i = task / blocks.count(), block = task % blocks.count();
+    multiply_block(batch[mine.begin + i], packed + i * size,
+                   part(first.rows, block % blocks.rows, blocks.rows),
+                   part(panels.count(), block / blocks.rows, blocks.columns));
+  });
+}
 
 template <class T>
 void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int64_t rank) {
   const Batch<T> batch(first, loops, rank);
   if (!batch.count() || !first.rows || !first.columns) return;
-  if (batch.count() == 1 && is_deep(first)) return multiply_deep(pool, batch[0]);
-  const ProductBlocks<T> blocks(batch, pool.threads());
-  const int64_t groups = ceil_div(batch.count(), blocks.together);
-  const int64_t panels = ceil_div(first.columns, kTileColumns<T>);
-  pool.each(groups * blocks.rows * blocks.columns, [&](int64_t task) {
-    const Part rows = part({0, first.rows}, task % blocks.rows, blocks.rows);
-    const Part wide = part({0, panels}, task / blocks.rows % blocks.columns, blocks.columns);
-    const Part columns{wide.begin * kTileColumns<T>,
-                       std::min<int64_t>(wide.end * kTileColumns<T>, first.columns)};
-    const Part mine = part({0, batch.count()}, task / (blocks.rows * blocks.columns), groups);
-    for (int64_t i = mine.begin, end; i < mine.end; i = end) {
-      for (end = i + 1; end < mine.end && batch[end].b == batch[i].b;) end++;
-      multiply_block(batch, {i, end}, rows, columns);
-    }
-  });
+  const double work = double(first.rows) * double(first.columns) * double(first.depth);
+  const bool deep = batch.count() == 1 && is_deep(first);
+  if (batch.count() == 1 && !deep && first.rows <= kBlockRows)
+    return multiply_columns(pool, batch[0], work);
+  if (work <= 2 * kSmall) return multiply_small(pool, batch, work);
+
+  if (deep) return multiply_deep(pool, batch[0]);
+
+  // b is packed for some products at a time, or for some columns of one.
+  constexpr int64_t kMemory = (int64_t(16) << 20) / sizeof(T), kWide = kTileColumns<T>;
+  const int64_t fits = std::max<int64_t>(1, kMemory / first.depth / kWide) * kWide;
+  const int64_t columns = std::min(first.columns, fits);
+  const int64_t size = Panels<T>{columns}.padded() * first.depth;
+  const int64_t together = batch.one_b() ? batch.count()
+                                         : std::clamp<int64_t>(kMemory / size, 1, batch.count());
+  SharedScratch packed((batch.one_b() ? 1 : together) * size * sizeof(T));
+  for (int64_t j = 0; j < first.columns; j += columns) {
+    Product<T> some = first.from_column(j);
+    some.columns = std::min(columns, first.columns - j);
+    const Batch<T> these(some, loops, rank);
+    for (int64_t i = 0; i < batch.count(); i += together)
+      multiply_large(pool, these, {i, std::min(i + together, batch.count())}, packed.data<T>());
+  }
 }
 
 template void multiply<float>(Pool&, const Product<float>&, const ProductLoop*, int64_t);
