@@ -32,9 +32,9 @@ class Cost:
     """The cost of running a program, on each device; sizes are in bytes.
 
     `flops` counts the arithmetic operations of its ops: products and convolutions exactly, others
-    one for each element. The rest is what XLA says; results that are written into donated arguments
+    one for each element. The rest is what XLA says: results that are written into donated arguments
     do not count, and traffic is that of the program without pullback's own kernels, of which XLA
-    knows nothing.
+    knows nothing, nor does it know what products on GPUs read.
     """
 
     flops: int

@@ -86,7 +86,8 @@ def test_cost_counts_work_traffic_and_memory():
     cost = pb.compile(lambda a, b: pb.sin(a @ b)).lower(a, a).cost()
     size = 4 * n * n
     assert cost.flops == 2 * n**3 + n**2
-    assert cost.bytes_accessed >= 3 * size
+    if registered_engine("xla").platform == "cpu":  # XLA does not know what cuBLAS reads
+        assert cost.bytes_accessed >= 3 * size
     assert (cost.argument_bytes, cost.result_bytes) == (2 * size, size)
     assert cost.peak_bytes >= 3 * size
     donating = pb.compile(lambda a: a + 1, donate_argnums=0).lower(a).cost()

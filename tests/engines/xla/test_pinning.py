@@ -41,6 +41,7 @@ def test_one_core_for_each_thread(confined: bool) -> None:
     assert {mask[0] for mask in masks} == set(pinning.cores_to_pin(cores)[:2])
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_threads_are_not_pinned_by_default() -> None:
     (pb.ones(2) + 1).wait()
     threads = pinning.threads_to_pin()
