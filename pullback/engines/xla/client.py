@@ -28,6 +28,7 @@ from pullback.engines.xla.bindings import (
     version,
     xla_client,
 )
+from pullback.engines.xla.cuda_reads import CudaReads
 from pullback.engines.xla.executable import Executable, executable_error
 from pullback.engines.xla.host_heap import keep_freed_memory
 from pullback.engines.xla.jax_arrays import JaxArrayOnDevice, jax_aval_of, jax_device_list
@@ -84,6 +85,8 @@ class Client:
         self._groups: dict[tuple[int, ...], ShardedDeviceGroup] = {}
         self._fills: dict[tuple[Type, bytes], weakref.ref] = {}  # large arrays of one number
         self.queue = ShardedQueue(self)
+        on_gpu = self.platform == "cuda"
+        self._reads = CudaReads.of_device(self.device.local_hardware_id) if on_gpu else None
         fork.in_forked_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
@@ -153,6 +156,10 @@ class Client:
             buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
+            if self._reads is not None and buffer._sharding is self.place:
+                found = self._reads.read(buffer)
+                if found is not None:
+                    return found
             # NumPy's buffer protocol supports neither bf16 nor device memory.
             array = _buffer_on_host(buffer)
             return ClientBufferView(array, buffer).array() if self.platform == "cpu" else array
