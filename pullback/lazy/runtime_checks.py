@@ -55,6 +55,20 @@ class CheckedRun:
         """Whether it can be examined without waiting."""
         return self.errors is not None or self.word is None or self.word.is_ready()
 
+    def passes_early(self, output: int) -> bool:
+        """Whether an output was found to be valid although later checks are not over yet.
+
+        The sources were examined before.
+        """
+        fails = getattr(self.program, "fails", None)  # programs in pieces have it
+        if fails is None or self.ready():
+            return False
+        mask = self.program.input_masks[output]
+        for argument, run, place in self.sources:
+            if mask >> argument & 1 and place in (run.errors or {}):
+                return False
+        return not fails(self.word, output)
+
     def examine(self) -> None:
         """Find the outputs that failed; the sources were examined before."""
         if self.errors is not None:
@@ -118,7 +132,11 @@ any_unchecked = unchecked.__len__
 
 
 def examine_runtime_checks(node: Node) -> None:
-    """Examine the checks that the value of a node depends on; store failures on the results."""
+    """Examine the checks that the value of a node depends on; store failures on the results.
+
+    Other checks of its run are examined later if they are not over yet: the loss of a step can be
+    read while its gradients are computed.
+    """
     found = _unchecked.get(node)
     if found is None:
         return
@@ -126,7 +144,9 @@ def examine_runtime_checks(node: Node) -> None:
     stack = [(found[0], False)]
     while stack:  # the sources of a run are examined before it
         run, last = stack.pop()
-        if last:
+        if last and run is found[0] and run.passes_early(found[1]):
+            _unchecked.pop(node, None)
+        elif last:
             run.examine()
         elif run not in seen:
             seen.add(run)

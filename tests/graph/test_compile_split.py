@@ -10,7 +10,7 @@ import pytest
 import pullback as pb
 from pullback.engines.engine_registry import registered_engine
 from pullback.engines.xla import engine as xla_engine
-from pullback.engines.xla.sequence import XlaSequence
+from pullback.engines.xla.sequence import XlaSequence, XlaSequenceOutcomes
 from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -230,6 +230,29 @@ def test_a_failed_check_in_a_segment_names_its_line():
         f(x, bad).numpy()
     lines = pathlib.Path(__file__).read_text().splitlines()
     assert "# the line" in lines[error.value.where.line - 1]
+
+
+@pytest.mark.parametrize("bad", [0, 6])
+def test_outputs_of_other_pieces_are_read_before_a_check_fails(bad, monkeypatch, on_cpu):
+    """Reading one waits for its own checks alone: here, none counts as over yet."""
+    fails, asked = XlaSequence.fails, []
+    monkeypatch.setattr(XlaSequenceOutcomes, "is_ready", lambda self: False)
+    monkeypatch.setattr(XlaSequence, "fails", lambda *xs: asked.append(fails(*xs)) or asked[-1])
+    w, x = {"w": pb.tensor(np.eye(WIDTH)), "b": pb.tensor(np.zeros(WIDTH))}, pb.tensor(X)
+    places = [pb.tensor(WIDTH if i == bad else i % WIDTH) for i in range(8)]
+    values = []
+    for i in places:
+        x = layer(x, w)
+        x = x + pb.take(x, i, axis=1)[:, None]
+        values.append(x.sum())
+    pb.evaluate(*values)
+    for k, value in enumerate(values):
+        if k < bad:
+            assert np.isfinite(value.item())
+        else:
+            with pytest.raises(IndexError):
+                value.item()
+    assert asked == [False] * bad + [True]
 
 
 def test_outputs_that_are_inputs_or_constants(on_cpu):

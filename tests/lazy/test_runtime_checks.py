@@ -163,6 +163,57 @@ def test_a_loop_that_never_reads_raises_in_the_end(table):
         x.numpy()
 
 
+class Pieces:
+    """A program of which output i depends on argument i and on check i; checks in `bad` fail."""
+
+    input_masks = (1, 2)
+
+    def __init__(self, *bad: int) -> None:
+        self.bad, self.asked = bad, []
+
+    def is_ready(self) -> bool:  # it is its own word
+        return False
+
+    def fails(self, word: Any, output: int) -> bool:
+        self.asked.append(output)
+        return output in self.bad
+
+    def failures(self, word: Any, lines: Any) -> dict[int, Any]:
+        self.asked.append("all")
+        return {i: IndexOutOfRange(f"check {i}") for i in self.bad}
+
+
+def checked_run(program: Pieces, nodes: list[Any], sources: Any = ()) -> Any:
+    run = runtime_checks.CheckedRun(program, program, [], list(sources), nodes)
+    runtime_checks._unchecked.update({node: (run, i) for i, node in enumerate(nodes)})
+    return run
+
+
+def test_an_output_can_be_read_before_checks_of_others():
+    nodes = [pb.tensor(1.0)._node for _ in range(2)]
+    program = Pieces(1)
+    checked_run(program, nodes)
+    runtime_checks.examine_runtime_checks(nodes[0])
+    assert program.asked == [0] and nodes[0] not in runtime_checks._unchecked
+    runtime_checks.examine_runtime_checks(nodes[1])
+    assert program.asked == [0, 1, "all"] and nodes[1] not in runtime_checks._unchecked
+    assert isinstance(nodes[1].value, runtime_checks.RuntimeFailure)
+    assert not isinstance(nodes[0].value, runtime_checks.RuntimeFailure)
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_an_output_fails_with_the_argument_that_it_depends_on(bad):
+    earlier, later = ([pb.tensor(1.0)._node for _ in range(2)] for _ in range(2))
+    source = checked_run(Pieces(bad), earlier)
+    program = Pieces()
+    checked_run(program, later, [(0, source, 0), (1, source, 1)])
+    runtime_checks.examine_runtime_checks(later[0])
+    assert program.asked == (["all"] if bad == 0 else [0])
+    assert isinstance(later[0].value, runtime_checks.RuntimeFailure) == (bad == 0)
+    runtime_checks.examine_runtime_checks(later[1])
+    assert isinstance(later[1].value, runtime_checks.RuntimeFailure) == (bad == 1)
+
+
 def test_examining_is_linear_in_the_number_of_runs():
     """Two arguments from each earlier run make 2**60 paths through 60 runs."""
 

@@ -105,6 +105,17 @@ class XlaSequence(ProgramBase):
             before += len(piece.checks)
         return xla_program_failed_outputs(self.checks, self._check_masks, failed, lines)
 
+    def fails(self, word: XlaSequenceOutcomes, output: int) -> bool:
+        """Whether a check that an output depends on failed; it waits for these checks alone."""
+        checked = [piece for piece in self.pieces if piece.checks]
+        wanted = self._check_masks[output]
+        for piece, its in zip(checked, word.words, strict=True):
+            own = wanted & ((1 << len(piece.checks)) - 1)
+            if own and any(own >> i & 1 for i in piece.failed(its)):
+                return True
+            wanted >>= len(piece.checks)
+        return False
+
 
 class XlaSequenceOutcomes:
     """The outcomes of the checks of several pieces."""
