@@ -95,12 +95,11 @@ class MemoryPlan:
         from pullback.engines.xla.memory_estimate import Footprint
 
         xla = registered_engine("xla")
-        found = Footprint(
-            graph, mesh, current().kernels and xla.platform == "cpu" and xla.has_kernels
-        )
+        found = Footprint(graph, mesh, current().kernels and xla.has_kernels, xla.platform)
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries
-        return cls(*totals, _planned_values(kept), _planned_values(found.live), graph, mesh)
+        live = [b for b in found.live if b.node is not None]  # not what only a kernel needs
+        return cls(*totals, _planned_values(kept), _planned_values(live), graph, mesh)
 
     @property
     def peak(self) -> int:

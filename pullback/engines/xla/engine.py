@@ -24,7 +24,7 @@ from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.engines.xla.xla_program import Check, SpmdXlaProgram, XlaProgram, XlaProgramCode
 from pullback.errors import UnsupportedOp
-from pullback.graph.compile_split import CompileSplitSegment, split_into_segments
+from pullback.graph.compile_split import CompileSplitSegment, segments_for_platform
 from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, GraphStructure
 from pullback.graph.node import Node
@@ -43,10 +43,6 @@ Piece = tuple[GraphStructure, tuple[int, ...], DeviceMesh | None, CodeChoices]
 # is 0.1 MiB plus 15 to 30 times the size of the serialised code; this is an upper bound. Without
 # serialised code, the text gives a rough estimate.
 _BASE, _PER_CODE, _PER_TEXT = 128 * 1024, 32, 100
-
-# Nodes of a program that is compiled whole on GPUs. Pieces cost more there than on CPUs: a step of
-# a transformer of 12 layers took 1.13 times as long.
-WHOLE_ON_GPU = 10_000
 
 
 class XlaEngine:
@@ -112,8 +108,7 @@ class XlaEngine:
         self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, choices: CodeChoices
     ) -> XlaSequence | None:
         """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
-        whole = self.platform != "cpu" and len(graph.nodes) <= WHOLE_ON_GPU
-        parts = [] if whole else split_into_segments(graph)
+        parts = segments_for_platform(graph, self.platform)
         if not parts:
             return None
         given = _xla_engine_last_takers(parts, [graph.inputs[i] for i in donated])

@@ -1,7 +1,7 @@
 """Estimate the memory that a program needs, from its StableHLO, without compiling it.
 
 XLA fuses: most elementwise results never exist in memory. The rules here are a simple model of
-its CPU compiler; tests/api/test_memory_plan.py compares them with what XLA reports.
+its compilers; tests/api/test_memory_plan.py compares them with what XLA reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from pullback.engines.xla.hlo_instructions import (
     captured_by_hlo_instruction,
     hlo_instruction_key,
 )
-from pullback.graph.compile_split import split_into_segments
+from pullback.engines.xla.joins import with_joined_pads
+from pullback.engines.xla.kernel_calls import kernel_call_aliases
+from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
+from pullback.graph.compile_split import segments_for_platform
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -35,6 +38,9 @@ _WHOLE = {
     "cholesky", "fft", "all_gather", "all_reduce", "all_to_all", "collective_permute",
     "reduce_scatter",
 }  # fmt: skip
+# Those that compute their operands while they read them, if these are the results of loops
+_COMPUTING_ON_GPU = {"reduce", "scatter"}
+_PRODUCT_WORKSPACE = 32 << 20  # bytes that XLA gives cuBLAS
 _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
     "cosine", "tan", "power", "divide", "sqrt", "rsqrt", "cbrt", "atan2", "remainder",
@@ -64,22 +70,29 @@ class EstimatedBuffer:
 
 
 class Footprint:
-    """The buffers of a program, with sizes in bytes; with a mesh, those of one device.
+    """The buffers of a program for a platform, with sizes in bytes; with a mesh, those of one
+    device.
 
-    With `kernels`, they are those of the program that calls pullback's own kernels on CPUs.
+    With `kernels`, they are those of the program that calls kernels there.
     """
 
-    def __init__(self, graph: Graph, mesh: Any = None, kernels: bool = False) -> None:
-        graph, written = lowered_form(graph, "cpu") if kernels else (graph, {})
+    def __init__(
+        self, graph: Graph, mesh: Any = None, kernels: bool = False, platform: str = "cpu"
+    ) -> None:
+        graph, written = lowered_form(graph, platform) if kernels else (graph, {})
+        on_cpu = platform == "cpu"
         builder = _MemoryEstimateRecorder(mesh)
+        builder.platform, builder.guards = platform, on_cpu
         builder.kernels, builder.neutral = kernels, not kernels
         main = build_xla_block(graph, builder)
+        if kernels and not on_cpu:
+            main = fuse_row_kernels(with_joined_pads(main), builder)
         outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
         self.arguments = sum(x.type.nbytes for x in main.arguments)
         self.results = sum(y.type.nbytes for y in outputs)
-        flow = _MemoryFlow(main.instructions, main.arguments, outputs, builder.origins)
+        flow = _MemoryFlow(main.instructions, main.arguments, outputs, builder.origins, on_cpu)
         # A program that repeats itself runs in pieces: values passed between them are written.
-        for k, segment in enumerate(split_into_segments(graph)):
+        for k, segment in enumerate(segments_for_platform(graph, platform)):
             flow.handed.update(flow.root(builder.values[y]) for y in segment.gives)
             for node in segment.stands_for.values():
                 flow.piece.setdefault(node, k)
@@ -93,6 +106,15 @@ class Footprint:
             _simulate_memory(flow, _frugal_order_for_estimate(flow)),
         ]
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
+        if not on_cpu and _has_product(main.instructions):
+            self.temporaries += _PRODUCT_WORKSPACE
+
+
+def _has_product(instructions: Iterable[HloInstruction]) -> bool:
+    return any(
+        i.name == "dot_general" or any(_has_product(region.instructions) for region in i.regions)
+        for i in instructions
+    )
 
 
 class _MemoryEstimateRecorder(Builder):
@@ -100,7 +122,6 @@ class _MemoryEstimateRecorder(Builder):
 
     def __init__(self, mesh: Any) -> None:
         super().__init__(mesh)
-        self.guards = True  # as on a CPU, whose compiler is modelled
         self.literal = False
         self.node: Node | None = None  # the innermost node with a line of the user's program
         self.origins: Origins = {}
@@ -108,7 +129,8 @@ class _MemoryEstimateRecorder(Builder):
 
     def op(self, mnemonic: str, *xs: HloValue, **rest: Any) -> Any:
         made = super().op(mnemonic, *xs, **rest)
-        self.origins[self.instructions[-1]] = self.node, self.current
+        for y in self.instructions[-1].results:
+            self.origins[y] = self.node, self.current
         return made
 
     def _lower(self, node: Node, xs: list[Any]) -> Any:
@@ -124,8 +146,8 @@ class _MemoryEstimateRecorder(Builder):
         return made
 
 
-# For each instruction the node it was written for, and the program's node that this is part of.
-Origins = dict[HloInstruction, tuple[Node | None, Node | None]]
+# For each value the node it was written for, and the program's node that this is part of.
+Origins = dict[HloValue, tuple[Node | None, Node | None]]
 
 
 @dataclass(eq=False)
@@ -155,9 +177,9 @@ class _MemoryFlow:
 
     def __init__(
         self, instructions: Sequence[HloInstruction], inputs: Sequence[HloValue],
-        outputs: Sequence[HloValue], origins: Origins,
+        outputs: Sequence[HloValue], origins: Origins, on_cpu: bool = True,
     ) -> None:  # fmt: skip
-        self.inputs, self.origins = set(inputs), origins
+        self.inputs, self.origins, self.on_cpu = set(inputs), origins, on_cpu
         self.same: dict[HloValue, HloValue] = {}  # values that share another one's memory
         self.tied: dict[HloValue, list[HloValue]] = {}  # values that a barrier waits for
         distinct = self._distinct([i for i in instructions if i.array is None])
@@ -212,7 +234,7 @@ class _MemoryFlow:
         return self
 
     def origin(self, i: HloInstruction) -> tuple[Node | None, Node | None]:
-        return self.origins.get(i, (None, None))
+        return self.origins.get(i.results[0], (None, None))
 
     def piece_of(self, step: _EstimatedStep) -> int:
         return self.piece.get(self.origin(step.instruction)[1], 0)
@@ -272,7 +294,11 @@ class _MemoryFlow:
         if i.name in _WHOLE and i.operands:
             return True
         readers = self.readers.get(y, [])
-        if any(r.name in _WHOLE and not _folds_in_memory(i, r) for r in readers):
+        computing = () if self.on_cpu else _COMPUTING_ON_GPU
+        if any(
+            r.name in _WHOLE and r.name not in computing and not _folds_in_memory(i, r)
+            for r in readers
+        ):
             return True
         if i.name in _OF_TWO and self._is_read_apart(readers):
             return True
@@ -351,11 +377,15 @@ def _simulate_memory(
 
 def _reused_memory(step: _EstimatedStep, written: dict[HloValue, int], dying: list[int]) -> int:
     """The bytes that a step writes over operands which it is the last to read."""
-    total = 0
-    loop = step.instruction.name not in _WHOLE and not step.moves
-    overwrites = loop or step.instruction.name == "while"
-    for size in written.values() if overwrites else ():
-        if size in dying:
+    total, i = 0, step.instruction
+    if i.name == "custom_call" and "output_operand_aliases" in i.attributes:
+        overwriting = {i.results[k] for k in kernel_call_aliases(i)}
+    elif i.name == "while" or (i.name not in _WHOLE and not step.moves):
+        overwriting = set(written)
+    else:
+        overwriting = set()
+    for y, size in written.items():
+        if y in overwriting and size in dying:
             dying.remove(size)
             total += size
     return total
