@@ -88,8 +88,8 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def as_array(x: Any) -> np.ndarray:
     """The value of a library's array on the host."""
-    x = x.detach() if hasattr(x, "detach") else x
-    return np.asarray(x.cpu() if hasattr(x, "cpu") else x)
+    of_torch = type(x).__module__.partition(".")[0] == "torch"
+    return np.asarray(x.detach().cpu() if of_torch else x)
 
 
 def normal(rng: np.random.Generator, *shape: int, scale: float | None = None) -> np.ndarray:
