@@ -97,6 +97,14 @@ def test_cost_counts_work_traffic_and_memory():
         pb.compile(lambda a: a + 1).lower(a).cost()
 
 
+@on_devices
+def test_cost_on_a_mesh_is_that_of_one_device():
+    mesh = pb.DeviceMesh((4,), ("d",))
+    x = pb.shard(pb.ones((64, 32)), mesh, pb.P("d"))
+    cost = pb.compile(lambda x, w: x @ w).lower(x, pb.ones((32, 16))).cost()
+    assert cost.flops == 2 * 16 * 32 * 16
+
+
 def test_cost_of_a_program_in_pieces():
     def deep(x, ws):
         for w in ws:
