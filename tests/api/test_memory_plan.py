@@ -154,6 +154,8 @@ def test_the_peak_on_a_gpu_is_predicted(name):
     found = Footprint(graph, kernels=True, platform="cuda")
     peak = found.arguments + found.results + found.temporaries
     assert abs(peak / ON_GPU[name] - 1) < 0.03
+    workspace = 2**25 if ON_GPU[name] > 2**25 else 0  # most of the peak of such small programs
+    assert abs((peak - workspace) / (ON_GPU[name] - workspace) - 1) < 0.35
 
 
 def test_a_checkpoint_is_predicted_to_need_less_and_does():

@@ -123,6 +123,24 @@ def test_results_take_donated_memory() -> None:
         np.testing.assert_array_equal(x.numpy(), y.numpy())
 
 
+@pytest.mark.parametrize("donated", [(), (0, 1)])
+def test_gradients_that_are_other_parameters(donated: tuple[int, ...]) -> None:
+    """A call may not overwrite a parameter that it still reads as the gradient of another."""
+
+    def step(params: Any, state: Any) -> Any:
+        grads = pb.grad(lambda ps: (ps[0] * ps[1]).sum())(params)
+        return RULE.update(grads, state, params)
+
+    params = [pb.tensor(normal((300_000,), i)) * 1 for i in range(2)]
+    state = RULE.init(params)
+    with pb.config(engine="reference"):
+        wanted = [p.numpy() for p in step(params, state)[0]]
+    assert calls(step, params, state) == 1
+    found = pb.compile(step, donate_argnums=donated)(params, state)[0]
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x.numpy(), y, rtol=1e-5, atol=1e-6)
+
+
 def test_bits_do_not_depend_on_neighbours() -> None:
     grads, state, params = arguments()
     together = RULE.update(grads, state, params)[0]
