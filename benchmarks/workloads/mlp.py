@@ -84,9 +84,9 @@ WORKLOADS = [
         "mlp_undecorated", "MLP, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, torch_compile=False,
         note=(
-            "without `pb.compile`, the step is recorded each time. Its loss is read, so "
-            "that 0.3 ms of recording, differentiating and finding the program come "
-            "before each step."
+            "without `pb.compile`, the step is recorded each time. The loss of the step "
+            "before is read first, so XLA waits 0.3 ms while the step is recorded, "
+            "differentiated and found in the cache."
         ),
     ),
 ]  # fmt: skip

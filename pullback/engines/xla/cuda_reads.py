@@ -1,7 +1,7 @@
 """Reads of small values of a GPU, such as the loss of each step, through CUDA's driver.
 
-XLA copies a value to the host in a queue of its own, through threads and a buffer of its own: that
-takes some 200 us, and the driver a tenth of it.
+XLA copies a value to the host through a separate queue, other threads and a staging buffer. On an
+H200 that took 120 to 210 us, and the driver's copy about 20.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-_MOST = 1 << 16  # bytes; of larger values, XLA's copy takes no longer
+_MOST = 1 << 16  # bytes
 
 
 class CudaReads:

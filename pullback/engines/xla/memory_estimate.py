@@ -38,8 +38,8 @@ _WHOLE = {
     "cholesky", "fft", "all_gather", "all_reduce", "all_to_all", "collective_permute",
     "reduce_scatter",
 }  # fmt: skip
-# Those that compute their operands while they read them, if these are the results of loops
-_COMPUTING_ON_GPU = {"reduce", "scatter"}
+# Those that compute an elementwise operand while they read it
+_COMPUTING_ON_GPU = {"reduce"}
 _PRODUCT_WORKSPACE = 32 << 20  # bytes that XLA gives cuBLAS
 _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",

@@ -1,7 +1,7 @@
 """Calls of the same kernel for many arrays, such as the updates of parameters, become one call.
 
-Threads need some 20 us to start with a call and to find each other at its end. Kernels that can be
-merged are told how many operands, at the end, are the same for all of their arrays (`shared`).
+Starting the threads of a call and waiting for them takes some 20 us. A kernel that supports merging
+says how many of its last operands its calls must have in common (`shared`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pullback.engines.xla.kernels import PREFIX
 if TYPE_CHECKING:
     from pullback.engines.xla.builder import Builder
 
-# All operands of a call are in memory until it starts, so it is not merged with more than pays.
+# A call keeps all of its operands in memory until it starts, so its size has a limit.
 _MOST_CALLS, _MOST_BYTES = 64, 128 << 20
 
 _Key = tuple[str, tuple[HloValue, ...]]  # a kernel, and the operands that its arrays share
@@ -57,9 +57,6 @@ def with_merged_calls(block: HloBlock, b: Builder) -> HloBlock:
             write(key)
     for key in list(waiting):
         write(key)
-    for i in written:
-        for y in i.results:
-            y.made_by = i
     return dataclasses.replace(block, instructions=written)
 
 

@@ -97,24 +97,25 @@ class XlaSequence(ProgramBase):
 
     def failures(self, word: XlaSequenceOutcomes, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
-        checked = [piece for piece in self.pieces if piece.checks]
-        failed: dict[int, str] = {}
-        before = 0
-        for piece, its in zip(checked, word.words, strict=True):
-            failed |= {before + i: where for i, where in piece.failed(its).items()}
-            before += len(piece.checks)
+        failed = self._failed(word)
         return xla_program_failed_outputs(self.checks, self._check_masks, failed, lines)
 
     def fails(self, word: XlaSequenceOutcomes, output: int) -> bool:
         """Whether a check that an output depends on failed; it waits for these checks alone."""
+        return bool(self._failed(word, self._check_masks[output]))
+
+    def _failed(self, word: XlaSequenceOutcomes, wanted: int = -1) -> dict[int, str]:
+        """Return which of the checks failed whose bits are set, and on which processes."""
         checked = [piece for piece in self.pieces if piece.checks]
-        wanted = self._check_masks[output]
+        failed: dict[int, str] = {}
+        before = 0
         for piece, its in zip(checked, word.words, strict=True):
-            own = wanted & ((1 << len(piece.checks)) - 1)
-            if own and any(own >> i & 1 for i in piece.failed(its)):
-                return True
-            wanted >>= len(piece.checks)
-        return False
+            own = wanted >> before & ((1 << len(piece.checks)) - 1)
+            for i, where in piece.failed(its).items() if own else ():
+                if own >> i & 1:
+                    failed[before + i] = where
+            before += len(piece.checks)
+        return failed
 
 
 class XlaSequenceOutcomes:

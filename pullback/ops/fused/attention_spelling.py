@@ -111,14 +111,15 @@ class AttentionSpellingForm:
         return found
 
     def _arranged(self, operands: Sequence[Node]) -> list[Node]:
-        """Queries, keys and values [..., heads, length, depth], and a number that scales queries.
+        """Queries, keys and values [..., heads, length, depth].
 
-        Of other scales, queries are multiples.
+        If exactly one number scales the queries, it follows them; other scales are applied here.
         """
         places = zip((self.q, self.k, self.v), self.labels, _KINDS)
         q, k, v = [_spelled_in_heads(operands[at], labels, kind) for at, labels, kind in places]
-        if len(self.factors) == 1 and not operands[self.factors[0][1]].type.rank:
-            return [q, k, v, operands[self.factors[0][1]]]
+        numbers = [operands[at] for _, at in self.factors]
+        if len(numbers) == 1 and not numbers[0].type.rank:
+            return [q, k, v, *numbers]
         return [self._scaled(q, operands), k, v]
 
     @property
@@ -132,8 +133,6 @@ class AttentionSpellingForm:
 
     def _scaled(self, x: Node, operands: Sequence[Node]) -> Node:
         """The value times the scales that are not constants."""
-        if isinstance(x.op, Transpose):  # kernels read the result where it is; XLA's loops are slow
-            return x.op(self._scaled(x.inputs[0], operands))
         for divides, at in self.factors:
             c = cast(operands[at], x.type.dtype)
             x = x / c if divides else x * c
