@@ -44,7 +44,8 @@ class PureNodeFields:
     """The fields of a node, where they are not those of a structure in C++."""
 
     __slots__ = (
-        "__weakref__", "forward_op", "inputs", "number", "op", "tokens", "type", "value", "where",
+        "__weakref__", "checked", "forward_op", "inputs", "number", "op", "tokens", "type",
+        "value", "where",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class PureNodeFields:
         self.forward_op = forward_op
         self.value = value
         self.number = next_number()
+        self.checked: Any = None
 
 
 if TYPE_CHECKING or native is None:  # noqa: SIM108 - a base class must not be an expression
@@ -74,7 +76,8 @@ class Node(NodeFields):
     result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
     increases in the order of recording. `tokens` are the derivatives that may still need the op
     and the inputs (see `pullback.lazy.history`). `forward_op` is the name of the op whose
-    reverse-mode rule emitted the node; empty for a node of the forward pass.
+    reverse-mode rule emitted the node; empty for a node of the forward pass. `checked` is the run
+    whose checks the value depends on, with the number of the result, until they were examined.
     """
 
     __slots__ = ()
@@ -186,3 +189,4 @@ def result_nodes(node: Node) -> tuple[Node, ...]:
 
 
 _selection = lru_cache(maxsize=64)(lambda i: TABLE["Result"](i))
+bind_native(selection=_selection)

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from pullback.graph.derivative_tokens import DerivativeToken, lasting_tokens
+from pullback.graph.native import bind_native, native
 from pullback.graph.node import Node
 from pullback.ops.sources import Leaf
 
@@ -34,6 +35,16 @@ def forget_history(node: Node) -> None:
 
 
 _leaf = cache(Leaf)  # one for each op class
+bind_native(set_value_and_history=set_value_and_history, computed_leaf=_leaf, Leaf=Leaf)
+
+
+def set_values_and_history(nodes: list[Node], values: list[Any]) -> None:
+    """Set the values of nodes, and drop their ops and inputs where nothing needs them."""
+    if native is not None:
+        native.set_values(nodes, values)
+        return
+    for node, value in zip(nodes, values, strict=False):
+        set_value_and_history(node, value)
 
 
 class DerivativeHistory:

@@ -28,7 +28,7 @@ from pullback.lazy.cache import (
 )
 from pullback.lazy.collect import CollectedWork, collect_pending_ancestors, collected_base
 from pullback.lazy.donors import DonorLeaves, Donors, InterruptsHeldForDonors, choose_donors
-from pullback.lazy.history import set_value_and_history
+from pullback.lazy.history import set_values_and_history
 from pullback.lazy.pieces import (
     gathered_for_pieces,
     is_in_pieces,
@@ -255,9 +255,9 @@ class Launch:
         failed = self._nonfinite(args, values) if self.mode.check_nan else {}
         with lock:
             state.programs_run += 1
-            for i, (node, value) in enumerate(zip(self.nodes, values, strict=False)):
-                set_value_and_history(node, failed.get(i, value))
-            if program.checks or runtime_checks.any_unchecked():
+            found = [failed.get(i, v) for i, v in enumerate(values)] if failed else values
+            set_values_and_history(self.nodes, found)
+            if program.checks or runtime_checks.any_unexamined():
                 word = values[-1] if program.checks else None
                 lines = [self.work.nodes[i].where for i in program.written]
                 runtime_checks.runtime_checks_started(

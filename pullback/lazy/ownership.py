@@ -27,13 +27,12 @@ from itertools import chain, repeat
 from operator import sub
 from sys import getrefcount
 
+from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.lazy.collect import CollectedWork
 
 # Without a global lock, Python does not count all references
 COUNTS_ALL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-
-# This is a part of each step of a training loop, so nodes are counted by functions written in C
 
 
 def owner_references(things: list) -> list[int]:
@@ -56,6 +55,12 @@ def leaves_without_owner(
     really exist, and contain every node once: a reference from elsewhere would pass for theirs.
     """
     nodes, index = work.nodes, work.index
+    lists = len({id(nodes), *map(id, held_in)})
+    if native is not None:
+        found: list[int] = native.leaves_without_owner(
+            nodes, work.leaves, index, [*candidates], tuple(outputs), lists
+        )
+        return found
     operands = [n.inputs for n in nodes]
     inside = Counter(chain.from_iterable(operands))
     aliases = _owned_aliases(inside, index, operands)
@@ -68,7 +73,6 @@ def leaves_without_owner(
             if count != ONE + 1:
                 kept += inputs
     # `index`, `inside` and the lists refer to a node, besides nodes that are inside
-    lists = len({id(nodes), *map(id, held_in)})
     kept += [n for n in _owned_elsewhere(nodes, inside, 2 + lists) if n not in computed]
     kept += _owned_elsewhere(aliases, inside, 2)
     for node in computed:

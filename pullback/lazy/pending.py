@@ -11,6 +11,7 @@ from pullback.engines.mesh import mesh_for_engine
 from pullback.errors import OutOfMemory, PullbackError, RecompileError
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
+from pullback.graph.native import native
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.collect import collect_pending_ancestors, collect_related, collected_base
@@ -65,7 +66,7 @@ def compute_pending(targets: Sequence[Node]) -> None:
             continue
         try:
             launch(needed, wanted, nodes)
-            thread.handles = list(filter(_is_pending, thread.handles))
+            thread.handles = pending_handles(thread.handles)
         except Exception:
             # Optional outputs must not make required ones fail
             if len(wanted) == len(needed):
@@ -108,9 +109,9 @@ def live_pending() -> list[Node]:
     """Return the pending nodes of this thread's live tensors, in recording order."""
     live = []
     nodes: dict[Node, None] = {}
-    for ref in thread.handles:
+    for ref in pending_handles(thread.handles):
         tensor = ref()
-        if tensor is not None and tensor._node.value is None:
+        if tensor is not None:
             node = collected_base(tensor._node)
             if not _copy_pending_value(node, tensor._node) and not isinstance(node.type, tuple):
                 live.append(ref)
@@ -127,9 +128,17 @@ def bound_handles(limit: int) -> None:
     thread.settle_above = -1 if thread.root_from else limit
 
 
-def _is_pending(ref: weakref.ref[Tensor]) -> bool:
-    tensor = ref()
-    return tensor is not None and tensor._node.value is None
+def _pending_handles(handles: list[weakref.ref[Tensor]]) -> list[weakref.ref[Tensor]]:
+    """Return the references that lead to a tensor whose value is not computed."""
+    tensors = [ref() for ref in handles]
+    return [
+        ref
+        for ref, tensor in zip(handles, tensors, strict=True)
+        if tensor is not None and tensor._node.value is None
+    ]
+
+
+pending_handles = _pending_handles if native is None else native.pending_handles
 
 
 def compute_pending_alone(node: Node) -> None:

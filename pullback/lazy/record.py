@@ -55,9 +55,13 @@ def record_node(op: Op, *nodes: Node) -> Node:
     return record(op, nodes)._node
 
 
-def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
+def _record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results; return a handle on each."""
     return record_result_handles(_recorded_application(op, nodes, current()))
+
+
+record_several: Callable[[Op, tuple[Node, ...]], tuple[Tensor, ...]]
+record_several = _record_several if native is None else native.record_several
 
 
 def record_result_handles(node: Node) -> tuple[Tensor, ...]:
@@ -212,7 +216,7 @@ def bind_record_tensor(cls: type[Tensor]) -> None:
     """Set the class of handles, whose module imports this one."""
     global _Tensor
     _Tensor = cls
-    bind_native(Tensor=cls, record=_record_any)
+    bind_native(Tensor=cls, record=_record_any, record_several=_record_several)
 
 
 _new: Any = object.__new__

@@ -41,15 +41,19 @@ plain_values(RuntimeFailure)
 
 
 class CheckedRun:
-    """A run whose checks, or those of runs whose results it used, were not examined yet."""
+    """A run whose checks, or those of runs whose results it used, were not examined yet.
+
+    `Node.checked` of a result is the run, with the number of the result.
+    """
 
     def __init__(
         self, program: Any, word: Any, lines: Sequence[Location], sources: list[Source],
         nodes: Sequence[Node],
     ) -> None:  # fmt: skip
         self.program, self.word, self.lines, self.sources = program, word, lines, sources
-        self.nodes = [(i, weakref.ref(n)) for i, n in enumerate(nodes)]
+        self.nodes = list(enumerate(map(weakref.ref, nodes)))
         self.errors: dict[int, PullbackError] | None = None  # by output, once examined
+        unexamined.add(self)
 
     def ready(self) -> bool:
         """Whether it can be examined without waiting."""
@@ -79,21 +83,25 @@ class CheckedRun:
             for i, mask in enumerate(self.program.input_masks):
                 if error is not None and mask >> argument & 1:
                     errors.setdefault(i, error)
-        for i, ref in self.nodes:
-            node = ref()
-            if node is not None:
-                if i in errors:
+        if errors:
+            for i, ref in self.nodes:
+                node = ref()
+                if node is not None and i in errors:
                     node.value = RuntimeFailure(errors[i])
-                _unchecked.pop(node, None)
-        # Last: another thread that finds it set relies on the values
-        self.errors, self.word, self.sources, self.nodes = errors, None, [], []
+        # First: another thread that finds it set relies on the values
+        self.errors = errors
+        self.program = self.word = None
+        self.lines, self.sources, self.nodes = [], [], []
+        unexamined.discard(self)
 
 
 # The number of an argument, the run that computed it, and the number of its output
 Source = tuple[int, CheckedRun, int]
 
-# The results of runs that were not examined yet
-_unchecked: weakref.WeakKeyDictionary[Node, tuple[CheckedRun, int]] = weakref.WeakKeyDictionary()
+unexamined: weakref.WeakSet[CheckedRun] = weakref.WeakSet()
+# Used at every run, so without a Python function
+unexamined_runs: set = unexamined.data  # type: ignore[attr-defined]
+any_unexamined = unexamined_runs.__len__
 
 
 def runtime_checks_started(
@@ -103,9 +111,8 @@ def runtime_checks_started(
     """Note a run that has checks, of ops at `lines`, or that used results of such a run."""
     sources: list[Source] = []
     for i, x in enumerate(arguments):
-        found = _unchecked.get(x)
-        if found is not None:
-            run, output = found
+        if x.checked is not None:
+            run, output = x.checked
             if run.ready():
                 examine_runtime_checks(x)  # keeps the chain short in a loop that never reads
             if run.errors is None or output in run.errors:
@@ -114,21 +121,14 @@ def runtime_checks_started(
         return
     run = CheckedRun(program, word, lines, sources, nodes)
     for i, node in enumerate(nodes):
-        _unchecked[node] = (run, i)
+        node.checked = (run, i)
 
 
 def follow_runtime_checks(node: Node, copy: Node) -> None:
     """Note that `copy` has the value of `node`, and so depends on the same checks."""
-    found = _unchecked.get(node)
-    if found is not None:
-        run, output = found
+    if node.checked is not None and node.checked[0].errors is None:
+        run, output = copy.checked = node.checked
         run.nodes.append((output, weakref.ref(copy)))
-        _unchecked[copy] = found
-
-
-# Used at every run, so without a Python function
-unchecked: dict = _unchecked.data  # type: ignore[attr-defined]
-any_unchecked = unchecked.__len__
 
 
 def examine_runtime_checks(node: Node) -> None:
@@ -137,18 +137,19 @@ def examine_runtime_checks(node: Node) -> None:
     Other checks of its run are examined later if they are not over yet: the loss of a step can be
     read while its gradients are computed.
     """
-    found = _unchecked.get(node)
-    if found is None:
+    if node.checked is None:
         return
+    wanted, output = node.checked
     seen: set[CheckedRun] = set()
-    stack = [(found[0], False)]
+    stack = [(wanted, False)]
     while stack:  # the sources of a run are examined before it
         run, last = stack.pop()
-        if last and run is found[0] and run.passes_early(found[1]):
-            _unchecked.pop(node, None)
-        elif last:
+        if last and run is wanted and run.passes_early(output):
+            break
+        if last:
             run.examine()
         elif run not in seen:
             seen.add(run)
             stack.append((run, True))
             stack.extend((source, False) for _, source, _ in run.sources)
+    node.checked = None

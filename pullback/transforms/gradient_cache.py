@@ -142,7 +142,7 @@ def _write_cached_gradient(
         made.op = op
         made.inputs = inputs
         made.type = type
-        made.value = None
+        made.value = made.checked = None
         made.number = next_number()
         append(made)
         if selects:

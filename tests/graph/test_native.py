@@ -66,6 +66,16 @@ except Exception as error:
     print(*traceback.format_exception(error))
 with pb.config(eager=True):
     print((x + y).tolist())
+rule = pb.optim.adam(0.1)
+state = rule.init(x)
+for _ in range(3):
+    x, state = rule.update(g(x), state, x)
+    print(pb.trace(lambda x: rule.update(x, state, x), x))
+print(x.tolist(), pb.linalg.svd(a @ b, full_matrices=False)[1].shape)
+try:
+    print(pb.take(y, x.astype("int32") + 7).tolist(), (y * 2).tolist())
+except Exception as error:
+    print(*traceback.format_exception(error))
 """
 
 

@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.lazy import ownership
 from pullback.lazy.collect import CollectedWork, collect_pending_ancestors, collected_base
 from pullback.lazy.ownership import ONE, leaves_without_owner, owner_references
 
 N = 2048
+
+
+@pytest.fixture(autouse=True, params=["as installed", "in Python"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in Python":
+        monkeypatch.setattr(ownership, "native", None)
 
 
 def leaf(value: float = 3.0) -> Any:

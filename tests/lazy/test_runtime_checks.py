@@ -185,7 +185,8 @@ class Pieces:
 
 def checked_run(program: Pieces, nodes: list[Any], sources: Any = ()) -> Any:
     run = runtime_checks.CheckedRun(program, program, [], list(sources), nodes)
-    runtime_checks._unchecked.update({node: (run, i) for i, node in enumerate(nodes)})
+    for i, node in enumerate(nodes):
+        node.checked = (run, i)
     return run
 
 
@@ -194,9 +195,9 @@ def test_an_output_can_be_read_before_checks_of_others():
     program = Pieces(1)
     checked_run(program, nodes)
     runtime_checks.examine_runtime_checks(nodes[0])
-    assert program.asked == [0] and nodes[0] not in runtime_checks._unchecked
+    assert program.asked == [0] and nodes[0].checked is None
     runtime_checks.examine_runtime_checks(nodes[1])
-    assert program.asked == [0, 1, "all"] and nodes[1] not in runtime_checks._unchecked
+    assert program.asked == [0, 1, "all"] and nodes[1].checked is None
     assert isinstance(nodes[1].value, runtime_checks.RuntimeFailure)
     assert not isinstance(nodes[0].value, runtime_checks.RuntimeFailure)
 
@@ -224,6 +225,6 @@ def test_examining_is_linear_in_the_number_of_runs():
     for _ in range(60):
         run = runtime_checks.CheckedRun(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
     node = pb.tensor(1.0)._node
-    runtime_checks._unchecked[node] = (run, 0)
+    node.checked = (run, 0)
     runtime_checks.examine_runtime_checks(node)
     assert run.errors == {}

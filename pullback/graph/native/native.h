@@ -19,7 +19,7 @@ namespace pullback {
 // The fields of `pullback.graph.node.Node`. `mark` belongs to a walk while `walk` is its number.
 struct Node {
   PyObject_HEAD
-  PyObject *op, *inputs, *type, *where, *tokens, *forward_op, *value, *number;
+  PyObject *op, *inputs, *type, *where, *tokens, *forward_op, *value, *number, *checked;
   PyObject *weak_references;
   std::int64_t walk;
   Py_ssize_t mark;
@@ -42,7 +42,10 @@ struct Bound {
   PyObject *thread = nullptr;                             // the state of the current thread
   PyObject *current = nullptr;                            // returns the settings
   PyObject *internal_files = nullptr;                     // whether files are pullback's
-  PyObject *find_user_line = nullptr, *record = nullptr, *operators = nullptr;
+  PyObject *find_user_line = nullptr, *operators = nullptr;
+  PyObject *record = nullptr, *record_several = nullptr;  // what does all cases
+  PyObject *selection = nullptr, *computed_leaf = nullptr;  // return ops, by number and by name
+  PyObject *Leaf = nullptr, *set_value_and_history = nullptr;
   PyObject *float32 = nullptr, *float64 = nullptr;        // dtypes
   PyObject *f32 = nullptr, *f64 = nullptr;                // types of scalars
   PyObject *table = nullptr;                              // op classes by name
@@ -55,7 +58,7 @@ struct Names {
   PyObject *closed, *inferred, *plain, *dict, *user_line, *handles, *settle_above, *f_back,
       *f_lasti, *co_filename, *predictable, *executed, *dtype, *is_inexact, *tracing_from, *mode, *check_nan,
       *execute, *cache, *lost_xla, *sharding, *consume, *latest, *compiled,
-      *general_call;
+      *general_call, *alive, *name;
   PyObject *empty, *nothing;  // the empty string and tuple
 };
 extern Names names;
@@ -148,12 +151,16 @@ PyObject* next_number(PyObject*, PyObject*);
 PyObject* fast_calls(PyObject*, PyObject*);
 PyObject* live_nodes(PyObject*, PyObject*);
 PyObject* record(PyObject*, PyObject* const* args, Py_ssize_t count);
+PyObject* record_several(PyObject*, PyObject* const* args, Py_ssize_t count);
 PyObject* reach(PyObject*, PyObject* args);
 PyObject* gradient_key(PyObject*, PyObject* args);
 PyObject* distinct_tokens(PyObject*, PyObject* nodes);
 PyObject* write_template(PyObject*, PyObject* args);
 PyObject* collect_related(PyObject*, PyObject* args);
 PyObject* work_key(PyObject*, PyObject* args);
+PyObject* pending_handles(PyObject*, PyObject* handles);
+PyObject* set_values(PyObject*, PyObject* args);
+PyObject* leaves_without_owner(PyObject*, PyObject* args);
 PyObject* binary(PyObject* x, PyObject* y, int which);
 
 }  // namespace pullback

@@ -111,6 +111,7 @@ int node_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(node->where);
   Py_VISIT(node->tokens);
   Py_VISIT(node->value);
+  Py_VISIT(node->checked);
   return 0;
 }
 
@@ -124,6 +125,7 @@ int node_clear(PyObject* self) {
   Py_CLEAR(node->forward_op);
   Py_CLEAR(node->value);
   Py_CLEAR(node->number);
+  Py_CLEAR(node->checked);
   return 0;
 }
 
@@ -165,6 +167,8 @@ void tensor_dealloc(PyObject* self) {
 
 #define FIELD(STRUCT, NAME, MEMBER) \
   { const_cast<char*>(NAME), T_OBJECT_EX, offsetof(STRUCT, MEMBER), 0, nullptr }
+#define OPTIONAL(STRUCT, NAME, MEMBER) \
+  { const_cast<char*>(NAME), T_OBJECT, offsetof(STRUCT, MEMBER), 0, nullptr }
 #define WEAK(STRUCT)                                                                         \
   {                                                                                          \
     const_cast<char*>("__weaklistoffset__"), T_PYSSIZET, offsetof(STRUCT, weak_references), \
@@ -176,6 +180,7 @@ PyMemberDef node_members[] = {
     FIELD(Node, "type", type),     FIELD(Node, "where", where),
     FIELD(Node, "tokens", tokens), FIELD(Node, "forward_op", forward_op),
     FIELD(Node, "value", value),   FIELD(Node, "number", number),
+    OPTIONAL(Node, "checked", checked),
     WEAK(Node),                    {nullptr, 0, 0, 0, nullptr}};
 
 PyMemberDef tensor_members[] = {FIELD(Tensor, "_node", node), FIELD(Tensor, "_token", token),

@@ -78,6 +78,26 @@ class Collection {
   std::vector<PyObject*> work_;
 };
 
+// Sets the value of a node that no derivative needs, which becomes a leaf.
+bool set_last_value(Node* node, PyObject* value) {
+  Ref leaf;
+  if (reinterpret_cast<PyObject*>(Py_TYPE(node->op)) != bound.Leaf) {
+    Ref name(PyObject_GetAttr(node->op, names.name));
+    if (!name) return false;
+    leaf = Ref(PyObject_CallFunctionObjArgs(bound.computed_leaf, name.get(), nullptr));
+    if (!leaf) return false;
+  }
+  Ref old_value(node->value), old_op, old_inputs;  // freed at the end: that may run any code
+  node->value = shared(value);
+  if (leaf) {
+    old_op = Ref(node->op);
+    node->op = leaf.release();
+  }
+  old_inputs = Ref(node->inputs);
+  node->inputs = shared(names.nothing);
+  return true;
+}
+
 // Numbers nodes and leaves, and writes the key.
 class WorkKeyWriter {
  public:
@@ -192,6 +212,43 @@ PyObject* work_key(PyObject*, PyObject* args) {
     }
   }
   return writer.key();
+}
+
+// pending_handles(handles): those of the weak references to tensors that lead to a pending node.
+PyObject* pending_handles(PyObject*, PyObject* handles) {
+  if (!PyList_Check(handles)) {
+    PyErr_SetString(PyExc_TypeError, "pending_handles takes a list");
+    return nullptr;
+  }
+  Ref found(PyList_New(0));
+  for (Py_ssize_t i = 0; found && i < PyList_Size(handles); i++) {
+    PyObject* reference = PyList_GetItem(handles, i);
+    PyObject* tensor = PyWeakref_GetObject(reference);
+    if (tensor == nullptr) return nullptr;
+    if (!is_tensor(tensor) || !is_node(as_tensor(tensor)->node)) continue;
+    bool pending = is_pending(as_tensor(tensor)->node);
+    if (pending && PyList_Append(found.get(), reference) < 0) return nullptr;
+  }
+  return found.release();
+}
+
+// set_values(nodes, values): `set_value_and_history` for each node, of which most have no tokens.
+PyObject* set_values(PyObject*, PyObject* args) {
+  PyObject *nodes, *values;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &nodes, &PyList_Type, &values) ||
+      !are_nodes(nodes)) {
+    return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PyList_Size(nodes) && i < PyList_Size(values); i++) {
+    PyObject *node = PyList_GetItem(nodes, i), *value = PyList_GetItem(values, i);
+    if (PyTuple_Size(tokens_of(node)) != 0) {
+      Ref done(PyObject_CallFunctionObjArgs(bound.set_value_and_history, node, value, nullptr));
+      if (!done) return nullptr;
+    } else if (!set_last_value(as_node(node), value)) {
+      return nullptr;
+    }
+  }
+  Py_RETURN_NONE;
 }
 
 }  // namespace pullback

@@ -191,6 +191,74 @@ PyObject* operands_of(PyObject* x, PyObject* y, bool division) {
   return a && b ? PyTuple_Pack(2, a.get(), b.get()) : nullptr;
 }
 
+bool takes_op_and_nodes(PyObject* const* args, Py_ssize_t count) {
+  if (count == 2 && PyTuple_Check(args[1])) return true;
+  PyErr_SetString(PyExc_TypeError, "recording takes an op and a tuple of nodes");
+  return false;
+}
+
+// What recording an op needs: the type and tokens of its result, and the list of handles.
+struct Record {
+  Ref type, tokens, where, handles;
+
+  // False, perhaps without an error, if this is not a frequent case.
+  bool find(PyObject* op, PyObject* inputs) {
+    if (!is_plain()) return false;
+    Ref known(PyObject_GetAttr(op, names.inferred)), types(types_of(inputs));
+    if (!known || !types) return false;
+    type = Ref(share(PyDict_GetItemWithError(known.get(), types.get())));
+    if (!type) return false;
+    tokens = Ref(share(common_tokens(inputs)));
+    if (!tokens) return false;
+    if (PyTuple_Size(tokens.get()) && is_kind(op, bound.Detached)) return false;
+    Ref own(PyObject_GetAttr(bound.thread, names.dict));
+    if (!own) return false;
+    handles = Ref(of_thread(own.get(), names.handles));
+    Ref limit(of_thread(own.get(), names.settle_above));
+    where = Ref(of_thread(own.get(), names.user_line));
+    if (!handles || !limit || !where) return false;
+    Py_ssize_t made = PyTuple_Check(type.get()) ? PyTuple_Size(type.get()) : 1;
+    if (PyList_Size(handles.get()) + made > PyLong_AsSsize_t(limit.get())) return false;
+    if (where.get() == Py_None) where = Ref(user_line());
+    return static_cast<bool>(where);
+  }
+
+  PyObject* node(PyObject* op, PyObject* owned_inputs, PyObject* of_type) const {
+    return make_node(op, owned_inputs, of_type, where.get(), tokens.get(), names.empty, Py_None);
+  }
+
+  // A handle on a new node, which this steals; the list of handles refers to it weakly.
+  PyObject* handle(PyObject* node) const {
+    Ref tensor(node == nullptr ? nullptr : make_tensor(node));
+    Ref reference(tensor ? PyWeakref_NewRef(tensor.get(), nullptr) : nullptr);
+    if (!reference) return nullptr;
+    PyObject_GC_UnTrack(reference.get());  // it refers to nothing
+    if (PyList_Append(handles.get(), reference.get()) < 0) return nullptr;
+    return tensor.release();
+  }
+};
+
+// The results of an op with several, each behind a handle; null as `Record::find` is false.
+PyObject* record_results_quickly(PyObject* op, PyObject* inputs) {
+  Record record;
+  if (!record.find(op, inputs) || !PyTuple_Check(record.type.get())) return nullptr;
+  Ref node(record.node(op, shared(inputs), record.type.get()));
+  Py_ssize_t count = PyTuple_Size(record.type.get());
+  Ref made(node ? PyTuple_New(count) : nullptr);
+  for (Py_ssize_t i = 0; made && i < count; i++) {
+    Ref number(PyLong_FromSsize_t(i));
+    Ref select(number ? PyObject_CallFunctionObjArgs(bound.selection, number.get(), nullptr)
+                      : nullptr);
+    PyObject* of_result = select ? PyTuple_Pack(1, node.get()) : nullptr;
+    if (of_result == nullptr) return nullptr;
+    PyObject* type = PyTuple_GetItem(record.type.get(), i);
+    PyObject* tensor = record.handle(record.node(select.get(), of_result, type));
+    if (tensor == nullptr) return nullptr;
+    PyTuple_SetItem(made.get(), i, tensor);
+  }
+  return made.release();
+}
+
 }  // namespace
 
 PyObject* of_thread(PyObject* own, PyObject* name) {
@@ -219,42 +287,23 @@ PyObject* user_line() {
 }
 
 PyObject* record_quickly(PyObject* op, PyObject* inputs) {
-  if (!is_plain()) return nullptr;
-  Ref known(PyObject_GetAttr(op, names.inferred)), types(types_of(inputs));
-  if (!known || !types) return nullptr;
-  Ref type(share(PyDict_GetItemWithError(known.get(), types.get())));
-  if (!type) return nullptr;
-  Ref tokens(share(common_tokens(inputs)));
-  if (!tokens) return nullptr;
-  if (PyTuple_Size(tokens.get()) && is_kind(op, bound.Detached)) return nullptr;
-  Ref own(PyObject_GetAttr(bound.thread, names.dict));
-  if (!own) return nullptr;
-  Ref handles(of_thread(own.get(), names.handles));
-  Ref limit(of_thread(own.get(), names.settle_above));
-  Ref where(of_thread(own.get(), names.user_line));
-  if (!handles || !limit || !where) return nullptr;
-  if (PyList_Size(handles.get()) >= PyLong_AsSsize_t(limit.get())) return nullptr;
-  if (where.get() == Py_None) where = Ref(user_line());
-  if (!where) return nullptr;
-  PyObject* node = make_node(op, shared(inputs), type.get(), where.get(), tokens.get(),
-                             names.empty, Py_None);
-  if (node == nullptr) return nullptr;
-  Ref tensor(make_tensor(node));
-  Ref reference(tensor ? PyWeakref_NewRef(tensor.get(), nullptr) : nullptr);
-  if (!reference) return nullptr;
-  PyObject_GC_UnTrack(reference.get());  // it refers to nothing
-  if (PyList_Append(handles.get(), reference.get()) < 0) return nullptr;
-  return tensor.release();
+  Record record;
+  if (!record.find(op, inputs)) return nullptr;
+  return record.handle(record.node(op, shared(inputs), record.type.get()));
 }
 
 PyObject* record(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "record takes an op and a tuple of nodes");
-    return nullptr;
-  }
+  if (!takes_op_and_nodes(args, count)) return nullptr;
   PyObject* made = record_quickly(args[0], args[1]);
   if (made != nullptr || PyErr_Occurred()) return made;
   return PyObject_CallFunctionObjArgs(bound.record, args[0], args[1], nullptr);
+}
+
+PyObject* record_several(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!takes_op_and_nodes(args, count)) return nullptr;
+  PyObject* made = record_results_quickly(args[0], args[1]);
+  if (made != nullptr || PyErr_Occurred()) return made;
+  return PyObject_CallFunctionObjArgs(bound.record_several, args[0], args[1], nullptr);
 }
 
 PyObject* binary(PyObject* x, PyObject* y, int which) {
