@@ -35,7 +35,10 @@ def forget_history(node: Node) -> None:
 
 
 _leaf = cache(Leaf)  # one for each op class
-bind_native(set_value_and_history=set_value_and_history, computed_leaf=_leaf, Leaf=Leaf)
+bind_native(
+    set_value_and_history=set_value_and_history, lasting_tokens=lasting_tokens,
+    computed_leaf=_leaf, Leaf=Leaf,
+)  # fmt: skip
 
 
 def set_values_and_history(nodes: list[Node], values: list[Any]) -> None:

@@ -113,7 +113,7 @@ def runtime_checks_started(
     for i, x in enumerate(arguments):
         if x.checked is not None:
             run, output = x.checked
-            if run.ready():
+            if run.errors is None and run.ready():
                 examine_runtime_checks(x)  # keeps the chain short in a loop that never reads
             if run.errors is None or output in run.errors:
                 sources.append((i, run, output))

@@ -45,7 +45,7 @@ struct Bound {
   PyObject *find_user_line = nullptr, *operators = nullptr;
   PyObject *record = nullptr, *record_several = nullptr;  // what does all cases
   PyObject *selection = nullptr, *computed_leaf = nullptr;  // return ops, by number and by name
-  PyObject *Leaf = nullptr, *set_value_and_history = nullptr;
+  PyObject *Leaf = nullptr, *set_value_and_history = nullptr, *lasting_tokens = nullptr;
   PyObject *float32 = nullptr, *float64 = nullptr;        // dtypes
   PyObject *f32 = nullptr, *f64 = nullptr;                // types of scalars
   PyObject *table = nullptr;                              // op classes by name
@@ -138,6 +138,8 @@ PyObject* record_quickly(PyObject* op, PyObject* inputs);
 
 // Whether all items of a list are nodes, or None if that is allowed; otherwise sets an error.
 bool are_nodes(PyObject* list, bool none_allowed = false);
+// Whether a token is alive: 1 or 0; -1 with an error.
+int any_alive(PyObject* tokens);
 // A number for a walk, which marks the nodes that it has seen with it.
 std::int64_t new_walk();
 // Returns a list of nodes in the order of recording.

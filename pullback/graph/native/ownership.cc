@@ -37,7 +37,7 @@ class Ownership {
       PyObject* node = PyList_GetItem(nodes, i);
       Entry* entry = find(node);
       if (entry->computed) {
-        int needed = is_needed_by_derivative(node);
+        int needed = any_alive(tokens_of(node));
         if (needed < 0) return false;
         if (needed) keep_all(inputs_of(node));
       } else if (references(node) != entry->inside + 1 + lists) {
@@ -108,18 +108,6 @@ class Ownership {
   void keep_all(PyObject* inputs) {
     Py_ssize_t count = PyTuple_Size(inputs);
     for (Py_ssize_t i = 0; i < count; i++) kept_.push_back(PyTuple_GetItem(inputs, i));
-  }
-
-  // 1 or 0; -1 with an error.
-  static int is_needed_by_derivative(PyObject* node) {
-    PyObject* tokens = tokens_of(node);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(tokens); i++) {
-      Ref alive(PyObject_GetAttr(PyTuple_GetItem(tokens, i), names.alive));
-      if (!alive) return -1;
-      int found = PyObject_IsTrue(alive.get());
-      if (found != 0) return found;
-    }
-    return 0;
   }
 
   PyObject* index_;

@@ -78,8 +78,27 @@ class Collection {
   std::vector<PyObject*> work_;
 };
 
+// Finds the tokens that nodes keep when their values are set; nodes of a step share their tokens.
+class LastingTokens {
+ public:
+  // 1 if no derivative needs what has these tokens, 0 if one does, -1 with an error.
+  int find(PyObject* tokens) {
+    if (tokens == known_.get()) return 1;
+    int alive = any_alive(tokens);
+    if (alive != 0) return alive < 0 ? -1 : 0;
+    lasting_ = Ref(PyObject_CallFunctionObjArgs(bound.lasting_tokens, tokens, nullptr));
+    known_ = Ref(lasting_ ? shared(tokens) : nullptr);
+    return lasting_ ? 1 : -1;
+  }
+
+  PyObject* lasting() const { return lasting_.get(); }
+
+ private:
+  Ref known_{shared(names.nothing)}, lasting_{shared(names.nothing)};
+};
+
 // Sets the value of a node that no derivative needs, which becomes a leaf.
-bool set_last_value(Node* node, PyObject* value) {
+bool set_last_value(Node* node, PyObject* value, PyObject* tokens) {
   Ref leaf;
   if (reinterpret_cast<PyObject*>(Py_TYPE(node->op)) != bound.Leaf) {
     Ref name(PyObject_GetAttr(node->op, names.name));
@@ -88,6 +107,8 @@ bool set_last_value(Node* node, PyObject* value) {
     if (!leaf) return false;
   }
   Ref old_value(node->value), old_op, old_inputs;  // freed at the end: that may run any code
+  Ref old_tokens(node->tokens);
+  node->tokens = shared(tokens);
   node->value = shared(value);
   if (leaf) {
     old_op = Ref(node->op);
@@ -232,19 +253,22 @@ PyObject* pending_handles(PyObject*, PyObject* handles) {
   return found.release();
 }
 
-// set_values(nodes, values): `set_value_and_history` for each node, of which most have no tokens.
+// set_values(nodes, values): `set_value_and_history` for each node.
 PyObject* set_values(PyObject*, PyObject* args) {
   PyObject *nodes, *values;
   if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &nodes, &PyList_Type, &values) ||
       !are_nodes(nodes)) {
     return nullptr;
   }
+  LastingTokens tokens;
   for (Py_ssize_t i = 0; i < PyList_Size(nodes) && i < PyList_Size(values); i++) {
     PyObject *node = PyList_GetItem(nodes, i), *value = PyList_GetItem(values, i);
-    if (PyTuple_Size(tokens_of(node)) != 0) {
+    int over = tokens.find(tokens_of(node));
+    if (over < 0) return nullptr;
+    if (!over) {
       Ref done(PyObject_CallFunctionObjArgs(bound.set_value_and_history, node, value, nullptr));
       if (!done) return nullptr;
-    } else if (!set_last_value(as_node(node), value)) {
+    } else if (!set_last_value(as_node(node), value, tokens.lasting())) {
       return nullptr;
     }
   }

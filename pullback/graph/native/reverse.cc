@@ -138,6 +138,15 @@ PyObject* write_node(PyObject* entry, PyObject* nodes, PyObject* common, PyObjec
 
 std::int64_t new_walk() { return ++walks; }
 
+int any_alive(PyObject* tokens) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tokens); i++) {
+    Ref alive(PyObject_GetAttr(PyTuple_GetItem(tokens, i), names.alive));
+    int found = alive ? PyObject_IsTrue(alive.get()) : -1;
+    if (found != 0) return found;
+  }
+  return 0;
+}
+
 bool are_nodes(PyObject* list, bool none_allowed) {
   Py_ssize_t count = PyList_Size(list);
   for (Py_ssize_t i = 0; i < count; i++) {
