@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pullback.graph.canonical import canonicalise_with_map
-from pullback.graph.graph import Graph
+from pullback.graph.graph import Graph, graph_ancestors
 from pullback.graph.node import Node
 from pullback.graph.op_kinds import (
     DistinctKind,
@@ -107,9 +107,24 @@ def split_into_segments(graph: Graph) -> list[CompileSplitSegment]:
     cuts = _compile_split_cuts(order)
     if not cuts:
         return []
-    parts = _compile_split_with_results(
-        [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)])]
-    )
+    parts = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)])]
+    return _compile_split_segments(graph, parts, free)
+
+
+def split_after_results(graph: Graph, results: Iterable[Node]) -> list[CompileSplitSegment]:
+    """Return two segments, the first of which computes some results and what they depend on;
+    none if that is everything."""
+    nodes = graph.nodes[len(graph.inputs) :]
+    free = _copied_by_compile_split(nodes)
+    early = set(graph_ancestors(results))
+    first, rest = ([n for n in nodes if n not in free and (n in early) is e] for e in (True, False))
+    return _compile_split_segments(graph, [first, rest], free) if first and rest else []
+
+
+def _compile_split_segments(
+    graph: Graph, parts: list[list[Node]], free: set[Node]
+) -> list[CompileSplitSegment]:
+    parts = _compile_split_with_results(parts)
     # The last segment computes outputs that are constant
     parts[-1] = [*parts[-1], *dict.fromkeys(y for y in graph.outputs if y in free)]
     used: set[Node] = set(graph.outputs)

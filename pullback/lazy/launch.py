@@ -144,7 +144,7 @@ def _prepare_launch(
         entry = entry or state.cache.add(key)
     else:
         state.cache.hit(entry, donors.variant)  # type: ignore[arg-type]
-    return Launch(work, entry, donors, engine, mode, cause, anywhere)  # type: ignore[arg-type]
+    return Launch(work, entry, donors, engine, mode, need, cause, anywhere)  # type: ignore[arg-type]
 
 
 def _launch_key(mode: Settings, work: CollectedWork, structure: tuple) -> tuple:
@@ -181,7 +181,7 @@ def _launch_required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     if donors.compile:
         return None
     state.cache.hit(entry, donors.variant)  # type: ignore[arg-type]
-    return Launch(work, entry, donors, engine, mode)  # type: ignore[arg-type]
+    return Launch(work, entry, donors, engine, mode, set(want))  # type: ignore[arg-type]
 
 
 def _launch_variant(
@@ -214,13 +214,13 @@ class Launch:
 
     def __init__(
         self, work: CollectedWork, entry: CacheEntry, donors: Donors, engine: Engine,
-        mode: Settings, cause: CacheMissCause | None = None, anywhere: bool = False,
+        mode: Settings, need: set[int], cause: CacheMissCause | None = None, anywhere: bool = False,
     ) -> None:  # fmt: skip
         self.cause = cause
         self.positions = work.positions() if anywhere else []
         self.work, self.entry, self.engine, self.mode = work, entry, engine, mode
         self.variant = donors.variant
-        self.outputs = donors.variant.outputs
+        self.outputs, self.need = donors.variant.outputs, need
         self.mark = ValueInFlight()
         self.nodes = [work.nodes[i] for i in self.outputs]
         # Under the lock: another thread may evict the program, or compute nodes of the work, which
@@ -328,7 +328,10 @@ class Launch:
                 engine, mode = self.engine, self.mode
                 compile = engine.compile_profiled if mode.profiled else engine.compile
                 donated = self.variant.donated
-                program = compile(graph, donated=donated, choices=mode.choices)
+                awaited = tuple([k for k, i in enumerate(self.outputs) if i in self.need])
+                some = awaited if len(awaited) < len(self.outputs) else ()
+                choices = mode.choices._replace(awaited=some)
+                program = compile(graph, donated=donated, choices=choices)
                 announce_cache_miss(self.cause, time.perf_counter() - start, program)
                 # Positions of the checked nodes in the work, not their lines: the program also
                 # serves other work of the same structure

@@ -30,6 +30,7 @@ from pullback.graph.graph import Graph, GraphStructure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.transforms.early_results import segments_with_early_results
 from pullback.transforms.lowered_form import lowered_form
 
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ class XlaEngine:
     ) -> XlaProgram | XlaSequence:
         """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_beyond_limits(graph)
-        choices = choices._replace(kernels=choices.kernels and self.has_kernels)
+        awaited = choices.awaited
+        choices = choices._replace(kernels=choices.kernels and self.has_kernels, awaited=())
         graph, origins = lowered_form(graph, self.platform) if choices.kernels else (graph, {})
-        made = self._in_pieces(graph, donated, None, choices)
+        made = self._in_pieces(graph, donated, None, choices, awaited)
         return _xla_engine_checks(made or self._compile(graph, donated, choices), origins)
 
     def compile_profiled(
@@ -99,16 +101,20 @@ class XlaEngine:
     ) -> SpmdXlaProgram | XlaSequence:
         """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_beyond_limits(graph)
-        choices = choices._replace(kernels=choices.kernels and self.has_kernels)
+        choices = choices._replace(kernels=choices.kernels and self.has_kernels, awaited=())
         graph, origins = lowered_form(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, mesh, choices)
         return _xla_engine_checks(made or self._compile_on(mesh, graph, donated, choices), origins)
 
     def _in_pieces(
-        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, choices: CodeChoices
-    ) -> XlaSequence | None:
-        """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
+        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None, choices: CodeChoices,
+        awaited: Sequence[int] = (),
+    ) -> XlaSequence | None:  # fmt: skip
+        """Compile a graph that repeats itself, or some of whose results are awaited, as a sequence;
+        equal pieces are compiled once."""
         parts = segments_for_platform(graph, self.platform)
+        if not parts and self.platform == "cpu":
+            parts = segments_with_early_results(graph, awaited)
         if not parts:
             return None
         given = _xla_engine_last_takers(parts, [graph.inputs[i] for i in donated])
@@ -170,7 +176,7 @@ class XlaEngine:
 
     def _builder(self, mesh: DeviceMesh | None = None, choices: CodeChoices = USUAL) -> Builder:
         builder = Builder(mesh)
-        builder.kernels, builder.matmul_precision = choices
+        builder.kernels, builder.matmul_precision = choices.kernels, choices.matmul_precision
         builder.guards = self.platform == "cpu"
         builder.platform = self.platform
         builder.neutral = False

@@ -1,0 +1,26 @@
+"""Cut a program after the results that the host waits for, so that it goes on before the others.
+
+A training loop reads the loss of a step and records the next one, while the device would wait. In
+two segments, the loss is there after the first, and the device computes gradients meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pullback.graph.compile_split import CompileSplitSegment, split_after_results
+from pullback.graph.graph import Graph
+from pullback.ops.flops import graph_flops
+
+LONG = 10**8  # operations after the cut: as much as two cores do while a small step is recorded
+MOST = 2**25  # bytes that pass the cut: they are in memory for longer than in one program
+
+
+def segments_with_early_results(graph: Graph, awaited: Sequence[int]) -> list[CompileSplitSegment]:
+    """Return the segments of a program some of whose results are awaited; none if one is better."""
+    segments = split_after_results(graph, [graph.outputs[i] for i in awaited]) if awaited else []
+    if not segments or graph_flops(segments[1].graph) < LONG:
+        return []
+    outputs = set(graph.outputs)
+    passing = sum([y.type.nbytes for y in segments[0].gives if y not in outputs])
+    return segments if passing <= MOST else []
