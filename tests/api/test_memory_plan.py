@@ -10,8 +10,10 @@ from helpers import line
 import pullback as pb
 from pullback.api.placeholders import program_on_placeholders
 from pullback.engines.engine_registry import registered_engine
-from pullback.engines.xla.memory_estimate import Footprint
+from pullback.engines.xla.memory_estimate import PRODUCT_WORKSPACE, Footprint
 from pullback.graph.canonical import canonicalise
+
+WORKSPACE = 0 if registered_engine("xla").platform == "cpu" else PRODUCT_WORKSPACE
 
 RNG = np.random.default_rng(0)
 
@@ -161,7 +163,7 @@ def test_the_peak_on_a_gpu_is_predicted(name):
 def test_a_checkpoint_is_predicted_to_need_less_and_does():
     plain, safe = (pb.memory_plan(pb.grad(f))(*args) for f, args in map(attention, (False, True)))
     assert safe.kept_bytes < 0.4 * plain.kept_bytes
-    assert safe.temporaries < 0.6 * plain.temporaries
+    assert safe.temporaries - WORKSPACE < 0.6 * (plain.temporaries - WORKSPACE)
     assert safe.measure() < plain.measure()
 
 
@@ -250,7 +252,7 @@ def test_tensors_from_outside_are_arguments():
 def test_values_live_at_the_peak():
     loss, args = network(pb.tanh)
     plan = pb.memory_plan(pb.grad(loss))(*args)
-    assert sum(v.nbytes for v in plan.live) >= plan.temporaries
+    assert sum(v.nbytes for v in plan.live) >= plan.temporaries - WORKSPACE
     assert any(v.operation == "tanh" for v in plan.live)
 
 

@@ -40,7 +40,7 @@ _WHOLE = {
 }  # fmt: skip
 # Those that compute an elementwise operand while they read it
 _COMPUTING_ON_GPU = {"reduce"}
-_PRODUCT_WORKSPACE = 32 << 20  # bytes that XLA gives cuBLAS
+PRODUCT_WORKSPACE = 32 << 20  # bytes that XLA gives cuBLAS
 _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
     "cosine", "tan", "power", "divide", "sqrt", "rsqrt", "cbrt", "atan2", "remainder",
@@ -107,7 +107,7 @@ class Footprint:
         ]
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
         if not on_cpu and _has_product(main.instructions):
-            self.temporaries += _PRODUCT_WORKSPACE
+            self.temporaries += PRODUCT_WORKSPACE
 
 
 def _has_product(instructions: Iterable[HloInstruction]) -> bool:
