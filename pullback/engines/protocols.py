@@ -33,6 +33,7 @@ class EngineProgram(Protocol[Value]):
     """A compiled graph; `origin` is "disk", "missed" (not on disk), "compiler" or "memory"."""
 
     host_scalars: bool  # whether packed scalars are passed as an array of the host
+    early_checks: bool  # whether `fails` tells of one result before all checks are over
     input_masks: list[int]  # for each output, a bit for each input that it depends on
     nbytes: int
     origin: str
@@ -52,6 +53,7 @@ class ProgramBase:
     """What the programs of all engines share."""
 
     host_scalars = False
+    early_checks = False
     written: list[Any]
     stands_for: dict[Node, int]
 

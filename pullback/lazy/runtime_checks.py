@@ -64,14 +64,13 @@ class CheckedRun:
 
         The sources were examined before.
         """
-        fails = getattr(self.program, "fails", None)  # programs in pieces have it
-        if fails is None or self.ready():
+        if self.ready() or not self.program.early_checks:
             return False
         mask = self.program.input_masks[output]
         for argument, run, place in self.sources:
             if mask >> argument & 1 and place in (run.errors or {}):
                 return False
-        return not fails(self.word, output)
+        return not self.program.fails(self.word, output)
 
     def examine(self) -> None:
         """Find the outputs that failed; the sources were examined before."""

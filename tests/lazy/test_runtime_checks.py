@@ -167,6 +167,7 @@ class Pieces:
     """A program of which output i depends on argument i and on check i; checks in `bad` fail."""
 
     input_masks = (1, 2)
+    early_checks = True
 
     def __init__(self, *bad: int) -> None:
         self.bad, self.asked = bad, []

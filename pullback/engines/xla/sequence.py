@@ -25,6 +25,7 @@ from pullback.graph.types import Type
 class XlaSequence(ProgramBase):
     """Runs the pieces of a graph in order; buffers are freed when their last user has started."""
 
+    early_checks = True
     host_scalars = True  # packed scalars are split on the host, for each piece its own
 
     def __init__(

@@ -44,21 +44,27 @@ from pullback.ops.shape.movement import Reshape
 from pullback.ops.traits import HasKernel
 
 
-class AttentionOp(Composite, HasKernel, abstract=True):
-    """What attention and its gradient share: the scores `scale * q @ k.mT`, and which count.
+class AttentionScores(Composite, HasKernel, abstract=True):
+    """The scores `scale * q @ k.mT`, and which count: the attributes of attention.
 
-    The operands are q [..., heads, L, E], k [..., kv heads, S, E] and v [..., kv heads, S, V];
-    neighbouring heads of queries share one of keys and values. Masks broadcast to
-    [..., heads, L, S] and have that rank: floats are added to the scores, bools are true where a
-    key is seen. Query i sees key j only if lower <= j - i <= upper, where these are given. The
-    score of a key that is not seen is -inf, or a number that follows the masks. Scores of 16-bit
-    floats are computed in f32.
+    Query i sees key j only if lower <= j - i <= upper, where these are given. The score of a key
+    that is not seen is -inf, or a number that follows the masks.
     """
 
     scale: str  # a number, as Python writes it
     lower: tuple[int, ...] = ()  # one number, or none
     upper: tuple[int, ...] = ()
     zero_rows: bool = True  # a query whose scores are all -inf gives 0, not NaN
+
+
+class AttentionOp(AttentionScores, abstract=True):
+    """What attention and its gradient share.
+
+    The operands are q [..., heads, L, E], k [..., kv heads, S, E] and v [..., kv heads, S, V];
+    neighbouring heads of queries share one of keys and values. Masks broadcast to
+    [..., heads, L, S] and have that rank: floats are added to the scores, bools are true where a
+    key is seen. Scores of 16-bit floats are computed in f32.
+    """
 
     def check(self, q: Type, k: Type, v: Type) -> None:
         """Raise an error unless queries, keys and values fit together."""

@@ -9,27 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.ops.elementwise.functions import cast
-from pullback.ops.fused.attention import Attention, AttentionGradient
+from pullback.ops.fused.attention import Attention, AttentionGradient, AttentionScores
 from pullback.ops.fused.attention_kernels import (
     AttentionFactor,
     attention_gradient_kernel_call,
     attention_kernel_call,
 )
-from pullback.ops.prelude import Composite, Node, result_nodes
+from pullback.ops.prelude import Node, result_nodes
 from pullback.ops.samples import boolean_samples, real
-from pullback.ops.traits import HasKernel
 
 
-class ScaledAttentionOp(Composite, HasKernel, abstract=True):
-    """What attention and its gradient share: the attributes of `Attention`, and its queries.
+class ScaledAttentionOp(AttentionScores, abstract=True):
+    """What attention of scaled queries and its gradient share.
 
     The operand after q, k and v is a number that queries are multiplied with, or divided by.
     """
 
-    scale: str
-    lower: tuple[int, ...] = ()
-    upper: tuple[int, ...] = ()
-    zero_rows: bool = True
     divides: bool = False
 
     def scaled(self, q: Node, number: Node) -> Node:
