@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from counters import counting
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import ALL, SMOOTH, run
 
 import pullback as pb
+from pullback.transforms import early_results
 
 SHAPES = [(3, 4), (3, 4), (4, 3), (4,), ()]
 
@@ -67,6 +69,23 @@ def test_engines_agree(program, seed):
     with pb.config(engine="reference"):
         want = values(run(program, tensors(data), ALL))
     close(got, want)
+
+
+@bounded(25)
+@given(steps, seeds)
+def test_programs_cut_after_what_is_read_agree(program, seed):
+    data = arrays(seed)
+
+    def found(order: int) -> list[np.ndarray]:
+        pb.clear_cache()
+        results = run(program, tensors(data), ALL)
+        return values(results[::order])[::order]  # the first is read while the others are pending
+
+    want = found(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(early_results, "LONG", 0)
+        close(found(1), want)
+        close(found(-1), want)
 
 
 @bounded(60)
