@@ -21,7 +21,7 @@ from pullback.lazy.launch import lock, state
 from pullback.lazy.operators import node_of, operator_number, scalar_operator_operand
 from pullback.lazy.pending import compute_pending
 from pullback.lazy.program import pack_lazy_program_scalars
-from pullback.lazy.runtime_checks import RuntimeFailure, any_unexamined
+from pullback.lazy.runtime_checks import RuntimeFailure, any_suspects
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.values import leaf_value_buffer, value_to_host
@@ -99,7 +99,7 @@ class Executor(ABC):
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
         tensors = _executor_handles(values, program.outs)
-        if program.has_checks or any_unexamined():
+        if program.has_checks or any_suspects():
             self._record_checks(leaves, values, tensors)
         return tensors[0] if self.single else self.arrange(leaves, tensors)
 

@@ -19,7 +19,7 @@ from pullback.graph.native import native
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.launch import lock, state
-from pullback.lazy.runtime_checks import unexamined_runs
+from pullback.lazy.runtime_checks import suspect_runs
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF
@@ -72,7 +72,7 @@ def _native_fast_call(
         wanted=tuple(s.wanted), captured=tuple(s.captured),
         checks=tuple(map(_native_call_check, s.snapshot.checks.single())),
         specialization=s, program=vars(program), home=state.cache, cache=vars(state.cache),
-        state=vars(state), unexamined=unexamined_runs, fork=vars(fork), place=program.engine.place,
+        state=vars(state), suspects=suspect_runs, fork=vars(fork), place=program.engine.place,
         touch=_touch_fast_call_program, handlers=program.handlers,
         outs=tuple(program.outs), plan=None if program.plain else tuple(program.plan),
         result=result if _is_simple_for_call(result) else ...,
@@ -120,7 +120,7 @@ class _FastCallSource:
             "handlers": specialization.program.handlers, "new": object.__new__,
             "next_number": next_number, "place": place, "program": specialization.program,
             "read": read, "specialization": specialization, "state": state, "thread": thread,
-            "touch": _touch_fast_call_program, "unexamined": unexamined_runs,
+            "touch": _touch_fast_call_program, "suspects": suspect_runs,
         }  # fmt: skip
 
     def name(self, prefix: str, value: Any) -> str:
@@ -144,7 +144,7 @@ class _FastCallSource:
         every = [*tensors, *captured]
         conditions = [
             "mode is specialization.mode", "not mode.check_nan", "execute is not None",
-            "state.cache is cache", "not thread.tracing_from", "not unexamined",
+            "state.cache is cache", "not thread.tracing_from", "not suspects",
             "not fork.lost_xla",
             *[self._accepts(x, wanted) for x, wanted in leaves],
             *[f"not n_{x}.tokens and {x}._token is None" for x in every],

@@ -271,7 +271,7 @@ class Loaded(Executor):
 class _LoadedProgram:
     """A program from a file, with the attributes that an executor needs."""
 
-    host_scalars = False
+    host_scalars = early_checks = False
     engine: Any  # only the xla engine loads programs
     packed: tuple[list[int], Any] | None = None
 

@@ -257,7 +257,7 @@ class Launch:
             state.programs_run += 1
             found = [failed.get(i, v) for i, v in enumerate(values)] if failed else values
             set_values_and_history(self.nodes, found)
-            if program.checks or runtime_checks.any_unexamined():
+            if program.checks or runtime_checks.any_suspects():
                 word = values[-1] if program.checks else None
                 lines = [self.work.nodes[i].where for i in program.written]
                 runtime_checks.runtime_checks_started(

@@ -111,12 +111,13 @@ def live_pending() -> list[Node]:
     nodes: dict[Node, None] = {}
     for ref in pending_handles(thread.handles):
         tensor = ref()
-        if tensor is not None:
-            node = collected_base(tensor._node)
-            if not _copy_pending_value(node, tensor._node) and not isinstance(node.type, tuple):
-                live.append(ref)
-                if node.value is None:
-                    nodes[node] = None
+        if tensor is None or isinstance(tensor._node.type, tuple):
+            continue
+        node = collected_base(tensor._node)
+        if node is tensor._node or not _copy_pending_value(node, tensor._node):
+            live.append(ref)
+            if node.value is None:
+                nodes[node] = None
     thread.handles = live
     bound_handles(PENDING_LIMIT)
     return sorted(nodes, key=by_number)

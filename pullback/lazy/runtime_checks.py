@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.errors import Location, PullbackError
 from pullback.graph.native import plain_values
@@ -40,67 +40,84 @@ class RuntimeFailure:
 plain_values(RuntimeFailure)
 
 
+class StartedRun(NamedTuple):
+    """What is needed to find out whether the checks of a run held."""
+
+    program: Any
+    word: Any  # the outcomes; None if it has no checks of its own
+    lines: Sequence[Location]
+    sources: Sequence[Source]  # the arguments that were not examined then
+
+
 class CheckedRun:
-    """A run whose checks, or those of runs whose results it used, were not examined yet.
+    """A run whose checks, or those of runs whose results it used, may not have been examined yet.
 
     `Node.checked` of a result is the run, with the number of the result.
     """
 
     def __init__(
-        self, program: Any, word: Any, lines: Sequence[Location], sources: list[Source],
-        nodes: Sequence[Node],
-    ) -> None:  # fmt: skip
-        self.program, self.word, self.lines, self.sources = program, word, lines, sources
-        self.nodes = list(enumerate(map(weakref.ref, nodes)))
+        self, program: Any, word: Any, lines: Sequence[Location], sources: Sequence[Source]
+    ) -> None:
         self.errors: dict[int, PullbackError] | None = None  # by output, once examined
-        unexamined.add(self)
+        # None afterwards. Another thread may examine the run, so this is read once, and set last.
+        self.started: StartedRun | None = StartedRun(program, word, lines, sources)
+        suspects.add(self)
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        started = self.started
+        return () if started is None else started.sources
 
     def ready(self) -> bool:
         """Whether it can be examined without waiting."""
-        return self.errors is not None or self.word is None or self.word.is_ready()
+        started = self.started
+        return started is None or started.word is None or started.word.is_ready()
 
     def passes_early(self, output: int) -> bool:
         """Whether an output was found to be valid although later checks are not over yet.
 
         The sources were examined before.
         """
-        if self.ready() or not self.program.early_checks:
+        started = self.started
+        if started is None or self.ready() or not started.program.early_checks:
             return False
-        mask = self.program.input_masks[output]
-        for argument, run, place in self.sources:
-            if mask >> argument & 1 and place in (run.errors or {}):
-                return False
-        return not self.program.fails(self.word, output)
+        return output not in _errors_of_sources(started) and not started.program.fails(
+            started.word, output
+        )
 
     def examine(self) -> None:
         """Find the outputs that failed; the sources were examined before."""
-        if self.errors is not None:
+        started = self.started
+        if started is None:
             return
-        errors = {} if self.word is None else self.program.failures(self.word, self.lines)
-        for argument, run, output in self.sources:
-            error = (run.errors or {}).get(output)
-            for i, mask in enumerate(self.program.input_masks):
-                if error is not None and mask >> argument & 1:
-                    errors.setdefault(i, error)
-        if errors:
-            for i, ref in self.nodes:
-                node = ref()
-                if node is not None and i in errors:
-                    node.value = RuntimeFailure(errors[i])
-        # First: another thread that finds it set relies on the values
-        self.errors = errors
-        self.program = self.word = None
-        self.lines, self.sources, self.nodes = [], [], []
-        unexamined.discard(self)
+        program, word, lines, _ = started
+        own = {} if word is None else program.failures(word, lines)
+        self.errors = {**_errors_of_sources(started), **own}
+        self.started = None
+        if not self.errors:
+            suspects.discard(self)
+
+
+def _errors_of_sources(run: StartedRun) -> dict[int, PullbackError]:
+    """Return the errors of outputs that depend on arguments that failed."""
+    found: dict[int, PullbackError] = {}
+    for argument, source, place in run.sources:
+        error = (source.errors or {}).get(place)
+        if error is not None:
+            for i, mask in enumerate(run.program.input_masks):
+                if mask >> argument & 1:
+                    found.setdefault(i, error)
+    return found
 
 
 # The number of an argument, the run that computed it, and the number of its output
 Source = tuple[int, CheckedRun, int]
 
-unexamined: weakref.WeakSet[CheckedRun] = weakref.WeakSet()
+# Runs that have failed, or may have. While there are none, no value is looked at.
+suspects: weakref.WeakSet[CheckedRun] = weakref.WeakSet()
 # Used at every run, so without a Python function
-unexamined_runs: set = unexamined.data  # type: ignore[attr-defined]
-any_unexamined = unexamined_runs.__len__
+suspect_runs: set = suspects.data  # type: ignore[attr-defined]
+any_suspects = suspect_runs.__len__
 
 
 def runtime_checks_started(
@@ -110,35 +127,35 @@ def runtime_checks_started(
     """Note a run that has checks, of ops at `lines`, or that used results of such a run."""
     sources: list[Source] = []
     for i, x in enumerate(arguments):
-        if x.checked is not None:
-            run, output = x.checked
+        checked = x.checked  # once: another thread may examine it
+        if checked is not None:
+            run, output = checked
             if run.errors is None and run.ready():
                 examine_runtime_checks(x)  # keeps the chain short in a loop that never reads
             if run.errors is None or output in run.errors:
                 sources.append((i, run, output))
     if word is None and not sources:
         return
-    run = CheckedRun(program, word, lines, sources, nodes)
+    run = CheckedRun(program, word, lines, sources)
     for i, node in enumerate(nodes):
         node.checked = (run, i)
 
 
 def follow_runtime_checks(node: Node, copy: Node) -> None:
     """Note that `copy` has the value of `node`, and so depends on the same checks."""
-    if node.checked is not None and node.checked[0].errors is None:
-        run, output = copy.checked = node.checked
-        run.nodes.append((output, weakref.ref(copy)))
+    copy.checked = node.checked
 
 
 def examine_runtime_checks(node: Node) -> None:
-    """Examine the checks that the value of a node depends on; store failures on the results.
+    """Examine the checks that the value of a node depends on; a failure becomes its value.
 
     Other checks of its run are examined later if they are not over yet: the loss of a step can be
     read while its gradients are computed.
     """
-    if node.checked is None:
+    checked = node.checked  # once: another thread may examine it
+    if checked is None:
         return
-    wanted, output = node.checked
+    wanted, output = checked
     seen: set[CheckedRun] = set()
     stack = [(wanted, False)]
     while stack:  # the sources of a run are examined before it
@@ -151,4 +168,7 @@ def examine_runtime_checks(node: Node) -> None:
             seen.add(run)
             stack.append((run, True))
             stack.extend((source, False) for _, source, _ in run.sources)
+    error = (wanted.errors or {}).get(output)
+    if error is not None:
+        node.value = RuntimeFailure(error)
     node.checked = None

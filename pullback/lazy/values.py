@@ -99,7 +99,7 @@ def settled_value(node: Node) -> Any:
 def valid_value(node: Node) -> Any:
     """Return the buffer of a node for the host; raise if a check that it depends on failed."""
     value = settled_value(node)
-    if not runtime_checks.any_unexamined():
+    if not runtime_checks.any_suspects():
         return value
     runtime_checks.examine_runtime_checks(node)
     return settled_value(node)

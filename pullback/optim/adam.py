@@ -21,6 +21,8 @@ from pullback.optim.parameter_trees import Mask
 from pullback.optim.rules import StepValues, UpdateRule, rule_learning_rate
 from pullback.optim.schedules import LearningRate
 
+_STEP, _CORRECTIONS = AdamStep(), AdamCorrections()
+
 
 @dataclass(frozen=True)
 class AdamRule(UpdateRule):
@@ -65,7 +67,7 @@ class AdamRule(UpdateRule):
             return p - mean * step_size / root, {"mean": mean, "square": square, "largest": largest}
         operands = [node_of(x) for x in (p, g, slots["mean"], slots["square"])]
         operands += [node_of(step_size), node_of(correction), *scalars]
-        p, mean, square = record_several(AdamStep(), tuple(operands))
+        p, mean, square = record_several(_STEP, tuple(operands))
         return p, {"mean": mean, "square": square}
 
 
@@ -82,7 +84,7 @@ def adam_bias_corrections(count: Tensor | None, betas: Any, dtype: DType) -> tup
     assert count is not None
     logarithms = [math.log(beta) if beta else -math.inf for beta in betas]
     operands = node_of(count), *[scalar_operator_operand(v, dtype) for v in logarithms]
-    return record_several(AdamCorrections(), operands)
+    return record_several(_CORRECTIONS, operands)
 
 
 def adam_means(g: Tensor, slots: Slots, betas: Any) -> tuple[Tensor, Tensor]:

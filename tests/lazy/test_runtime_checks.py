@@ -185,7 +185,7 @@ class Pieces:
 
 
 def checked_run(program: Pieces, nodes: list[Any], sources: Any = ()) -> Any:
-    run = runtime_checks.CheckedRun(program, program, [], list(sources), nodes)
+    run = runtime_checks.CheckedRun(program, program, [], list(sources))
     for i, node in enumerate(nodes):
         node.checked = (run, i)
     return run
@@ -222,9 +222,9 @@ def test_examining_is_linear_in_the_number_of_runs():
     class Program:
         input_masks: list[int] = []  # noqa: RUF012
 
-    run = runtime_checks.CheckedRun(Program(), None, [], [], [])
+    run = runtime_checks.CheckedRun(Program(), None, [], [])
     for _ in range(60):
-        run = runtime_checks.CheckedRun(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
+        run = runtime_checks.CheckedRun(Program(), None, [], [(0, run, 0), (1, run, 1)])
     node = pb.tensor(1.0)._node
     node.checked = (run, 0)
     runtime_checks.examine_runtime_checks(node)

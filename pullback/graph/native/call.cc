@@ -10,11 +10,11 @@ namespace {
 // None whose leaves are numbers; `read` returns the leaves of arguments with other nodes. Of
 // `program`, `cache`, `state` and `fork` it is the dict of their attributes.
 enum Part {
-  READ, LAYOUT, WANTED, CAPTURED, CHECKS, SPECIALIZATION, PROGRAM, HOME, CACHE, STATE, UNEXAMINED,
+  READ, LAYOUT, WANTED, CAPTURED, CHECKS, SPECIALIZATION, PROGRAM, HOME, CACHE, STATE, SUSPECTS,
   FORK, PLACE, TOUCH, HANDLERS, OUTS, PLAN, RESULT, ARRANGE, PARTS
 };
 const char* part_names[] = {"read",  "layout",  "wanted", "captured", "checks",   "specialization",
-                            "program", "home",  "cache",  "state",    "unexamined", "fork",
+                            "program", "home",  "cache",  "state",    "suspects", "fork",
                             "place", "touch",   "handlers", "outs",   "plan",     "result",
                             "arrange"};
 
@@ -151,7 +151,7 @@ bool settings_fit(FastCall* fast) {
 }
 
 bool nothing_runs(FastCall* fast) {
-  if (PySet_Size(fast->parts[UNEXAMINED]) != 0) return false;
+  if (PySet_Size(fast->parts[SUSPECTS]) != 0) return false;
   if (item(fast->parts[STATE], names.cache) != fast->parts[HOME]) return false;
   PyObject* lost = item(fast->parts[FORK], names.lost_xla);
   return lost != nullptr && PyObject_IsTrue(lost) == 0 &&
