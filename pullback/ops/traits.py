@@ -39,7 +39,8 @@ class HasNamedAxes:
 
 
 class HasKernel:
-    """An op that one of pullback's own kernels can compute on CPUs, or maybe cuDNN on GPUs."""
+    """An op that one of pullback's own kernels can compute on CPUs, and on GPUs cuDNN or a kernel
+    that is generated."""
 
     def kernel(self, b: Any, out: Any, *xs: Any) -> Any:
         """Write a call with `b.kernel`; return None where the plain lowering is as fast. No operand
@@ -48,7 +49,7 @@ class HasKernel:
         raise UnsupportedOp("has no kernel")
 
     def on_cuda(self, b: Any, out: Any, *xs: Any) -> Any:
-        """Write a call with `b.cudnn`, under the same conditions."""
+        """Write a call for GPUs, with `b.cudnn` for example, under the same conditions."""
         return None
 
 

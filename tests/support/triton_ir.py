@@ -11,9 +11,16 @@ import numpy as np
 from scipy import special
 
 KINDS: dict[str, Any] = {
-    "f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "i1": np.bool_,
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f64": np.float64, "f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
 }  # fmt: skip
+
+
+def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """x y + z, rounded once if these are f32."""
+    return x.astype(np.float64) * y + z
+
+
 BINARY: dict[str, Callable[..., Any]] = {
     "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
     "arith.divf": np.divide, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
@@ -21,6 +28,7 @@ BINARY: dict[str, Callable[..., Any]] = {
     "arith.maxsi": np.maximum, "arith.minsi": np.minimum, "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor, "arith.negf": np.negative,
     "math.absf": np.abs, "math.floor": np.floor, "math.ceil": np.ceil,
+    "math.fma": fma,
 }  # fmt: skip
 COMPARED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
             "gt": np.greater, "ge": np.greater_equal}  # fmt: skip
@@ -28,7 +36,8 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "__nv_expf": np.exp, "__nv_logf": np.log, "__nv_tanhf": np.tanh, "__nv_sinf": np.sin,
     "__nv_cosf": np.cos, "__nv_rsqrtf": lambda x: 1 / np.sqrt(x), "__nv_sqrtf": np.sqrt,
     "__nv_log1pf": np.log1p, "__nv_expm1f": np.expm1, "__nv_powf": np.power,
-    "__nv_rintf": np.rint, "__nv_erff": special.erf,
+    "__nv_rintf": np.rint, "__nv_erff": special.erf, "__nv_fsqrt_rn": np.sqrt,
+    "__nv_dsqrt_rn": np.sqrt, "__nv_fdiv_rn": np.divide, "__nv_ddiv_rn": np.divide,
 }  # fmt: skip
 
 
@@ -150,7 +159,7 @@ class KernelProgram:
             return np.arange(shape[0], dtype=np.int32)
         if op == "tt.extern_elementwise":
             name = re.search(r'symbol = "(\w+)"', text)[1]  # type: ignore[index]
-            return LIBRARY[name](*[x.astype(np.float64) for x in xs]).astype(np.float32)
+            return LIBRARY[name](*[x.astype(np.float64) for x in xs]).astype(xs[0].dtype)
         if op == "tt.expand_dims":
             return np.expand_dims(xs[0], int(re.search(r"axis = (\d+)", text)[1]))  # type: ignore[index]
         if op == "tt.addptr":

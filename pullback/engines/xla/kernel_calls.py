@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from pullback.engines.xla.hlo_instructions import HloInstruction, HloValue
 from pullback.engines.xla.hlo_printer import print_hlo_quoted
 from pullback.engines.xla.kernels import PREFIX, kernel_library
 from pullback.engines.xla.strided_views import strided_view
+from pullback.engines.xla.triton import small_matrices
 from pullback.engines.xla.triton.tile_text import KernelText
 from pullback.graph.types import Type
 
@@ -35,6 +37,7 @@ class KernelCalls(BuilderProtocol):
     donated: frozenset[HloValue]  # arguments whose memory the program may overwrite
     kernels: bool  # whether the program may call pullback's own kernels
     value: Callable[[Type], HloValue]
+    instructions: list[HloInstruction]
 
     def lapack(self, routine: str, *xs: HloValue, out: tuple[Type, ...], **options: Any) -> Any:
         """Call a LAPACK routine, named without the letter of the dtype; matrices are stored by
@@ -83,6 +86,22 @@ class KernelCalls(BuilderProtocol):
         library = kernel_library()
         assert library is not None and library.has_lapack
         return self.kernel(name, *xs, out=out, dims=2, flags=flags)
+
+    def small_matrix_kernel(self, name: str, *xs: HloValue, out: Any, **options: bool) -> Any:
+        """Call one of `small_matrices.KERNELS`, for stacks of small square matrices on GPUs; None
+        if there is none for these operands."""
+        kind, (*batch, m, n) = xs[0].dtype.name, xs[0].shape
+        count, columns = math.prod(batch), [x.shape[-1] for x in xs[1:]]
+        if not (self.kernels and m == n and small_matrices.has_kernel(kind, count, n, *columns)):
+            return None
+        kernel = small_matrices.KERNELS[name](kind, count, n, *columns, **options)
+        several = isinstance(out, tuple)
+        results = [self.value(t) for t in (out if several else (out,))]
+        call = self.triton_call(kernel.text, xs, results, kernel.grid, 1, {})
+        self.instructions.append(call)
+        for y in results:
+            y.made_by = call
+        return tuple(results) if several else results[0]
 
     def triton_call(
         self, text: KernelText, xs: Sequence[HloValue], results: Sequence[HloValue],

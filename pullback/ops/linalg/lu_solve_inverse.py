@@ -78,6 +78,9 @@ class LU(MatrixKernel, RealMatrixKernel):
         return self._counted_from_0(b, matrix_kernel_transpose(b, found[0]), *found[1:])
 
     def on_cuda(self, b: Any, out: tuple[Type, Type], x: Any) -> Any:
+        small = b.small_matrix_kernel("lu", x, out=out, columns=self.columns)
+        if small is not None:
+            return small
         types = (*out, Type(x.shape[:-2], int32))
         if self.columns:
             types = (matrix_kernel_transposed_type(x.type), *types[1:])
@@ -167,6 +170,9 @@ class Solve(LinearSolve, Composite, RealMatrixKernel):
         trans = "N" if self.trans == "N" else "T"
         return b.matrix_kernel("lu_solve", factors, pivots, rhs, out=out, flags=ord(trans))
 
+    def on_cuda(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
+        return b.small_matrix_kernel("solve", a, rhs, out=out, transposed=self.trans != "N")
+
     @classmethod
     def samples(cls) -> Any:
         for trans in ("N", "T", "C"):
@@ -197,6 +203,9 @@ class Inverse(Composite, RealMatrixKernel):
 
     def real_kernel(self, b: Any, out: Type, x: Any) -> Any:
         return b.matrix_kernel("lu_inverse", *_lu_factored(b, x), out=out)
+
+    def on_cuda(self, b: Any, out: Type, x: Any) -> Any:
+        return b.small_matrix_kernel("inverse", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = adjoint(out)

@@ -64,6 +64,12 @@ class TriangularSolve(LinearSolve, MatrixKernel, RealMatrixKernel):
         return b.matrix_kernel("triangular_solve", a, rhs, out=out, flags=flags)
 
     def on_cuda(self, b: Any, out: Type, a: Any, rhs: Any) -> Any:
+        small = b.small_matrix_kernel(
+            "triangular_solve", a, rhs, out=out, lower=self.lower, transposed=self.trans != "N",
+            unit=self.unit_diagonal,
+        )  # fmt: skip
+        if small is not None:
+            return small
         names = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
         return b.op(
             "stablehlo.triangular_solve", a, rhs, out=out, left_side=True, lower=self.lower,
