@@ -97,7 +97,7 @@ class KernelCalls(BuilderProtocol):
         kernel = small_matrices.KERNELS[name](kind, count, n, *columns, **options)
         several = isinstance(out, tuple)
         results = [self.value(t) for t in (out if several else (out,))]
-        call = self.triton_call(kernel.text, xs, results, kernel.grid, 1, {})
+        call = self.triton_call(kernel.k, xs, results, kernel.grid, 1, {})
         self.instructions.append(call)
         for y in results:
             y.made_by = call

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.engines.xla.triton.matrix_tiles import MATRIX_KINDS, MatrixTiles, Reciprocal
-from pullback.engines.xla.triton.tile_text import KernelText, Tile
+from pullback.engines.xla.triton.matrix_tiles import (
+    MATRIX_KINDS,
+    MatrixStack,
+    MatrixTiles,
+    Reciprocal,
+)
+from pullback.engines.xla.triton.tile_text import Tile
 
-LARGEST = 8  # rows of a matrix: the time to compile grows with the fifth power
-MOST_COLUMNS = 1 << 16  # right-hand sides: a grid has fewer programs in its second dimension
-MOST = (1 << 31) - 1  # matrices, which i32 counts
-
-
-class SmallMatrixKernel(NamedTuple):
-    text: KernelText
-    grid: tuple[int, int]  # the programs, of one warp each
+LARGEST = 16  # rows of a matrix: larger ones need more registers than a lane has
+MOST_COLUMNS = (1 << 16) - 1  # right-hand sides: programs along the second axis of the grid
+MOST = 1 << 30  # matrices, which i32 counts
 
 
 def has_kernel(kind: str, count: int, n: int, k: int = 1) -> bool:
@@ -29,81 +29,80 @@ def has_kernel(kind: str, count: int, n: int, k: int = 1) -> bool:
     return kind in MATRIX_KINDS and count <= MOST and n <= LARGEST and k <= MOST_COLUMNS
 
 
-def cholesky_kernel(kind: str, count: int, n: int) -> SmallMatrixKernel:
+def cholesky_kernel(kind: str, count: int, n: int) -> MatrixTiles:
     """The lower triangular factors; NaN for a matrix that is not positive definite."""
-    m = MatrixTiles(f"cholesky_{n}", kind, [kind] * 2, count, n)
-    rows = [m.load(0, i, m.column, n) for i in range(n)]
-    positive = []
-    for j in range(n):
-        column = {i: m.at(rows[i], j) for i in range(j, n)}
-        positive.append(m.greater(column[j], m.number(0)))
-        root = m.square_root(column[j])
-        inverse = m.inverted(root)  # finite: no number has a square root that is so small
-        factors = {i: m.times(column[i], inverse) for i in range(j + 1, n)}
-        turned = m.k.broadcast(m.number(0), m.shape)  # the column as a row
-        for i, factor in factors.items():
-            turned = m.select(m.column_is("eq", i), factor, turned)
-        for i, factor in [(j, root), *factors.items()]:
-            rest = m.less_product(rows[i], factor, turned) if i > j else rows[i]
-            rows[i] = m.select(m.column_is("eq", j), factor, rest)
-    good = m.all(positive)
-    for i, row in enumerate(rows):
-        lower = m.select(m.column_is("sle", i), row, m.number(0))
-        m.store(1, i, m.column, n, m.select(good, lower, m.number(np.nan)))
-    return SmallMatrixKernel(m.k, (m.down, 1))
+    m = MatrixTiles(f"cholesky_{n}_{kind}", kind, count, n, [MatrixStack(n)] * 2)
+    with m.loop():
+        rows = m.load(0)
+        good = m.all([_cholesky_step(m, j, rows) for j in range(n)])
+        lower = [m.select(m.column_is("sle", i), row, m.number(0)) for i, row in enumerate(rows)]
+        m.store(1, [m.select(good, row, m.number(np.nan)) for row in lower])
+    return m
 
 
-def lu_kernel(kind: str, count: int, n: int, columns: bool) -> SmallMatrixKernel:
+def lu_kernel(kind: str, count: int, n: int, columns: bool) -> MatrixTiles:
     """The factors and the exchanges of rows; with `columns`, those of the transpose."""
-    name = f"lu_{n}_{'columns' if columns else 'rows'}"
-    m = MatrixTiles(name, kind, [kind, kind, "i32"], count, n)
-    rows = [m.load(0, i, m.column, n, columns) for i in range(n)]
-    for j in range(n):
-        step = _eliminated(m, j, rows, [])
-        m.store_number(2, j, step.chosen)
-        for i, factor in step.factors.items():
-            rows[i] = m.select(m.column_is("eq", j), factor, rows[i])
-    for i, row in enumerate(rows):
-        m.store(1, i, m.column, n, row, columns)
-    return SmallMatrixKernel(m.k, (m.down, 1))
+    name, stack = f"lu_{n}_{'columns' if columns else 'rows'}_{kind}", MatrixStack(n, columns)
+    m = MatrixTiles(name, kind, count, n, [stack, stack, MatrixStack(1, kind="i32")])
+    with m.loop():
+        rows, chosen = m.load(0), []
+        for j in range(n):
+            step = _eliminated(m, j, rows, [])
+            chosen.append(step.chosen)
+            for i, factor in step.factors.items():
+                rows[i] = m.select(m.column_is("eq", j), factor, rows[i])
+        m.store(1, rows)
+        m.store(2, chosen)
+    return m
 
 
-def solve_kernel(kind: str, count: int, n: int, k: int, transposed: bool) -> SmallMatrixKernel:
+def solve_kernel(kind: str, count: int, n: int, k: int, transposed: bool) -> MatrixTiles:
     """The x for which a x = b, or a.T x = b; NaN for a singular matrix."""
-    name = f"solve_{n}x{k}_{'t' if transposed else 'n'}"
-    m = MatrixTiles(name, kind, [kind] * 3, count, n)
-    rows = [m.load(0, i, m.column, n, transposed) for i in range(n)]
-    column = m.numbered("y", m.width, m.column)
-    ys = [m.load(1, i, column, k) for i in range(n)]
-    for i, y in enumerate(_solved(m, rows, ys)):
-        m.store(2, i, column, k, y)
-    return SmallMatrixKernel(m.k, (m.down, -(-k // m.width)))
+    name, sides = f"solve_{n}x{k}_{'t' if transposed else 'n'}_{kind}", MatrixStack(k, wide=True)
+    m = MatrixTiles(name, kind, count, n, [MatrixStack(n, transposed), sides, sides])
+    with m.loop():
+        m.store(2, _solved(m, m.load(0), m.load(1)))
+    return m
 
 
-def inverse_kernel(kind: str, count: int, n: int) -> SmallMatrixKernel:
+def inverse_kernel(kind: str, count: int, n: int) -> MatrixTiles:
     """The inverses; NaN for a singular matrix."""
-    m = MatrixTiles(f"inverse_{n}", kind, [kind] * 2, count, n)
-    rows = [m.load(0, i, m.column, n) for i in range(n)]
-    identity = [m.select(m.column_is("eq", i), m.number(1), m.number(0)) for i in range(n)]
-    for i, y in enumerate(_solved(m, rows, [m.k.broadcast(y, m.shape) for y in identity])):
-        m.store(1, i, m.column, n, y)
-    return SmallMatrixKernel(m.k, (m.down, 1))
+    m = MatrixTiles(f"inverse_{n}_{kind}", kind, count, n, [MatrixStack(n)] * 2)
+    with m.loop():
+        unit = [m.select(m.column_is("eq", i), m.number(1), m.number(0)) for i in range(n)]
+        m.store(1, _solved(m, m.load(0), [m.k.broadcast(y, m.shape) for y in unit]))
+    return m
 
 
 def triangular_solve_kernel(
     kind: str, count: int, n: int, k: int, lower: bool, transposed: bool, unit: bool
-) -> SmallMatrixKernel:
+) -> MatrixTiles:
     """The x for which a x = b, or a.T x = b, with the lower or upper triangle of a."""
     how = ("l" if lower else "u") + ("t" if transposed else "n") + ("u" if unit else "n")
-    m = MatrixTiles(f"triangular_solve_{n}x{k}_{how}", kind, [kind] * 3, count, n)
-    rows = [m.load(0, i, m.column, n, transposed) for i in range(n)]
-    column = m.numbered("y", m.width, m.column)
-    ys = [m.load(1, i, column, k) for i in range(n)]
-    pivots = None if unit else [m.reciprocal(m.at(rows[i], i)) for i in range(n)]
-    _substitute(m, rows, range(n) if lower != transposed else range(n)[::-1], pivots, ys)
-    for i, y in enumerate(ys):
-        m.store(2, i, column, k, y)
-    return SmallMatrixKernel(m.k, (m.down, -(-k // m.width)))
+    name, sides = f"triangular_solve_{n}x{k}_{how}_{kind}", MatrixStack(k, wide=True)
+    m = MatrixTiles(name, kind, count, n, [MatrixStack(n, transposed), sides, sides])
+    with m.loop():
+        rows, ys = m.load(0), m.load(1)
+        pivots = None if unit else [m.reciprocal(m.at(rows[i], i)) for i in range(n)]
+        _substitute(m, rows, range(n) if lower != transposed else range(n)[::-1], pivots, ys)
+        m.store(2, ys)
+    return m
+
+
+def _cholesky_step(m: MatrixTiles, j: int, rows: list[Tile]) -> Tile:
+    """Compute column j of the factors; return whether its pivots are positive. What is above the
+    diagonal does not count."""
+    column = {i: m.at(rows[i], j) for i in range(j, m.n)}
+    root = m.square_root(column[j])
+    inverse = m.inverted(root)  # finite: no number has a square root that is so small
+    factors = {i: m.times(column[i], inverse) for i in range(j + 1, m.n)}
+    turned = m.k.broadcast(m.number(0), m.shape)  # the column as a row
+    for i, factor in factors.items():
+        turned = m.select(m.column_is("eq", i), factor, turned)
+    for i, factor in [(j, root), *factors.items()]:
+        rest = m.less_product(rows[i], factor, turned) if i > j else rows[i]
+        rows[i] = m.select(m.column_is("eq", j), factor, rest)
+    return m.greater(column[j], m.number(0))
 
 
 def _solved(m: MatrixTiles, rows: list[Tile], ys: list[Tile]) -> list[Tile]:
@@ -176,7 +175,7 @@ def _substitute(
             ys[i] = m.less_product(ys[i], m.at(rows[i], j), ys[j])
 
 
-KERNELS: dict[str, Callable[..., SmallMatrixKernel]] = {
+KERNELS: dict[str, Callable[..., MatrixTiles]] = {
     "cholesky": cholesky_kernel, "lu": lu_kernel, "solve": solve_kernel,
     "inverse": inverse_kernel, "triangular_solve": triangular_solve_kernel,
 }  # fmt: skip
