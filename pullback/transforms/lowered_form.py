@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
+from pullback.transforms.centred_sums import with_centred_sums
 from pullback.transforms.late_sums import with_late_sums
 from pullback.transforms.recognition import recognised
 
 
 def lowered_form(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
     """Return the program as it is compiled for a platform, and the old node of each new one."""
-    summed, before = with_late_sums(graph)
-    found, origins = recognised(summed, platform)
-    return found, {n: before.get(old, old) for n, old in origins.items()} if origins else before
+    graph, origins = with_late_sums(graph)
+    graph, moved = recognised(graph, platform)
+    origins = _lowered_origins(origins, moved)
+    if platform == "cuda":
+        graph, moved = with_centred_sums(graph)
+        origins = _lowered_origins(origins, moved)
+    return graph, origins
+
+
+def _lowered_origins(before: dict[Node, Node], moved: dict[Node, Node]) -> dict[Node, Node]:
+    return {new: before.get(old, old) for new, old in moved.items()} if moved else before
