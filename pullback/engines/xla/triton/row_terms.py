@@ -73,10 +73,17 @@ def is_sum_of_row_terms(i: HloInstruction) -> bool:
     x = i.operands[0] if i.operands else None
     if x is None or not _row_term_reduces(i) or row_term_combination(i) != "add":
         return False
-    if i["dimensions"] != tuple(range(len(x.shape) - 1)):
+    if i["dimensions"] != tuple(range(len(x.shape) - 1)) or _is_slice_term(x):
         return False
     width = x.shape[-1]
     return FEWEST_SUMMED <= x.type.size // width <= TALLEST * width
+
+
+def _is_slice_term(x: HloValue) -> bool:
+    """Whether a value is a part of another, which XLA need not store to add it up."""
+    while (made := x.made_by) is not None and made.name == "convert":
+        x = made.operands[0]
+    return made is not None and made.name == "slice"
 
 
 def _row_term_reduces(i: HloInstruction) -> bool:
