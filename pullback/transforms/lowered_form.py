@@ -7,6 +7,7 @@ from pullback.graph.node import Node
 from pullback.transforms.centred_sums import with_centred_sums
 from pullback.transforms.late_sums import with_late_sums
 from pullback.transforms.recognition import recognised
+from pullback.transforms.relu_steps import with_relu_steps
 
 
 def lowered_form(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
@@ -15,8 +16,9 @@ def lowered_form(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
     graph, moved = recognised(graph, platform)
     origins = _lowered_origins(origins, moved)
     if platform == "cuda":
-        graph, moved = with_centred_sums(graph)
-        origins = _lowered_origins(origins, moved)
+        for apply in (with_centred_sums, with_relu_steps):
+            graph, moved = apply(graph)
+            origins = _lowered_origins(origins, moved)
     return graph, origins
 
 
