@@ -25,6 +25,7 @@ from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.merged_calls import with_merged_calls
 from pullback.engines.xla.regions import RegionInstructions
 from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
+from pullback.engines.xla.value_ranges import Range, is_bounded_value, is_nan_wherever
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
 from pullback.graph.graph import Graph
@@ -66,6 +67,7 @@ class Builder(RegionInstructions, Collectives, LoopRows):
         self.inner: Any = None  # the node that is being lowered of a graph held by an op
         self._count = 0
         self._constants: dict[Any, HloValue] = {}
+        self._ranges: dict[HloValue, Range] = {}
 
     def op(
         self, mnemonic: str, *xs: HloValue, out: Any, regions: HloBlock | Sequence[HloBlock] = (),
@@ -184,6 +186,16 @@ class Builder(RegionInstructions, Collectives, LoopRows):
             x_is_nan, y_is_nan = self.compare("NE", x, x), self.compare("NE", y, y)
             x, y = self.select(y_is_nan, y, x), self.select(x_is_nan, x, y)
         return self.op("stablehlo.divide", x, y, out=x.type)
+
+    def is_definite_product(self, x: HloValue, y: HloValue) -> bool:
+        """Whether x * y is known to be 0 where x is 0, and where y is 0 unless x is NaN.
+
+        Only on GPUs, where a kernel's arithmetic may take longer than its memory.
+        """
+        if self.platform == "cpu" or not x.dtype.is_float or x.shape != y.shape:
+            return False
+        bounded = all(is_bounded_value(z, self._ranges) for z in (x, y))
+        return bounded and is_nan_wherever(x, y)
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
         """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""

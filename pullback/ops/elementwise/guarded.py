@@ -62,6 +62,11 @@ class MulNoNan(Guarded):
     def vanishes(self, y: np.ndarray) -> np.ndarray:
         return y == 0
 
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        if b.is_definite_product(x, y):
+            return self.unguarded.lower(b, out, x, y)
+        return super().lower(b, out, x, y)
+
     def lower_vanishes(self, b: Any, y: Any) -> Any:
         return b.compare("EQ", y, b.full(y.type, 0))
 
