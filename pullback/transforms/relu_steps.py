@@ -1,4 +1,4 @@
-"""Gradients of rectifiers from their results.
+"""Gradients of rectifiers as selections by their results.
 
 A rectifier's result is positive where its operand is. The result is often in memory, since a
 product or convolution reads it; on GPUs, XLA computes the operand again, from all that it depends
@@ -7,18 +7,30 @@ on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
+from pullback.ops.elementwise.functions import greater, where
+from pullback.ops.elementwise.guarded import MulNoNan
 from pullback.ops.elementwise.relu import Relu, Step
 from pullback.transforms.replacement import with_replacements
 
 
 def with_relu_steps(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
     """Return the program with such gradients, and the old node of each new one."""
-    results = {n.inputs[0]: n for n in graph.nodes if isinstance(n.op, Relu)}
-    places = {
-        n: Step()(results[n.inputs[0]])
-        for n in graph.nodes
-        if isinstance(n.op, Step) and n.inputs[0] in results
-    }
+    places = dict(_relu_gradients(graph))
     return with_replacements(graph, places) if places else (graph, {})
+
+
+def _relu_gradients(graph: Graph) -> Iterator[tuple[Node, Node]]:
+    """Yield products of cotangents with steps, and selections that give the same."""
+    results = {n.inputs[0]: n for n in graph.nodes if isinstance(n.op, Relu)}
+    for node in graph.nodes:
+        if isinstance(node.op, MulNoNan) and isinstance(node.inputs[0].op, Step):
+            step, g = node.inputs
+            x = step.inputs[0]
+            if x.type.shape == g.type.shape:
+                y = results.get(x)
+                # XLA simplifies `y > 0` to `x > 0`
+                yield node, where(greater(x, 0) if y is None else greater(y, -y), g, 0)
