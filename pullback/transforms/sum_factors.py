@@ -17,7 +17,7 @@ from pullback.ops.shape.movement import Broadcast
 
 _DEEPEST = 16  # products within products that are looked into
 _PRODUCTS, _QUOTIENTS = (Mul, MulNoNan), (Div, DivNoNan)
-Step = Callable[[Node], Node]
+FactorStep = Callable[[Node], Node]
 
 
 class SumFactors(NamedTuple):
@@ -25,7 +25,7 @@ class SumFactors(NamedTuple):
 
     axes: tuple[int, ...]
     varying: tuple[Node, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[FactorStep, ...]
     keepdims: bool
 
     def value(self, total: Node | None = None) -> Node:
@@ -62,7 +62,7 @@ def sum_factors(node: Node) -> SumFactors | None:
 
 def _product_factors(
     node: Node, x: Type, axes: tuple[int, ...], depth: int
-) -> tuple[tuple[Node, ...], tuple[Step, ...]]:
+) -> tuple[tuple[Node, ...], tuple[FactorStep, ...]]:
     """The factors of a node that vary along the axes of the sum, and what else happens to them."""
     op, leaf = node.op, ((node,), ())
     if not depth:
@@ -75,7 +75,7 @@ def _product_factors(
     if not isinstance(op, _PRODUCTS + _QUOTIENTS):
         return leaf
     fixed = [_fixed_along_axes(v, x, axes) for v in node.inputs]
-    for i, step in ((0, _after(op, fixed[1])), (1, _before(op, fixed[0]))):
+    for i, step in ((0, _factor_after(op, fixed[1])), (1, _factor_before(op, fixed[0]))):
         if step is not None and (i == 0 or isinstance(op, _PRODUCTS)):
             varying, steps = _product_factors(node.inputs[i], x, axes, depth - 1)
             return varying, (*steps, step)
@@ -85,11 +85,11 @@ def _product_factors(
     return a[0] + b[0], a[1] + b[1]
 
 
-def _after(op: Callable[[Node, Node], Node], v: Node | None) -> Step | None:
+def _factor_after(op: Callable[[Node, Node], Node], v: Node | None) -> FactorStep | None:
     return None if v is None else lambda y: op(y, v)
 
 
-def _before(op: Callable[[Node, Node], Node], v: Node | None) -> Step | None:
+def _factor_before(op: Callable[[Node, Node], Node], v: Node | None) -> FactorStep | None:
     return None if v is None else lambda y: op(v, y)
 
 

@@ -84,19 +84,19 @@ def _range_of_constant(array: np.ndarray) -> Range:
     return ANY if math.isnan(number) else (number, number)
 
 
-def _negated(made: HloInstruction, x: Range) -> Range:
+def _negated_range(made: HloInstruction, x: Range) -> Range:
     return -x[1], -x[0]
 
 
-def _added(made: HloInstruction, x: Range, y: Range) -> Range:
+def _added_range(made: HloInstruction, x: Range, y: Range) -> Range:
     return x[0] + y[0], x[1] + y[1]
 
 
-def _subtracted(made: HloInstruction, x: Range, y: Range) -> Range:
+def _subtracted_range(made: HloInstruction, x: Range, y: Range) -> Range:
     return x[0] - y[1], x[1] - y[0]
 
 
-def _multiplied(made: HloInstruction, x: Range, y: Range) -> Range:
+def _multiplied_range(made: HloInstruction, x: Range, y: Range) -> Range:
     first, second = made.operands
     ends = [a * b if a and b else 0.0 for a, b in itertools.product(x, y)]
     low, high = min(ends), max(ends)
@@ -112,13 +112,13 @@ def _negated_operand(x: HloValue) -> HloValue | None:
     return made.operands[0] if made is not None and made.name == "negate" else None
 
 
-def _exponential(made: HloInstruction, x: Range) -> Range:
+def _exponential_range(made: HloInstruction, x: Range) -> Range:
     return 0, math.exp(x[1]) if x[1] < 100 else math.inf
 
 
 _RULES: dict[str, Callable[..., Range]] = {
-    "negate": _negated, "add": _added, "subtract": _subtracted, "multiply": _multiplied,
-    "exponential": _exponential,
+    "negate": _negated_range, "add": _added_range, "subtract": _subtracted_range,
+    "multiply": _multiplied_range, "exponential": _exponential_range,
 }  # fmt: skip
 
 

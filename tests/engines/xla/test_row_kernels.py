@@ -304,6 +304,12 @@ def test_rows_of_tall_arrays_are_added_up_by_xla() -> None:
         assert len(RowClusters(block).found) == count
 
 
+def test_rows_of_a_part_are_added_up_by_xla() -> None:
+    for f, count in ((lambda x: x[::2].sum(axis=0), 0), (lambda x: pb.tanh(x[::2]).sum(axis=0), 1)):
+        block, _ = program(f, random(256, 16))
+        assert len(RowClusters(block).found) == count
+
+
 def can_be_ordered(block: HloBlock, found: list[RowCluster]) -> bool:
     """Whether kernels can be run one after the other."""
     home = {y: c for c in found for y in c.results}
