@@ -61,7 +61,8 @@ class XlaProgram(ProgramBase):
 
     def failed(self, word: Any) -> dict[int, str]:
         """Return the checks that failed, according to the last result, and on which processes."""
-        return dict.fromkeys(np.flatnonzero(~self.client.get(word)).tolist(), "")
+        held = self.client.get(word)
+        return {} if held.all() else dict.fromkeys(np.flatnonzero(~held).tolist(), "")
 
 
 class SpmdXlaProgram(XlaProgram):
@@ -90,7 +91,7 @@ def xla_program_failed_outputs(
 ) -> dict[int, PullbackError]:
     """Return the outputs that depend on a failed check, each with the first such error."""
     found = {}
-    for output, mask in enumerate(masks):
+    for output, mask in enumerate(masks if failed else ()):
         mine = [i for i in failed if mask >> i & 1]
         if mine:
             make_error, node = checks[mine[0]]
