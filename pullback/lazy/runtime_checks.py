@@ -126,12 +126,16 @@ def runtime_checks_started(
 ) -> None:  # fmt: skip
     """Note a run that has checks, of ops at `lines`, or that used results of such a run."""
     sources: list[Source] = []
+    waiting: set[CheckedRun] = set()
     for i, x in enumerate(arguments):
         checked = x.checked  # once: another thread may examine it
         if checked is not None:
             run, output = checked
-            if run.errors is None and run.ready():
-                examine_runtime_checks(x)  # keeps the chain short in a loop that never reads
+            if run.errors is None and run not in waiting:
+                if run.ready():
+                    examine_runtime_checks(x)  # keeps the chain short in a loop that never reads
+                else:
+                    waiting.add(run)
             if run.errors is None or output in run.errors:
                 sources.append((i, run, output))
     if word is None and not sources:
