@@ -66,8 +66,12 @@ def solve_kernel(kind: str, count: int, n: int, k: int, transposed: bool) -> Mat
 
 
 def inverse_kernel(kind: str, count: int, n: int) -> MatrixTiles:
-    """The inverses; NaN for a singular matrix."""
-    m = MatrixTiles(f"inverse_{n}_{kind}", kind, count, n, [MatrixStack(n)] * 2)
+    """The inverses; NaN for a singular matrix.
+
+    They are those of the transposes, with the pivots of `lu_kernel` with columns: the derivative of
+    a determinant is the product with the inverse, in which the error of a tiny pivot cancels.
+    """
+    m = MatrixTiles(f"inverse_{n}_{kind}", kind, count, n, [MatrixStack(n, transposed=True)] * 2)
     with m.loop():
         unit = [m.select(m.column_is("eq", i), m.number(1), m.number(0)) for i in range(n)]
         m.store(1, _solved(m, m.load(0), [m.k.broadcast(y, m.shape) for y in unit]))
