@@ -118,7 +118,9 @@ def split_after_results(graph: Graph, results: Iterable[Node]) -> list[CompileSp
     free = _copied_by_compile_split(nodes)
     early = set(graph_ancestors(results))
     first, rest = ([n for n in nodes if n not in free and (n in early) is e] for e in (True, False))
-    return _compile_split_segments(graph, [first, rest], free) if first and rest else []
+    # Results of one op stay together, so there may be nothing left
+    segments = _compile_split_segments(graph, [first, rest], free) if first else []
+    return segments if len(segments) == 2 else []
 
 
 def _compile_split_segments(

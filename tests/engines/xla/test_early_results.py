@@ -94,6 +94,18 @@ def test_a_program_whose_results_are_all_awaited_stays_whole():
     assert not any(isinstance(p, XlaSequence) for p in programs())
 
 
+def test_results_of_one_op_stay_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(early_results, "LONG", 0)
+    opt = pb.optim.adam(0.1)
+    w = pb.tensor(np.ones((3, 4), np.float32))
+    state = opt.init(w)
+    for _ in range(2):
+        w, state = opt.update(pb.grad(lambda w: (w * w).sum())(w), state, w)
+        before = pb.engine_info().programs_run
+        w.numpy()
+        assert pb.engine_info().programs_run == before + 1
+
+
 def test_compiled_functions_stay_whole():
     w, x = operands()
     step = pb.compile(lambda w, x: stepped(w, x, read=False))
