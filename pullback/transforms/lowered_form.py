@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.transforms.centred_sums import with_centred_sums
+from pullback.ops.gpu_rewrites import GPU_REWRITES
 from pullback.transforms.late_sums import with_late_sums
 from pullback.transforms.recognition import recognised
-from pullback.transforms.relu_steps import with_relu_steps
+from pullback.transforms.replacement import with_replacements
 
 
 def lowered_form(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
@@ -16,9 +16,10 @@ def lowered_form(graph: Graph, platform: str) -> tuple[Graph, dict[Node, Node]]:
     graph, moved = recognised(graph, platform)
     origins = _lowered_origins(origins, moved)
     if platform == "cuda":
-        for apply in (with_centred_sums, with_relu_steps):
-            graph, moved = apply(graph)
-            origins = _lowered_origins(origins, moved)
+        for rewrite in GPU_REWRITES:
+            if places := rewrite(graph):
+                graph, moved = with_replacements(graph, places)
+                origins = _lowered_origins(origins, moved)
     return graph, origins
 
 

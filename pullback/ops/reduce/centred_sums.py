@@ -26,8 +26,7 @@ from pullback.ops.elementwise.functions import both, less, where
 from pullback.ops.elementwise.rounding_predicates import IsFinite, IsInf
 from pullback.ops.prelude import TABLE
 from pullback.ops.reduce.reductions import Mean, Sum
-from pullback.transforms.replacement import with_replacements
-from pullback.transforms.sum_factors import SumFactors, sum_factors
+from pullback.ops.reduce.sum_factors import SumFactors, sum_factors
 
 SMALLEST = 1 << 18  # elements of an array for which fewer reads are worth more kernels
 PART, FEWEST = 32, 16  # one in how many is in the part, and the fewest elements along its axis
@@ -36,14 +35,13 @@ Centred = dict[tuple[Node, tuple[int, ...]], Node]  # means, by deviations and a
 Sums = dict[Node, SumFactors]
 
 
-def with_centred_sums(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """Return the program with such sums together, and the old node of each new one."""
+def centred_sums(graph: Graph) -> dict[Node, Node]:
+    """Return what to put in the place of such sums, and of means of the same arrays."""
     centred = dict(_centred_values(graph))
     if not centred:
-        return graph, {}
+        return {}
     sums = {n: found for n in graph.nodes if (found := sum_factors(n)) is not None}
-    places = {**_centred_products(sums, centred), **_centred_variances(sums, centred)}
-    return with_replacements(graph, places) if places else (graph, {})
+    return {**_centred_products(sums, centred), **_centred_variances(sums, centred)}
 
 
 def _centred_values(graph: Graph) -> Iterator[tuple[tuple[Node, tuple[int, ...]], Node]]:

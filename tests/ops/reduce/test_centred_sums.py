@@ -14,10 +14,11 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.nn import functional as F
 from pullback.ops.interpret import interpret
+from pullback.ops.reduce import centred_sums
+from pullback.ops.reduce.centred_sums import PART
 from pullback.ops.reduce.reductions import Reduction
-from pullback.transforms import centred_sums
-from pullback.transforms.centred_sums import PART, with_centred_sums
 from pullback.transforms.lowered_form import lowered_form
+from pullback.transforms.replacement import with_replacements
 
 RNG = np.random.default_rng(0)
 SHAPE = (64, 5, 4, 3)
@@ -26,6 +27,11 @@ SHAPE = (64, 5, 4, 3)
 @pytest.fixture(autouse=True)
 def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(centred_sums, "SMALLEST", 64)
+
+
+def with_centred_sums(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
+    places = centred_sums.centred_sums(graph)
+    return with_replacements(graph, places) if places else (graph, {})
 
 
 def random(*shape: int) -> np.ndarray:

@@ -14,13 +14,11 @@ from pullback.graph.node import Node
 from pullback.ops.elementwise.functions import greater, where
 from pullback.ops.elementwise.guarded import MulNoNan
 from pullback.ops.elementwise.relu import Relu, Step
-from pullback.transforms.replacement import with_replacements
 
 
-def with_relu_steps(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """Return the program with such gradients, and the old node of each new one."""
-    places = dict(_relu_gradients(graph))
-    return with_replacements(graph, places) if places else (graph, {})
+def relu_steps(graph: Graph) -> dict[Node, Node]:
+    """Return selections to put in the place of products of cotangents with steps."""
+    return dict(_relu_gradients(graph))
 
 
 def _relu_gradients(graph: Graph) -> Iterator[tuple[Node, Node]]:
