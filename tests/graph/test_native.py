@@ -275,6 +275,17 @@ def test_fast_calls_are_counted():
     assert add(x, x).tolist() == [2.0]
 
 
+def test_programs_in_pieces_have_fast_calls():
+    increments = pb.compile(lambda xs: [x + 1 for x in xs])
+    xs = [pb.evaluate(pb.ones(2) + i) for i in range(400)]
+    for _ in range(5):
+        increments(xs)
+    before = native.fast_calls()
+    found = increments(xs)
+    assert type(increments._fast) is native.FastCall and native.fast_calls() == before + 1
+    assert [y.tolist() for y in found] == [[i + 2.0] * 2 for i in range(400)]
+
+
 def test_fast_calls_notice_what_changed():
     def f(tree, scale=1.0):
         return [tree["x"] * scale, (tree["y"], None)]

@@ -48,6 +48,8 @@ class XlaSequence(ProgramBase):
         self._steps = _xla_sequence_steps(parts, places, set(self._outputs))
         self._splits = any(segment.words for segment, _ in parts)
         self._last_scalars: tuple[Any, list[Any]] = None, []
+        startable = all(piece.direct[0] is not None for piece in self.pieces)
+        self.direct = (self._started, ()) if startable else (None, None)  # as that of a program
         self.checks = [check for part in parts for check in _xla_sequence_checks(*part)]
         super().__init__(graph)
         self._check_masks = xla_program_check_masks(graph, self.checks)
@@ -70,6 +72,9 @@ class XlaSequence(ProgramBase):
                 values[i] = None
         outputs = [values[i] for i in self._outputs]
         return [*outputs, XlaSequenceOutcomes(words)] if words else outputs
+
+    def _started(self, args: list[Any]) -> XlaSequenceResults:
+        return XlaSequenceResults(self.run(args))
 
     def _scalars(self, packed: np.ndarray) -> list[Any]:
         """Return the packed scalars of each piece that has some; those of the last run, if the
@@ -117,6 +122,13 @@ class XlaSequence(ProgramBase):
                     failed[before + i] = where
             before += len(piece.checks)
         return failed
+
+
+class XlaSequenceResults(list):
+    """The results of a run, for callers that take those of one program."""
+
+    def consume_with_handlers(self, handlers: Sequence[Any]) -> list[Any]:
+        return self  # handlers have made arrays of them
 
 
 class XlaSequenceOutcomes:
