@@ -95,7 +95,7 @@ WORKLOADS = [
         "lstm", "LSTM by scan, 200 steps, batch 32, width 64, forward and backward", inputs,
         {"pullback": with_pullback, "jax": with_jax, "torch": with_torch}, torch_compile=False,
         note=(
-            "in PyTorch it is one op, which took 5.2 to 7.6 ms in four runs. Here, each "
+            "in PyTorch it is one op, which took 5.2 to 7.6 ms in five runs. Here, each "
             "of the three products of an iteration takes 5 us on one core, and rows of "
             "eight values are written in one loop and read in the other. Two cores for "
             "these products, by threads that wait between them, saved 5 %."

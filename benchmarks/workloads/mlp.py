@@ -78,15 +78,16 @@ def with_torch(arrays: Any, compile: Any) -> Case:
 PEERS = {"jax": with_jax, "torch": with_torch}
 WORKLOADS = [
     Workload(
-        "mlp", "MLP 784-512-512-10, batch 256, Adam", inputs, {"pullback": with_pullback, **PEERS}
+        "mlp", "MLP 784-512-512-10, batch 256, Adam", inputs, {"pullback": with_pullback, **PEERS},
+        note="when the machine is a fifth faster, 2.08 ms beside JAX's 2.36, a factor of 0.88.",
     ),
     Workload(
         "mlp_undecorated", "MLP, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, torch_compile=False,
         note=(
-            "without `pb.compile`, the step is recorded each time. The loss of the step "
-            "before is read first, so XLA waits 0.3 ms while the step is recorded, "
-            "differentiated and found in the cache."
+            "the step is recorded while gradients of the step before are computed, on two "
+            "cores. In turns with the compiled step in one process, it takes 1.08 to 1.16 times "
+            "as long, and 1.23 times where the program is not cut after the loss."
         ),
     ),
 ]  # fmt: skip

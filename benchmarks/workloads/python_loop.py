@@ -71,6 +71,9 @@ WORKLOADS = [
     Workload(
         "python_loop", "gradient through 170 Python iterations (Runge-Kutta steps)", inputs,
         {"pullback": with_pullback, "torch": with_torch}, torch_compile=False,
-        note="running the program's pieces takes a third of it, recording ops another third.",
+        note=(
+            "running the program's pieces takes a third of it, recording ops another third. When "
+            "the machine is faster, 18.6 ms, PyTorch 30.3."
+        ),
     )
 ]  # fmt: skip
