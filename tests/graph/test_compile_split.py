@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
+import weakref
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from pullback.graph.compile_split import split_into_segments
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.op_kinds import RearrangementKind, ResultSourceKind
+from pullback.lazy.launch import state
 from pullback.ops.linalg.matmul_dot import MatMul
 from pullback.ops.prelude import interpret
 
@@ -277,3 +280,20 @@ def test_programs_without_repetition_are_not_cut():
         return x
 
     assert split_into_segments(pb.trace(f, pb.tensor([1.0])).graph) == []
+
+
+def test_programs_in_pieces_are_freed_at_once():
+    """They are not part of a cycle, which only the garbage collector would break."""
+    increments = pb.compile(lambda xs: [x + 1 for x in xs])
+    xs = [pb.evaluate(pb.ones(2) + i) for i in range(400)]
+    for _ in range(6):
+        increments(xs)
+    program = weakref.ref(next(reversed(state.cache._programs)))
+    assert isinstance(program(), XlaSequence)
+    gc.disable()
+    try:
+        del increments
+        pb.clear_cache()
+        assert program() is None
+    finally:
+        gc.enable()

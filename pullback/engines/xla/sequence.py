@@ -48,8 +48,6 @@ class XlaSequence(ProgramBase):
         self._steps = _xla_sequence_steps(parts, places, set(self._outputs))
         self._splits = any(segment.words for segment, _ in parts)
         self._last_scalars: tuple[Any, list[Any]] = None, []
-        startable = all(piece.direct[0] is not None for piece in self.pieces)
-        self.direct = (self._started, ()) if startable else (None, None)  # as that of a program
         self.checks = [check for part in parts for check in _xla_sequence_checks(*part)]
         super().__init__(graph)
         self._check_masks = xla_program_check_masks(graph, self.checks)
@@ -72,6 +70,12 @@ class XlaSequence(ProgramBase):
                 values[i] = None
         outputs = [values[i] for i in self._outputs]
         return [*outputs, XlaSequenceOutcomes(words)] if words else outputs
+
+    @property
+    def direct(self) -> tuple[Any, Any]:
+        """What starts the pieces, as that of one program; not a field, which would be a cycle."""
+        startable = all(piece.direct[0] is not None for piece in self.pieces)
+        return (self._started, ()) if startable else (None, None)
 
     def _started(self, args: list[Any]) -> XlaSequenceResults:
         return XlaSequenceResults(self.run(args))
