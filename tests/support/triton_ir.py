@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -26,8 +26,8 @@ BINARY: dict[str, Callable[..., Any]] = {
     "arith.divf": np.divide, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
     "arith.maxsi": np.maximum, "arith.minsi": np.minimum, "arith.andi": np.bitwise_and,
-    "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor, "arith.negf": np.negative,
-    "math.absf": np.abs, "math.floor": np.floor, "math.ceil": np.ceil,
+    "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor, "arith.shli": np.left_shift,
+    "arith.negf": np.negative, "math.absf": np.abs, "math.floor": np.floor, "math.ceil": np.ceil,
     "math.fma": fma,
 }  # fmt: skip
 COMPARED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
@@ -51,7 +51,9 @@ class Pointers(NamedTuple):
 class KernelProgram:
     """One kernel; `run` computes it for all programs of a grid."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, memory: Mapping[int, np.ndarray] | None = None) -> None:
+        """`memory` has the arrays at addresses that the kernel is told."""
+        self.memory = memory or {}
         self.lines = [line.strip() for line in text.splitlines()]
         head = next(n for n, line in enumerate(self.lines) if line.startswith("tt.func"))
         self.arguments = re.findall(r"(%p\d+): !tt\.ptr<(\w+)>", self.lines[head])
@@ -148,6 +150,8 @@ class KernelProgram:
         if op == "arith.select":
             assert xs[0].shape == xs[1].shape == xs[2].shape
             return np.where(*xs)
+        if op == "arith.extui":
+            return xs[0].view(f"u{xs[0].itemsize}").astype(KINDS[kind])
         if " to " in text:  # a conversion
             return xs[0].astype(KINDS[kind])
         return self.tile(op, text, xs, shape)
@@ -157,6 +161,8 @@ class KernelProgram:
             return np.int32(self.place[text.split()[1]])
         if op == "tt.make_range":
             return np.arange(shape[0], dtype=np.int32)
+        if op == "tt.int_to_ptr":
+            return Pointers(self.memory[int(xs[0])], np.int64(0))
         if op == "tt.extern_elementwise":
             name = re.search(r'symbol = "(\w+)"', text)[1]  # type: ignore[index]
             return LIBRARY[name](*[x.astype(np.float64) for x in xs]).astype(xs[0].dtype)

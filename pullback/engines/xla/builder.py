@@ -23,6 +23,7 @@ from pullback.engines.xla.join_kernel import with_join_kernels
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.merged_calls import with_merged_calls
+from pullback.engines.xla.posted_results import PostedResults, with_posted_results
 from pullback.engines.xla.regions import RegionInstructions
 from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
 from pullback.engines.xla.value_ranges import Range, is_bounded_value, is_nan_wherever
@@ -61,6 +62,8 @@ class Builder(RegionInstructions, Collectives, LoopRows):
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
         self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
+        self.awaited: Sequence[int] = ()  # results that a program for a GPU posts to the host
+        self.posted = PostedResults()
         self.name = "pullback"  # of the module
         self.locate: Locate | None = None  # gives the instructions of a node their locations
         self.current: Any = None  # the program's node that is being lowered
@@ -339,6 +342,8 @@ def build_xla_module(
             main = with_merged_calls(with_join_kernels(main, b), b)
         else:
             main = fuse_row_kernels(main, b)
+    if b.awaited:
+        main, b.posted = with_posted_results(main, graph, b.awaited, b)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
     return print_hlo_module(main, donor_marks(main, donated), count, name=b.name)
 

@@ -28,11 +28,13 @@ from pullback.engines.xla.bindings import (
     version,
     xla_client,
 )
-from pullback.engines.xla.cuda_reads import CudaReads
+from pullback.engines.xla.cuda_driver import CudaDriver
+from pullback.engines.xla.cuda_reads import read_through_driver
 from pullback.engines.xla.executable import Executable, executable_error
 from pullback.engines.xla.host_heap import keep_freed_memory
 from pullback.engines.xla.jax_arrays import JaxArrayOnDevice, jax_aval_of, jax_device_list
 from pullback.engines.xla.kernels import kernel_library
+from pullback.engines.xla.post_board import PostBoard
 from pullback.engines.xla.process_cluster import ProcessCluster
 from pullback.engines.xla.sharded import (
     ShardedDeviceGroup,
@@ -86,7 +88,8 @@ class Client:
         self._fills: dict[tuple[Type, bytes], weakref.ref] = {}  # large arrays of one number
         self.queue = ShardedQueue(self)
         on_gpu = self.platform == "cuda"
-        self._reads = CudaReads.of_device(self.device.local_hardware_id) if on_gpu else None
+        self._driver = CudaDriver.of_device(self.device.local_hardware_id) if on_gpu else None
+        self.post_board = PostBoard.of_driver(self._driver)
         fork.in_forked_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
@@ -150,14 +153,16 @@ class Client:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
         if fork.lost_xla and (self.platform != "cpu" or not buffer.is_ready()):
             fork.refuse_after_fork("reading a value that was not ready when the process was forked")
+        if self.post_board is not None and (posted := self.post_board.read(buffer)) is not None:
+            return posted
         try:
             # A program that lacked memory has left buffers without memory. Reading one ends the
             # process, or gives an array of objects; waiting for it raises.
             buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
-            if self._reads is not None and buffer._sharding is self.place:
-                found = self._reads.read(buffer)
+            if self._driver is not None and buffer._sharding is self.place:
+                found = read_through_driver(self._driver, buffer)
                 if found is not None:
                     return found
             # NumPy's buffer protocol supports neither bf16 nor device memory.

@@ -22,7 +22,13 @@ from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.host_heap import trim_host_heap
 from pullback.engines.xla.kernels import kernel_library
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.engines.xla.xla_program import Check, SpmdXlaProgram, XlaProgram, XlaProgramCode
+from pullback.engines.xla.xla_program import (
+    Check,
+    PostingXlaProgram,
+    SpmdXlaProgram,
+    XlaProgram,
+    XlaProgramCode,
+)
 from pullback.errors import UnsupportedOp
 from pullback.graph.compile_split import CompileSplitSegment, segments_for_platform
 from pullback.graph.dtypes import bool_
@@ -30,7 +36,7 @@ from pullback.graph.graph import Graph, GraphStructure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.transforms.early_results import segments_with_early_results
+from pullback.transforms.early_results import is_post_worthwhile, segments_with_early_results
 from pullback.transforms.lowered_form import lowered_form
 
 if TYPE_CHECKING:
@@ -77,7 +83,8 @@ class XlaEngine:
         choices = choices._replace(kernels=choices.kernels and self.has_kernels, awaited=())
         graph, origins = lowered_form(graph, self.platform) if choices.kernels else (graph, {})
         made = self._in_pieces(graph, donated, None, choices, awaited)
-        return _xla_engine_checks(made or self._compile(graph, donated, choices), origins)
+        whole = made or self._compile(graph, donated, choices, awaited)
+        return _xla_engine_checks(whole, origins)
 
     def compile_profiled(
         self, graph: Graph, donated: Sequence[int] = (), choices: CodeChoices = USUAL
@@ -183,10 +190,16 @@ class XlaEngine:
         builder.literal = False
         return builder
 
-    def _compile(self, graph: Graph, donated: Sequence[int], choices: CodeChoices) -> XlaProgram:
-        builder = self._builder(None, choices)
+    def _compile(
+        self, graph: Graph, donated: Sequence[int], choices: CodeChoices,
+        awaited: Sequence[int] = (),
+    ) -> XlaProgram:  # fmt: skip
+        builder, board = self._builder(None, choices), self.client.post_board
+        builder.awaited = awaited if board and is_post_worthwhile(graph, awaited) else ()
         text = build_xla_module(graph, builder, donated)
         code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
+        if builder.posted.outputs:
+            return PostingXlaProgram(self.client, code, graph, builder.checks, builder.posted)
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(

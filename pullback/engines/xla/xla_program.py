@@ -10,8 +10,12 @@ import numpy as np
 from pullback.engines.processes import processes_in_words
 from pullback.engines.protocols import Check, EngineBuffer, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
+from pullback.engines.xla.post_board import PostedValue, posted_size
+from pullback.engines.xla.posted_results import SLOT_TYPE, PostedResults
 from pullback.errors import PullbackError
+from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, graph_output_marks
+from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.builder import HloValue
@@ -63,6 +67,59 @@ class XlaProgram(ProgramBase):
         """Return the checks that failed, according to the last result, and on which processes."""
         held = self.client.get(word)
         return {} if held.all() else dict.fromkeys(np.flatnonzero(~held).tolist(), "")
+
+
+class PostingXlaProgram(XlaProgram):
+    """A program that posts some results, and the outcomes of their checks, before it ends."""
+
+    early_checks = True
+
+    def __init__(
+        self,
+        client: Client,
+        code: XlaProgramCode,
+        graph: Graph,
+        checks: Sequence[tuple[HloValue, Check]],
+        posted: PostedResults,
+    ) -> None:
+        super().__init__(client, code, graph, checks)
+        assert client.post_board is not None
+        self._board, self._posted, self._start = client.post_board, posted, self.run
+        self.run, self.direct = self._run, (None, None)
+        self._types = [graph.outputs[k].type for k in posted.outputs]
+
+    def _run(self, args: list[Any]) -> list[Any]:
+        post, start = self._board.post(), 0
+        results = self._start([*args, self.client.put(post.argument, SLOT_TYPE)])
+        for k, type in zip(self._posted.outputs, self._types, strict=True):
+            self._board.expect(results[k], PostedValue(post, start, type))
+            start += posted_size(type)
+        if self.checks:
+            outcomes = PostedValue(post, start, Type((len(self._posted.checks),), bool_))
+            results[-1] = PostedOutcomes(results[-1], outcomes)
+        return results
+
+    def failed(self, word: PostedOutcomes) -> dict[int, str]:
+        return super().failed(word.all)
+
+    def fails(self, word: PostedOutcomes, output: int) -> bool:
+        """Whether a check that an output depends on failed; it waits for no others if it can."""
+        wanted = self._check_masks[output]
+        early = sum([1 << k for k in self._posted.checks])
+        held = word.early.wait(word.all) if wanted & ~early == 0 else None
+        if held is None:
+            return any(wanted >> k & 1 for k in self.failed(word))
+        return not all(h for k, h in zip(self._posted.checks, held) if wanted >> k & 1)
+
+
+class PostedOutcomes(NamedTuple):
+    """The outcomes of all checks of a run, and of those that are posted."""
+
+    all: Any
+    early: PostedValue
+
+    def is_ready(self) -> bool:
+        return self.all.is_ready()
 
 
 class SpmdXlaProgram(XlaProgram):

@@ -10,7 +10,7 @@ import pytest
 
 import pullback as pb
 from pullback.engines.engine_registry import registered_engine
-from pullback.engines.xla.cuda_reads import CudaReads
+from pullback.engines.xla.cuda_driver import CudaDriver
 from pullback.graph.dtypes import dtype as dtype_named
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -47,7 +47,7 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     made, client = Driver(), registered_engine("xla").client
-    monkeypatch.setattr(client, "_reads", CudaReads(made, 0))
+    monkeypatch.setattr(client, "_driver", CudaDriver(made, 0))
     monkeypatch.setattr(client, "platform", "cuda")
     return made
 
@@ -91,6 +91,6 @@ def test_a_driver_or_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch)
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert CudaReads.of_device(0) is None
+    assert CudaDriver.of_device(0) is None
     with pytest.raises(RuntimeError, match="error 101"):
-        CudaReads(Driver(), 1)
+        CudaDriver(Driver(), 1)
