@@ -67,7 +67,7 @@ def compute_pending(targets: Sequence[Node]) -> None:
         try:
             launch(needed, wanted, nodes)
             thread.handles = pending_handles(thread.handles)
-        except Exception:
+        except PullbackError:
             # Optional outputs must not make required ones fail
             if len(wanted) == len(needed):
                 raise
