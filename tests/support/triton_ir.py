@@ -28,7 +28,8 @@ BINARY: dict[str, Callable[..., Any]] = {
     "arith.maxsi": np.maximum, "arith.minsi": np.minimum, "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor, "arith.shli": np.left_shift,
     "arith.negf": np.negative, "math.absf": np.abs, "math.floor": np.floor, "math.ceil": np.ceil,
-    "math.fma": fma,
+    "math.fma": fma, "arith.maxnumf": np.fmax, "arith.minnumf": np.fmin, "math.exp2": np.exp2,
+    "arith.remsi": np.fmod,
 }  # fmt: skip
 COMPARED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
             "gt": np.greater, "ge": np.greater_equal}  # fmt: skip
@@ -37,7 +38,8 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "__nv_cosf": np.cos, "__nv_rsqrtf": lambda x: 1 / np.sqrt(x), "__nv_sqrtf": np.sqrt,
     "__nv_log1pf": np.log1p, "__nv_expm1f": np.expm1, "__nv_powf": np.power,
     "__nv_rintf": np.rint, "__nv_erff": special.erf, "__nv_fsqrt_rn": np.sqrt,
-    "__nv_dsqrt_rn": np.sqrt, "__nv_fdiv_rn": np.divide, "__nv_ddiv_rn": np.divide,
+    "__nv_fast_fdividef": np.divide, "__nv_dsqrt_rn": np.sqrt, "__nv_fdiv_rn": np.divide,
+    "__nv_ddiv_rn": np.divide,
 }  # fmt: skip
 
 
@@ -54,6 +56,7 @@ class KernelProgram:
     def __init__(self, text: str, memory: Mapping[int, np.ndarray] | None = None) -> None:
         """`memory` has the arrays at addresses that the kernel is told."""
         self.memory = memory or {}
+        self.branches: list[bool] = []  # whether each branch took its first region
         self.lines = [line.strip() for line in text.splitlines()]
         head = next(n for n, line in enumerate(self.lines) if line.startswith("tt.func"))
         self.arguments = re.findall(r"(%p\d+): !tt\.ptr<(\w+)>", self.lines[head])
@@ -89,6 +92,8 @@ class KernelProgram:
                 (self.loop if "scf.for" in line else self.reduce)(
                     line, lines[start : n - 1], last, values
                 )
+            elif "scf.if" in line:
+                n = self.branch(line, lines, n, values)
             elif line.startswith("scf.yield"):
                 return [values[x] for x in re.findall(r"%[\w#]+", line)]
             elif line.startswith("tt.store"):
@@ -113,6 +118,24 @@ class KernelProgram:
         for k, x in enumerate(carried):
             assert found is not None
             values[f"{found[1]}#{k}"] = x
+
+    def branch(self, line: str, lines: list[str], n: int, values: dict[str, Any]) -> int:
+        """Run one of the regions that begin at a line; return the number of the line after them."""
+        regions: list[list[str]] = [[]]
+        depth = 1
+        while depth:
+            depth += lines[n].count("{") - lines[n].count("}")
+            if depth == 1 and lines[n].startswith("} else"):
+                regions.append([])
+            elif depth:
+                regions[-1].append(lines[n])
+            n += 1
+        name, condition = re.match(r"(%b\d+):\d+ = scf\.if (%[\w#]+)", line).groups()  # type: ignore[union-attr]
+        chosen = regions[0 if values[condition] else 1]
+        self.branches.append(bool(values[condition]))
+        for k, x in enumerate(self.block(chosen, dict(values))):
+            values[f"{name}#{k}"] = x
+        return n
 
     def reduce(self, line: str, body: list[str], last: str, values: dict[str, Any]) -> None:
         name, x = re.match(r'(%\w+) = "tt.reduce"\((%[\w#]+)\)', line).groups()  # type: ignore[union-attr]
@@ -150,6 +173,8 @@ class KernelProgram:
         if op == "arith.select":
             assert xs[0].shape == xs[1].shape == xs[2].shape
             return np.where(*xs)
+        if op == "tt.bitcast":
+            return np.ascontiguousarray(xs[0]).view(KINDS[kind])
         if op == "arith.extui":
             return xs[0].view(f"u{xs[0].itemsize}").astype(KINDS[kind])
         if " to " in text:  # a conversion

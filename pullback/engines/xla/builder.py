@@ -25,7 +25,7 @@ from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.merged_calls import with_merged_calls
 from pullback.engines.xla.posted_results import PostedResults, with_posted_results
 from pullback.engines.xla.regions import RegionInstructions
-from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
+from pullback.engines.xla.triton.kernel_fusion import fuse_gpu_kernels
 from pullback.engines.xla.value_ranges import Range, is_bounded_value, is_nan_wherever
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
@@ -341,7 +341,7 @@ def build_xla_module(
         if b.platform == "cpu":
             main = with_merged_calls(with_join_kernels(main, b), b)
         else:
-            main = fuse_row_kernels(main, b)
+            main = fuse_gpu_kernels(main, b)
     if b.awaited:
         main, b.posted = with_posted_results(main, graph, b.awaited, b)
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"

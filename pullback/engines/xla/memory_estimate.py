@@ -22,7 +22,7 @@ from pullback.engines.xla.hlo_instructions import (
 )
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.kernel_calls import kernel_call_aliases
-from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
+from pullback.engines.xla.triton.kernel_fusion import fuse_gpu_kernels
 from pullback.graph.compile_split import segments_for_platform
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -86,7 +86,7 @@ class Footprint:
         builder.kernels, builder.neutral = kernels, not kernels
         main = build_xla_block(graph, builder)
         if kernels and not on_cpu:
-            main = fuse_row_kernels(with_joined_pads(main), builder)
+            main = fuse_gpu_kernels(with_joined_pads(main), builder)
         outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
         self.arguments = sum(x.type.nbytes for x in main.arguments)
         self.results = sum(y.type.nbytes for y in outputs)

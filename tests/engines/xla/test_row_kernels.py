@@ -18,10 +18,10 @@ from pullback.engines.xla.hlo_instructions import HloBlock
 from pullback.engines.xla.hlo_printer import print_hlo_module
 from pullback.engines.xla.joins import with_joined_pads
 from pullback.engines.xla.triton import row_clusters, row_kernel, row_terms
+from pullback.engines.xla.triton.kernel_fusion import fuse_gpu_kernels
 from pullback.engines.xla.triton.overwriting import overwritable_arrays
 from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
-from pullback.engines.xla.triton.row_kernel_fusion import fuse_row_kernels
 from pullback.engines.xla.triton.row_terms import row_term_combination
 from pullback.nn import functional as F
 from pullback.transforms.recognition import recognised
@@ -199,7 +199,7 @@ def test_bodies_of_loops_have_kernels() -> None:
     block, builder = program(f, random(32, 64), random(3, 64, 64), random(64))
     (loop,) = [i for i in block.instructions if i.name == "while"]
     assert "triton" not in print_hlo_module(block)
-    fuse_row_kernels(block, builder)
+    fuse_gpu_kernels(block, builder)
     assert print_hlo_module(block).count("__gpu$xla.gpu.triton") == 1
     assert any("custom_call" in i.mnemonic for i in loop.regions[1].instructions)
 
@@ -230,7 +230,7 @@ def test_what_a_product_follows_is_stored_once() -> None:
 def calls(f: Callable[..., Any], *args: Any) -> list[Any]:
     """The kernels' calls in the program of a function."""
     block, builder = program(f, *args)
-    found = fuse_row_kernels(block, builder).instructions
+    found = fuse_gpu_kernels(block, builder).instructions
     return [i for i in found if "triton" in i.attributes.get("call_target_name", "")]
 
 
@@ -354,7 +354,7 @@ def test_random_programs_have_no_circles() -> None:
         block, builder = program(f, random(64, 32), random(32, 32))
         found = RowClusters(block).found
         assert can_be_ordered(block, found)
-        text = print_hlo_module(fuse_row_kernels(block, builder))
+        text = print_hlo_module(fuse_gpu_kernels(block, builder))
         assert 0 < len(re.findall("__gpu\\$xla.gpu.triton", text)) <= len(found)
 
 

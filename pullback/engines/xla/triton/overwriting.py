@@ -15,6 +15,7 @@ from pullback.engines.xla.hlo_instructions import (
     HloValue,
     is_view_hlo_instruction,
 )
+from pullback.engines.xla.triton.flat_kernels import FlatKernel
 from pullback.engines.xla.triton.row_clusters import RowCluster
 from pullback.engines.xla.triton.row_terms import RowTermPart, Term, term_leaves
 from pullback.engines.xla.triton.triton_elementwise import STORED, triton_writes_elementwise
@@ -22,7 +23,8 @@ from pullback.engines.xla.triton.triton_elementwise import STORED, triton_writes
 # How many times larger an array must be than what is kept of it
 SMALLER = 8
 
-Unit = HloInstruction | RowCluster
+Kernel = RowCluster | FlatKernel
+Unit = HloInstruction | Kernel
 Needs = Callable[[Unit], Iterable[HloValue]]
 
 
@@ -87,7 +89,7 @@ class _DeadArrays:
         for unit in self.readers.get(x, ()):
             if unit is cluster:
                 continue
-            if isinstance(unit, RowCluster) or len(unit.results) != 1:
+            if not isinstance(unit, HloInstruction) or len(unit.results) != 1:
                 return None
             (y,) = unit.results
             if y.type.size <= most and y.dtype in STORED:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 Shape = tuple[int, ...]
+Made = TypeVar("Made")
 
 
 class Tile(NamedTuple):
@@ -36,6 +37,7 @@ class KernelText:
         self.arguments = [Tile(f"%p{i}", (), f"!tt.ptr<{k}>") for i, k in enumerate(pointers)]
         self._lines: list[str] = []
         self._count = 0
+        self._made: dict[Hashable, Any] = {}  # in the region that is being written
 
     def module(self) -> str:
         """The whole module. XLA aligns all its arrays to 16 bytes, which widens the accesses."""
@@ -54,6 +56,16 @@ class KernelText:
     def same(self, name: str, *xs: Tile) -> Tile:
         """Add an operation whose operands and result have one type."""
         return self.op(f"{name} {_tile_names(xs)} : {xs[0].type}", xs[0].shape, xs[0].kind)
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` returns at its first call with this key, here or in a region around."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def bitcast(self, x: Tile, kind: str) -> Tile:
+        text = f"tt.bitcast {x.name} : {x.type} -> {tile_type(x.shape, kind)}"
+        return self.op(text, x.shape, kind)
 
     def convert(self, name: str, x: Tile, kind: str) -> Tile:
         return self.op(f"{name} {x.name} : {x.type} to {tile_type(x.shape, kind)}", x.shape, kind)
@@ -131,6 +143,15 @@ class KernelText:
 
     def reduce(self, combine: str, x: Tile, axis: int) -> Tile:
         """Combine the elements along an axis, which stays with size 1."""
+        return self.expand(self._reduced(combine, x, axis), axis)
+
+    def reduce_all(self, combine: str, x: Tile) -> Tile:
+        """Combine all elements to one number."""
+        while x.shape:
+            x = self._reduced(combine, x, len(x.shape) - 1)
+        return x
+
+    def _reduced(self, combine: str, x: Tile, axis: int) -> Tile:
         self._count += 1
         a, b, c = (f"%{letter}{self._count}" for letter in "abc")
         rest = tuple([n for i, n in enumerate(x.shape) if i != axis])
@@ -139,9 +160,35 @@ class KernelText:
             f"tt.reduce.return {c} : {x.kind}\n}})"
         )
         types = f"({x.type}) -> {tile_type(rest, x.kind)}"
-        made = self.op(f'"tt.reduce"({x.name}) <{{axis = {axis} : i32}}> {region} : {types}',
+        return self.op(f'"tt.reduce"({x.name}) <{{axis = {axis} : i32}}> {region} : {types}',
                        rest, x.kind)  # fmt: skip
-        return self.expand(made, axis)
+
+    def branch(
+        self, condition: Tile, then: Callable[[], Sequence[Tile]],
+        otherwise: Callable[[], Sequence[Tile]],
+    ) -> list[Tile]:  # fmt: skip
+        """The tiles of one of two regions; both have tiles of the same types."""
+        texts: list[str] = []
+        results: Sequence[Tile] = ()
+        for write in (then, otherwise):
+            with self._region() as lines:
+                results = write()
+                types = ", ".join([x.type for x in results])
+                lines.append(f"scf.yield {_tile_names(results)} : {types}")
+            texts.append("\n".join(lines))
+        self._count += 1
+        n, (first, second) = self._count, texts
+        head = f"%b{n}:{len(results)} = scf.if {condition.name} -> ({types})"
+        self._lines.append(f"{head} {{\n{first}\n}} else {{\n{second}\n}}")
+        return [x._replace(name=f"%b{n}#{k}") for k, x in enumerate(results)]
+
+    @contextmanager
+    def _region(self) -> Iterator[list[str]]:
+        """Write lines elsewhere; what is made there is not known afterwards."""
+        lines, known, self._lines = self._lines, self._made, []
+        self._made = dict(known)
+        yield self._lines
+        self._lines, self._made = lines, known
 
     @contextmanager
     def loop(
@@ -154,9 +201,8 @@ class KernelText:
         counter = Tile(f"%i{n}", (), start.kind)
         inner = [x._replace(name=f"%c{n}_{k}") for k, x in enumerate(carried)]
         following: list[Tile] = []
-        outer, self._lines = self._lines, []
-        yield counter, inner, following.extend
-        body, self._lines = self._lines, outer
+        with self._region() as body:
+            yield counter, inner, following.extend
         head = f"scf.for {counter.name} = {start.name} to {stop.name} step {step.name}"
         if not carried:
             self._lines.append(f"{head} : i32 {{\n" + "\n".join(body) + "\n}")

@@ -9,6 +9,11 @@ import numpy as np
 
 from pullback.engines.xla.hlo_instructions import HloInstruction
 from pullback.engines.xla.triton.tile_text import KernelText, Tile
+from pullback.engines.xla.triton.triton_functions import (
+    write_triton_cosine,
+    write_triton_sine,
+    write_triton_tanh,
+)
 from pullback.graph.dtypes import (
     DType,
     bfloat16,
@@ -41,8 +46,7 @@ _OF_INTEGERS = {
 }  # fmt: skip
 _OF_BOOLS = {"and": "arith.andi", "or": "arith.ori", "xor": "arith.xori"}
 _LIBRARY = {
-    "exponential": "__nv_expf", "log": "__nv_logf", "tanh": "__nv_tanhf", "sine": "__nv_sinf",
-    "cosine": "__nv_cosf", "rsqrt": "__nv_rsqrtf", "sqrt": "__nv_sqrtf",
+    "exponential": "__nv_expf", "log": "__nv_logf", "rsqrt": "__nv_rsqrtf", "sqrt": "__nv_sqrtf",
     "log_plus_one": "__nv_log1pf", "exponential_minus_one": "__nv_expm1f", "power": "__nv_powf",
     "round_nearest_even": "__nv_rintf",
 }  # fmt: skip
@@ -162,5 +166,6 @@ def _triton_clamp(k: KernelText, low: Tile, x: Tile, high: Tile) -> Tile:
 
 
 _OTHERS: dict[str, Callable[..., Tile]] = {
+    "sine": write_triton_sine, "cosine": write_triton_cosine, "tanh": write_triton_tanh,
     "logistic": _triton_logistic, "is_finite": _triton_is_finite, "clamp": _triton_clamp,
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """Put kernels in the place of the parts of a program that they compute.
 
 XLA fuses elementwise instructions well. Around reductions it reads the same arrays several times:
-a layer norm's for the mean, for the variance and for the result. One kernel reads them once.
+a layer norm's for the mean, for the variance and for the result. One kernel reads them once. Other
+kernels compute sines and cosines, which take XLA longer than memory.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from pullback.engines.xla.hlo_instructions import (
     captured_by_hlo_instruction,
 )
 from pullback.engines.xla.hlo_printer import print_attribute
-from pullback.engines.xla.triton.overwriting import Unit, overwrite_dead_arrays
+from pullback.engines.xla.triton.flat_kernels import FlatKernel, flat_kernels
+from pullback.engines.xla.triton.overwriting import Kernel, Unit, overwrite_dead_arrays
 from pullback.engines.xla.triton.row_clusters import RowCluster, RowClusters
 from pullback.engines.xla.triton.row_kernel import RowKernel
 from pullback.graph.dtypes import float32
 from pullback.graph.types import Type
 
 
-def fuse_row_kernels(block: HloBlock, b: Any) -> HloBlock:
-    """The program with kernels for its reductions of rows; `b` is the Builder that wrote it."""
+def fuse_gpu_kernels(block: HloBlock, b: Any) -> HloBlock:
+    """The program with kernels; `b` is the Builder that wrote it."""
     for i in block.instructions:
         if i.name in ("while", "case"):
-            i.regions = tuple([fuse_row_kernels(region, b) for region in i.regions])
+            i.regions = tuple([fuse_gpu_kernels(region, b) for region in i.regions])
     clusters = RowClusters(block).found
-    if not clusters:
+    home: dict[HloValue, Kernel] = {y: c for c in clusters for y in c.results}
+    home.update([(y, k) for k in flat_kernels(block, home) for y in k.results])
+    if not home:
         return block
-    home = {y: c for c in clusters for y in c.results}
     made = {y: i for i in block.instructions for y in i.results if y not in home}
     needed, units = _live_in_fusion(block, home, made)
     overwrite_dead_arrays(block, units, needed, _fusion_needs)
@@ -42,6 +45,8 @@ def fuse_row_kernels(block: HloBlock, b: Any) -> HloBlock:
     for unit in _ordered_for_fusion(block, units, home, made):
         if isinstance(unit, RowCluster):
             written += _row_kernel_fusion_calls(unit, needed, b)
+        elif isinstance(unit, FlatKernel):
+            written.append(b.triton_call(unit.text(), unit.operands, unit.results, *unit.plan))
         elif unit in first:
             written += _kept_in_fusion(unit, b)
         else:
@@ -50,13 +55,12 @@ def fuse_row_kernels(block: HloBlock, b: Any) -> HloBlock:
 
 
 def _fusion_needs(unit: Unit) -> Iterable[HloValue]:
-    if isinstance(unit, RowCluster):
-        return unit.operands
-    return (*unit.operands, *captured_by_hlo_instruction(unit))
+    inside = captured_by_hlo_instruction(unit) if isinstance(unit, HloInstruction) else ()
+    return (*unit.operands, *inside)
 
 
 def _live_in_fusion(
-    block: HloBlock, home: dict[HloValue, RowCluster], made: dict[HloValue, HloInstruction]
+    block: HloBlock, home: dict[HloValue, Kernel], made: dict[HloValue, HloInstruction]
 ) -> tuple[set[HloValue], list[Unit]]:
     """The values that are needed in memory, and what computes them."""
     needed: set[HloValue] = set()
@@ -75,7 +79,7 @@ def _live_in_fusion(
 
 
 def _ordered_for_fusion(
-    block: HloBlock, units: list[Unit], home: dict[HloValue, RowCluster],
+    block: HloBlock, units: list[Unit], home: dict[HloValue, Kernel],
     made: dict[HloValue, HloInstruction],
 ) -> list[Unit]:  # fmt: skip
     """The units, operands first, otherwise as their instructions were."""
