@@ -38,9 +38,12 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "__nv_cosf": np.cos, "__nv_rsqrtf": lambda x: 1 / np.sqrt(x), "__nv_sqrtf": np.sqrt,
     "__nv_log1pf": np.log1p, "__nv_expm1f": np.expm1, "__nv_powf": np.power,
     "__nv_rintf": np.rint, "__nv_erff": special.erf, "__nv_fsqrt_rn": np.sqrt,
-    "__nv_fast_fdividef": np.divide, "__nv_dsqrt_rn": np.sqrt, "__nv_fdiv_rn": np.divide,
+    "__nv_dsqrt_rn": np.sqrt, "__nv_fdiv_rn": np.divide,
     "__nv_ddiv_rn": np.divide,
 }  # fmt: skip
+
+
+INSTRUCTIONS = {"ex2.approx.ftz.f32": np.exp2, "rcp.approx.ftz.f32": lambda x: 1 / x}
 
 
 class Pointers(NamedTuple):
@@ -124,17 +127,17 @@ class KernelProgram:
         regions: list[list[str]] = [[]]
         depth = 1
         while depth:
-            depth += lines[n].count("{") - lines[n].count("}")
+            opened, closed = lines[n].count("{"), lines[n].count("}")
             if depth == 1 and lines[n].startswith("} else"):
                 regions.append([])
-            elif depth:
-                regions[-1].append(lines[n])
+            else:
+                depth += opened - closed
+                if depth:
+                    regions[-1].append(lines[n])
             n += 1
-        name, condition = re.match(r"(%b\d+):\d+ = scf\.if (%[\w#]+)", line).groups()  # type: ignore[union-attr]
-        chosen = regions[0 if values[condition] else 1]
+        condition = re.findall(r"%[\w#]+", line)[0]
         self.branches.append(bool(values[condition]))
-        for k, x in enumerate(self.block(chosen, dict(values))):
-            values[f"{name}#{k}"] = x
+        self.block(regions[0 if values[condition] else 1], dict(values))
         return n
 
     def reduce(self, line: str, body: list[str], last: str, values: dict[str, Any]) -> None:
@@ -186,6 +189,9 @@ class KernelProgram:
             return np.int32(self.place[text.split()[1]])
         if op == "tt.make_range":
             return np.arange(shape[0], dtype=np.int32)
+        if op == "tt.elementwise_inline_asm":
+            name = re.search(r'asm "([\w.]+) ', text)[1]  # type: ignore[index]
+            return INSTRUCTIONS[name](xs[0].astype(np.float64)).astype(xs[0].dtype)
         if op == "tt.int_to_ptr":
             return Pointers(self.memory[int(xs[0])], np.int64(0))
         if op == "tt.extern_elementwise":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +28,10 @@ from pullback.engines.xla.triton.triton_elementwise import (
     write_triton_convert,
     write_triton_elementwise,
 )
+from pullback.engines.xla.triton.triton_functions import LARGE, write_triton_circular
 
 SMALLEST = 1 << 20  # elements of an array for which a kernel is worth it
-TILE, WARPS = 1024, 4  # as they were fastest on an H200
+TILE, WARPS = 256, 1  # as they were fastest on an H200: a warp needs no barrier
 MOST = 12  # arrays that a kernel reads and writes
 _COSTLY = ("sine", "cosine")  # what a kernel computes faster than XLA
 _REPEATING = ("reshape", "broadcast_in_dim")
@@ -181,46 +183,84 @@ def _repeated(made: HloInstruction, term: FlatTerm) -> FlatTerm | None:
 
 
 class _FlatKernelText:
-    """The text of a kernel: arguments are what it loads, then its results."""
+    """The text of a kernel: arguments are what it loads, then its results.
+
+    Sines and cosines are computed for numbers that are not large. If one was, the tile is computed
+    again with the functions of CUDA's library, in steps that need few registers.
+    """
 
     def __init__(self, kernel: FlatKernel) -> None:
         stored = [*kernel.operands, *kernel.results]
         name = f"flat_{kernel.size}_{len(kernel.operands)}_{len(kernel.results)}"
+        self.kernel = kernel
         self.k = k = KernelText(name, [STORED[x.dtype] for x in stored])
         self.pointers = dict(zip(stored, k.arguments, strict=True))
-        self.shape, wide = (1, TILE), "i64" if kernel.size >= 1 << 31 else "i32"
-        first = write_triton_convert(k, k.program_id("x"), wide)
-        first = k.same("arith.muli", first, k.constant(TILE, wide))
-        place = write_triton_convert(k, k.positions(TILE, 1), wide)
+        self.wide = "i64" if kernel.size >= 1 << 31 else "i32"
+        first = write_triton_convert(k, k.program_id("x"), self.wide)
+        self.first = k.same("arith.muli", first, k.constant(TILE, self.wide))
+        fast = _FlatTile(self, self.first, TILE, precise=False)
+        k.branch(fast.is_large(), self._write_again, fast.store)
+
+    def _write_again(self) -> None:
+        k, step = self.k, 32 * WARPS
+        start, stop, by = (k.constant(n, "i32") for n in (0, TILE, step))
+        with k.loop(start, stop, by, [], []) as (at, _, _):
+            first = k.same("arith.addi", self.first, write_triton_convert(k, at, self.wide))
+            _FlatTile(self, first, step, precise=True).store()
+
+
+class _FlatTile:
+    """What a kernel computes for some elements, from the first one's position on."""
+
+    def __init__(self, text: _FlatKernelText, first: Tile, count: int, precise: bool) -> None:
+        self.text, self.k, self.precise, k = text, text.k, precise, text.k
+        self.shape = (1, count)
+        place = write_triton_convert(k, k.positions(count, 1), text.wide)
         self.place = k.same("arith.addi", place, k.splat(first, self.shape))
         self.inside: Tile | None = None
-        if kernel.size % TILE:
-            end = k.full(self.shape, np.int64(kernel.size), wide)
+        if text.kernel.size % TILE:
+            end = k.full(self.shape, np.int64(text.kernel.size), text.wide)
             self.inside = k.compare("arith.cmpi slt", self.place, end)
-        self._write(kernel)
+        self.circular: dict[Tile, tuple[Tile, Tile]] = {}  # sines and cosines by their operand
+        self.tiles: dict[FlatTerm, Tile] = {}
+        for term, operands in text.kernel.terms.items():
+            xs = [self.tiles[x] for x in operands or ()]
+            self.tiles[term] = self._load(term) if operands is None else self._one(term, xs)
 
-    def _write(self, kernel: FlatKernel) -> None:
-        tiles: dict[FlatTerm, Tile] = {}
-        for term, operands in kernel.terms.items():
-            xs = [tiles[x] for x in operands or ()]
-            tiles[term] = self._load(term) if operands is None else self._one(term, xs)
-        for y in kernel.results:
-            made = write_triton_convert(self.k, tiles[FlatTerm(y, FlatPart.ALL)], STORED[y.dtype])
-            self.k.store(self._at(y, self.place), made, self.inside)
+    def is_large(self) -> Tile:
+        """Whether there is a number whose sine was not computed."""
+        sizes = [self.k.same("math.absf", x) for x in self.circular]
+        # Without NaN, which would hide the others
+        largest = reduce(lambda x, y: self.k.same("arith.maxnumf", x, y), sizes)
+        limit = self.k.op(f"arith.constant {LARGE:e} : f32", (), "f32")
+        return self.k.compare("arith.cmpf ogt", self.k.reduce_all("arith.maxnumf", largest), limit)
+
+    def store(self) -> None:
+        for y in self.text.kernel.results:
+            x = write_triton_convert(self.k, self.tiles[FlatTerm(y, FlatPart.ALL)], STORED[y.dtype])
+            self.k.store(self._at(y, self.place), x, self.inside)
 
     def _one(self, term: FlatTerm, xs: list[Tile]) -> Tile:
-        made = term.value.made_by
+        made, kind = term.value.made_by, KINDS[term.value.dtype]
         assert made is not None
         if made.array is not None:
-            return self.k.full(self.shape, made.array.reshape(()), KINDS[term.value.dtype])
+            return self.k.full(self.shape, made.array.reshape(()), kind)
         if made.name in _REPEATING:
             return xs[0]
+        if made.name in _COSTLY and not self.precise:
+            return write_triton_convert(self.k, self._circular(made.name, xs[0]), kind)
         return write_triton_elementwise(self.k, made, xs)
+
+    def _circular(self, name: str, x: Tile) -> Tile:
+        x = write_triton_convert(self.k, x, "f32")
+        if x not in self.circular:
+            self.circular[x] = write_triton_circular(self.k, x)
+        return self.circular[x][name == "cosine"]
 
     def _load(self, term: FlatTerm) -> Tile:
         k, place = self.k, self.place
         if term.part is FlatPart.NUMBER:
-            made = k.splat(k.load(self.pointers[term.value], None), self.shape)
+            made = k.splat(k.load(self.text.pointers[term.value], None), self.shape)
         else:
             if term.part is FlatPart.BY_COLUMN:
                 width = k.full(self.shape, np.int64(term.width), place.kind)
@@ -231,4 +271,4 @@ class _FlatKernelText:
         return made
 
     def _at(self, x: HloValue, place: Tile) -> Tile:
-        return self.k.add_pointer(self.k.splat(self.pointers[x], self.shape), place)
+        return self.k.add_pointer(self.k.splat(self.text.pointers[x], self.shape), place)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 Shape = tuple[int, ...]
-Made = TypeVar("Made")
 
 
 class Tile(NamedTuple):
@@ -37,7 +36,7 @@ class KernelText:
         self.arguments = [Tile(f"%p{i}", (), f"!tt.ptr<{k}>") for i, k in enumerate(pointers)]
         self._lines: list[str] = []
         self._count = 0
-        self._made: dict[Hashable, Any] = {}  # in the region that is being written
+        self._products: dict[Tile, tuple[Tile, Tile]] = {}  # the factors of each
 
     def module(self) -> str:
         """The whole module. XLA aligns all its arrays to 16 bytes, which widens the accesses."""
@@ -55,13 +54,26 @@ class KernelText:
 
     def same(self, name: str, *xs: Tile) -> Tile:
         """Add an operation whose operands and result have one type."""
-        return self.op(f"{name} {_tile_names(xs)} : {xs[0].type}", xs[0].shape, xs[0].kind)
+        made = self.op(f"{name} {_tile_names(xs)} : {xs[0].type}", xs[0].shape, xs[0].kind)
+        if name == "arith.mulf":
+            self._products[made] = (xs[0], xs[1])
+        return made
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` returns at its first call with this key, here or in a region around."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+    def add(self, x: Tile, y: Tile) -> Tile:
+        """A sum; with a product it is rounded once, in one instruction, as in XLA's own code."""
+        for a, b in ((x, y), (y, x)):
+            if (factors := self._products.get(a)) is not None:
+                return self.same("math.fma", *factors, b)
+        return self.same("arith.addf", x, y)
+
+    def subtract(self, x: Tile, y: Tile) -> Tile:
+        """A difference, rounded as a sum is."""
+        if (factors := self._products.get(x)) is not None:
+            return self.same("math.fma", *factors, self.same("arith.negf", y))
+        if (factors := self._products.get(y)) is not None:
+            a, b = factors
+            return self.same("math.fma", self.same("arith.negf", a), b, x)
+        return self.same("arith.subf", x, y)
 
     def bitcast(self, x: Tile, kind: str) -> Tile:
         text = f"tt.bitcast {x.name} : {x.type} -> {tile_type(x.shape, kind)}"
@@ -83,6 +95,12 @@ class KernelText:
         how = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
         text = f"tt.extern_elementwise {_tile_names(xs)} {how} : ({types}) -> {xs[0].type}"
         return self.op(text, xs[0].shape, xs[0].kind)
+
+    def instruction(self, name: str, x: Tile) -> Tile:
+        """Apply an instruction of the GPU to each f32."""
+        how = '{constraints = "=f,f", packed_element = 1 : i32, pure = true}'
+        text = f'tt.elementwise_inline_asm "{name} $0, $1;" {how} {x.name} : {x.type} -> {x.type}'
+        return self.op(text, x.shape, x.kind)
 
     def constant(self, value: int, kind: str) -> Tile:
         return self.op(f"arith.constant {value} : {kind}", (), kind)
@@ -164,31 +182,22 @@ class KernelText:
                        rest, x.kind)  # fmt: skip
 
     def branch(
-        self, condition: Tile, then: Callable[[], Sequence[Tile]],
-        otherwise: Callable[[], Sequence[Tile]],
-    ) -> list[Tile]:  # fmt: skip
-        """The tiles of one of two regions; both have tiles of the same types."""
-        texts: list[str] = []
-        results: Sequence[Tile] = ()
+        self, condition: Tile, then: Callable[[], None], otherwise: Callable[[], None]
+    ) -> None:
+        """Do one of two things."""
+        texts = []
         for write in (then, otherwise):
             with self._region() as lines:
-                results = write()
-                types = ", ".join([x.type for x in results])
-                lines.append(f"scf.yield {_tile_names(results)} : {types}")
+                write()
             texts.append("\n".join(lines))
-        self._count += 1
-        n, (first, second) = self._count, texts
-        head = f"%b{n}:{len(results)} = scf.if {condition.name} -> ({types})"
-        self._lines.append(f"{head} {{\n{first}\n}} else {{\n{second}\n}}")
-        return [x._replace(name=f"%b{n}#{k}") for k, x in enumerate(results)]
+        self._lines.append(f"scf.if {condition.name} {{\n{texts[0]}\n}} else {{\n{texts[1]}\n}}")
 
     @contextmanager
     def _region(self) -> Iterator[list[str]]:
-        """Write lines elsewhere; what is made there is not known afterwards."""
-        lines, known, self._lines = self._lines, self._made, []
-        self._made = dict(known)
+        """Write lines elsewhere."""
+        lines, self._lines = self._lines, []
         yield self._lines
-        self._lines, self._made = lines, known
+        self._lines = lines
 
     @contextmanager
     def loop(

@@ -9,11 +9,7 @@ import numpy as np
 
 from pullback.engines.xla.hlo_instructions import HloInstruction
 from pullback.engines.xla.triton.tile_text import KernelText, Tile
-from pullback.engines.xla.triton.triton_functions import (
-    write_triton_cosine,
-    write_triton_sine,
-    write_triton_tanh,
-)
+from pullback.engines.xla.triton.triton_functions import write_triton_tanh
 from pullback.graph.dtypes import (
     DType,
     bfloat16,
@@ -35,9 +31,9 @@ _SIGNS = {"EQ": "eq", "NE": "ne", "LT": "slt", "LE": "sle", "GT": "sgt", "GE": "
 _ORDERED = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
 
 _OF_FLOATS = {
-    "add": "arith.addf", "subtract": "arith.subf", "multiply": "arith.mulf",
-    "divide": "arith.divf", "maximum": "arith.maximumf", "minimum": "arith.minimumf",
-    "negate": "arith.negf", "abs": "math.absf", "floor": "math.floor", "ceil": "math.ceil",
+    "multiply": "arith.mulf", "divide": "arith.divf", "maximum": "arith.maximumf",
+    "minimum": "arith.minimumf", "negate": "arith.negf", "abs": "math.absf",
+    "floor": "math.floor", "ceil": "math.ceil",
 }  # fmt: skip
 _OF_INTEGERS = {
     "add": "arith.addi", "subtract": "arith.subi", "multiply": "arith.muli",
@@ -46,7 +42,8 @@ _OF_INTEGERS = {
 }  # fmt: skip
 _OF_BOOLS = {"and": "arith.andi", "or": "arith.ori", "xor": "arith.xori"}
 _LIBRARY = {
-    "exponential": "__nv_expf", "log": "__nv_logf", "rsqrt": "__nv_rsqrtf", "sqrt": "__nv_sqrtf",
+    "exponential": "__nv_expf", "log": "__nv_logf", "sine": "__nv_sinf", "cosine": "__nv_cosf",
+    "rsqrt": "__nv_rsqrtf", "sqrt": "__nv_sqrtf",
     "log_plus_one": "__nv_log1pf", "exponential_minus_one": "__nv_expm1f", "power": "__nv_powf",
     "round_nearest_even": "__nv_rintf",
 }  # fmt: skip
@@ -166,6 +163,7 @@ def _triton_clamp(k: KernelText, low: Tile, x: Tile, high: Tile) -> Tile:
 
 
 _OTHERS: dict[str, Callable[..., Tile]] = {
-    "sine": write_triton_sine, "cosine": write_triton_cosine, "tanh": write_triton_tanh,
+    "add": KernelText.add, "subtract": KernelText.subtract,
+    "tanh": write_triton_tanh,
     "logistic": _triton_logistic, "is_finite": _triton_is_finite, "clamp": _triton_clamp,
 }  # fmt: skip
