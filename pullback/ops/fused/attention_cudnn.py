@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _NAMES = {bfloat16: "BF16", float16: "F16"}
 _WIDEST = 128  # elements of a head
-# What is added to the score of a key that is not seen: -inf would give NaN
+# What is added to the score of a key that is not seen: -inf would give NaN. A mask of floats adds
+# half of it at least.
 _HIDDEN = {bfloat16: -(2.0**41), float16: -(2.0**15)}
 _WORKSPACE = Type((0,), uint8)  # which XLA replaces by the memory that cuDNN needs
 _BY_POSITION = (0, 2, 1, 3)  # [batch, head, position, element] and the order in memory
@@ -81,12 +82,13 @@ def cudnn_takes(op: AttentionOp, q: Type, k: Type, v: Type, *masks: Type) -> boo
     window = not op.lower or (op.upper == (0,) and op.lower[0] <= 0 and rows <= keys)
     if op.upper not in ((), (0,)) or not window:
         return False
-    bools = all(m.dtype is bool_ and m.rank == q.rank for m in masks)
-    return not masks or (bools and op.zero_rows and not rows % 2 and not keys % 2)
+    floats = [m.dtype for m in masks if m.dtype is not bool_]
+    fit = all(m.rank == q.rank for m in masks) and floats in ([], [q.dtype])  # none is rounded
+    return not masks or (fit and op.zero_rows and not rows % 2 and not keys % 2)
 
 
 class _CudnnMasks:
-    """Masks as cuDNN takes them: numbers that are added to the scores.
+    """Masks as cuDNN takes them: numbers that are added to the scores; -inf hides a key.
 
     A query that sees no key gets the mean of some values, and not zero. So its row is set to zero,
     and its cotangent, too.
@@ -96,9 +98,12 @@ class _CudnnMasks:
         self.b, (self.batch, self.heads, rows, _) = b, _cudnn_batched(q.shape, 3)
         self._leading = q.shape[:-3]
         self.scores = (rows, k.shape[-2])
-        seen = functools.reduce(self._both, map(self._four_dimensions, masks))
+        four = [self._four_dimensions(m) for m in masks]
+        seen = functools.reduce(self._both, map(self._seen, four))
         kind = seen.type.with_dtype(q.dtype)
-        self.bias = b.select(seen, b.full(kind, 0), b.full(kind, _HIDDEN[q.dtype]))
+        added = [self._bounded(x) for x in four if x.dtype is not bool_] or [b.constant(0, q.dtype)]
+        hidden = b.full(kind, _HIDDEN[q.dtype])
+        self.bias = b.select(seen, b.broadcast(added[0], kind.shape), hidden)
         band = self._band(op)
         if band is not None:
             seen = self._both(seen, b.broadcast(band, seen.shape))
@@ -119,6 +124,17 @@ class _CudnnMasks:
         whole = (1,) * len(batch) if math.prod(batch) == 1 else self._leading
         full = self.b.broadcast(mask, (*whole, heads, *self.scores))
         return self.b.reshape(full, (math.prod(whole), heads, *self.scores))
+
+    def _seen(self, mask: Any) -> Any:
+        """Which keys a mask lets a query see."""
+        if mask.dtype is bool_:
+            return mask
+        return self.b.compare("NE", mask, self.b.full(mask.type, -math.inf))
+
+    def _bounded(self, mask: Any) -> Any:
+        """What is added to the scores of keys that are seen: far from what hides the others."""
+        least = self.b.full(mask.type, _HIDDEN[mask.dtype] / 2)
+        return self.b.op("stablehlo.maximum", mask, least, out=mask.type)
 
     def _both(self, x: Any, y: Any) -> Any:
         shape = tuple([max(sizes) for sizes in zip(x.shape, y.shape, strict=True)])

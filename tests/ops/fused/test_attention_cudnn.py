@@ -101,10 +101,28 @@ def test_masks_that_cudnn_does_not_take_are_written_out(rows):
     assert calls(Graph(xs, list(result_nodes(op(*xs))))) == []
 
 
-def test_masks_of_floats_are_written_out():
-    mask = TABLE["Input"]("mask", (1, 1, 16, 16), float32)()
-    xs = [*operands(), mask]
+@pytest.mark.parametrize("more", [[], [bool_]])
+@pytest.mark.parametrize("shape", [(1, 4, 16, 16), (2, 1, 1, 16)])
+def test_masks_of_floats_are_added_to_scores(shape, more):
+    masks = [TABLE["Input"](f"m{i}", shape, t)() for i, t in enumerate([bfloat16, *more])]
+    graph = with_gradient(Attention("0.5", (), (0,)), [*operands(), *masks])
+    assert calls(graph) == ["fmhaScaleBiasSoftmax", "fmhaScaleBiasSoftmaxBackward"]
+
+
+@pytest.mark.parametrize("dtypes", [[float32], [bfloat16, bfloat16], [float16]])
+def test_masks_that_would_be_rounded_are_written_out(dtypes):
+    masks = [TABLE["Input"](f"m{i}", (1, 1, 16, 16), t)() for i, t in enumerate(dtypes)]
+    xs = [*operands(), *masks]
     assert calls(Graph(xs, list(result_nodes(Attention("0.5")(*xs))))) == []
+
+
+def test_a_mask_with_a_gradient_is_written_out():
+    mask = TABLE["Input"]("mask", (1, 4, 16, 16), bfloat16)()
+    xs = [*operands(), mask]
+    y = result_nodes(Attention("0.5")(*xs))[0]
+    g = TABLE["Input"]("g", y.type.shape, y.type.dtype)()
+    pulled, _ = derive_in_reverse(reverse_reach([y], xs), [y], [g], xs)
+    assert calls(Graph([*xs, g], [y, *pulled])) == ["fmhaScaleBiasSoftmax"]
 
 
 def test_other_kernels_are_for_cpus():
@@ -177,6 +195,32 @@ def test_masked_attention_agrees_with_the_plain_form(name, causal):
         y, pull = pb.vjp(
             lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask), *xs
         )
+        return [x.astype(pb.float32).numpy() for x in (y, *pull(g))]
+
+    made = run()
+    with pb.config(kernels=False):
+        wanted = run()
+    for a, b in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(a, b, atol=0.03 * np.abs(b).max())
+
+
+DISTANCES = -np.abs(np.subtract.outer(np.arange(16), np.arange(16)))
+FLOAT_MASKS = {
+    "distances": DISTANCES * np.array([0.5, 0.25, 0.125, 0.0625])[:, None, None],
+    "hidden": np.where(MASKS["random"], DISTANCES, -np.inf),
+    "nothing seen": np.where(np.arange(16)[:, None] < 3, -np.inf, 0.0),
+    "least numbers": np.where(np.tri(16, dtype=bool), 0.0, -3e38),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT_MASKS)
+def test_float_masks_agree_with_the_plain_form(name):
+    rng = np.random.default_rng(0)
+    *xs, g = [pb.tensor(rng.normal(size=(3, 4, 16, 32))).astype(pb.bfloat16) for _ in range(4)]
+    bias = pb.tensor(FLOAT_MASKS[name]).astype(pb.bfloat16)
+
+    def run() -> list[np.ndarray]:
+        y, pull = pb.vjp(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, bias=bias), *xs)
         return [x.astype(pb.float32).numpy() for x in (y, *pull(g))]
 
     made = run()
