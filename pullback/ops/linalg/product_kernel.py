@@ -14,6 +14,7 @@ _ADDENDS = 2  # `kAddends` in product.h
 # Measured: XLA is faster where there are fewer rows, columns or terms.
 _LEAST = 8
 _LEAST_OF_LARGE = 16, 48  # rows and columns of a single product
+_MOST_OF_NARROW = 512, 32  # rows and columns of one with fewer columns
 _LEAST_OF_TRANSPOSED = 16  # rows, if XLA would have to transpose the first operand
 _SMALL = 1 << 17  # products of numbers, which take XLA longer to start
 
@@ -72,4 +73,6 @@ def _is_worthwhile_product(sizes: tuple[int, ...], batched: bool, transposed: bo
         return True
     if transposed:
         return rows >= _LEAST_OF_TRANSPOSED
+    if rows <= _MOST_OF_NARROW[0] and columns <= _MOST_OF_NARROW[1]:
+        return rows >= _LEAST_OF_LARGE[0]
     return rows >= _LEAST_OF_LARGE[0] and columns >= _LEAST_OF_LARGE[1]

@@ -27,6 +27,7 @@ SIZES = [
     (8, 8, 600), (9, 17, 300), (12, 32, 128), (13, 33, 100), (64, 64, 64), (97, 1003, 65),
     (100, 50, 1000), (257, 129, 385), (2000, 49, 33), (14, 9, 8), (15, 16, 17),
     (50, 70, 5000), (20, 200, 64), (40, 515, 300), (17, 1024, 1500), (90, 4097, 600),
+    (256, 10, 512), (17, 9, 700), (500, 32, 64), (31, 24, 401), (300, 8, 40),
 ]  # fmt: skip
 
 
@@ -76,6 +77,23 @@ def test_products_of_many_terms_have_the_bits_of_those_in_a_batch(dtype):
     batch = product(*map(pb.tensor, (xs, ys, addend))).numpy()
     for i in range(2):
         one = product(*[pb.tensor(v[i]) for v in (xs, ys, addend)]).numpy()
+        np.testing.assert_array_equal(one, batch[i])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("columns", [8, 13, 16, 32])
+def test_narrow_products_have_the_bits_of_those_in_a_batch(columns, dtype):
+    """Tiles of a single one read its first operand where it is."""
+    xs, ys = array(2, 130, 900, dtype=dtype), array(2, 900, columns, dtype=dtype, seed=1)
+    addend = array(columns, dtype=dtype, seed=2)
+    product = pb.compile(lambda x, y, c: x @ y + c)
+    batch = product(*map(pb.tensor, (xs, ys, addend))).numpy()
+    for i in range(2):
+        for x in (xs[i], np.asfortranarray(xs[i])):
+            one = product(pb.tensor(x), pb.tensor(ys[i]), pb.tensor(addend)).numpy()
+            np.testing.assert_array_equal(one, batch[i])
+        turned = pb.compile(lambda x, y, c: x.mT @ y + c)
+        one = turned(*map(pb.tensor, (xs[i].T.copy(), ys[i], addend))).numpy()
         np.testing.assert_array_equal(one, batch[i])
 
 

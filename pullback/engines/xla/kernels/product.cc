@@ -121,9 +121,9 @@ static void multiply_block(const Product<T>& p, const T* packed, Part rows, Part
         TileResult<T> out{p.c + tile.begin * p.c_row + all.begin(j), p.c_row, all.size(j), d > 0, {}};
         if (d + 1 == depths.count()) out.add_addends(p.addends, tile.begin, all.begin(j));
         if (packed)
-          f(x, packed + all.offset(depth, j), all.wide(j), depth.size(), out);
+          f({x, 0, 0}, packed + all.offset(depth, j), all.wide(j), depth.size(), out);
         else
-          f(x, p.b + depth.begin * p.b_step + all.begin(j), p.b_step, depth.size(), out);
+          f({x, 0, 0}, p.b + depth.begin * p.b_step + all.begin(j), p.b_step, depth.size(), out);
       }
     }
   }
@@ -204,6 +204,36 @@ template <class T> static void multiply_columns(Pool& pool, const Product<T>& wh
   });
 }
 
+// A product of so few columns that packing a would take as long as multiplying. A task has some of
+// the rows.
+template <class T> static bool is_narrow(const Product<T>& p) {
+  return p.columns <= kTileColumns<T> && p.rows >= 2 * kNarrowRows && p.depth > 0;
+}
+
+template <class T> static void multiply_narrow(Pool& pool, const Product<T>& p, double work) {
+  const int64_t most = ceil_div(p.rows, kNarrowRows);
+  const int64_t tasks = std::clamp<int64_t>(int64_t(2 * work / kSmall), 1, std::min<int64_t>(64, most));
+  const Panels<T> panel{p.columns};
+  const Depths<T> depths(p.depth);
+  const int64_t vectors = panel.padded() / kLanes<T>;
+  pool.each(tasks, [&](int64_t task) {
+    const Part tiles = part(most, task, tasks);
+    Scratch<T> b(panel.padded() * depths.most());
+    for (int64_t d = 0; d < depths.count(); d++) {
+      const Part depth = depths[d];
+      pack_panel(p.b + depth.begin * p.b_step, p.b_column, p.b_step, p.columns, depth.size(),
+                 b.data(), panel.padded());
+      for (int64_t i = tiles.begin; i < tiles.end; i++) {
+        const int64_t first = i * kNarrowRows, rows = std::min<int64_t>(kNarrowRows, p.rows - first);
+        TileResult<T> out{p.c + first * p.c_row, p.c_row, p.columns, d > 0, {}};
+        if (d + 1 == depths.count()) out.add_addends(p.addends, first, 0);
+        const TileRows<T> a{p.a + first * p.a_row + depth.begin * p.a_step, p.a_row, p.a_step};
+        product_tile_of<T, false>(rows, vectors)(a, b.data(), panel.padded(), depth.size(), out);
+      }
+    }
+  });
+}
+
 constexpr int64_t kBlockRows = 96;
 
 // How the results of one product are cut into blocks.
@@ -281,12 +311,13 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
   const Batch<T> batch(first, loops, rank);
   if (!batch.count() || !first.rows || !first.columns) return;
   const double work = double(first.rows) * double(first.columns) * double(first.depth);
-  const bool deep = batch.count() == 1 && is_deep(first);
-  if (batch.count() == 1 && !deep && first.rows <= kBlockRows)
-    return multiply_columns(pool, batch[0], work);
+  if (batch.count() == 1) {
+    const bool deep = is_deep(first);
+    if (deep && work > 2 * kSmall) return multiply_deep(pool, batch[0]);
+    if (is_narrow(first)) return multiply_narrow(pool, batch[0], work);
+    if (!deep && first.rows <= kBlockRows) return multiply_columns(pool, batch[0], work);
+  }
   if (work <= 2 * kSmall) return multiply_small(pool, batch, work);
-
-  if (deep) return multiply_deep(pool, batch[0]);
 
   // b is packed for some products at a time, or for some columns of one.
   constexpr int64_t kMemory = (int64_t(16) << 20) / sizeof(T), kWide = kTileColumns<T>;

@@ -1,4 +1,4 @@
-// Tiles of matrix products: as many sums as registers hold, from packed operands.
+// Tiles of matrix products: as many sums as registers hold.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@ constexpr int kTileRows = 6;
 constexpr int kTileRows = 4;
 #endif
 constexpr int kTileVectors = 2;
+constexpr int kNarrowRows = 8;  // of tiles that read a where it is: each row takes a register
 template <class T> constexpr int kTileColumns = kTileVectors * kLanes<T>;
 
 // Where the sums of a tile go, and what is added to them: c itself, and addends.
@@ -39,12 +40,20 @@ inline void add_rows(Vec<T> (&sums)[rows][vectors], const T* from, int64_t row) 
     for (int j = 0; j < vectors; j++) sums[i][j] = load(from + i * row + j * kLanes<T>) + sums[i][j];
 }
 
-// The product of a panel of a, [depth][rows], and one of b, [depth][vectors], whose rows are `b_step`
-// apart.
-template <class T, int rows, int vectors>
-void product_tile(const T* a, const T* b, int64_t b_step, int64_t depth,
+// Where the rows of a tile are: element l of row i is at data + i * row + l * step.
+template <class T> struct TileRows {
+  const T* data;
+  int64_t row, step;
+};
+
+// The product of rows of a, of which packed ones are [depth][rows], and a panel of b,
+// [depth][vectors], whose rows are `b_step` apart.
+template <class T, int rows, int vectors, bool packed>
+void product_tile(const TileRows<T>& from, const T* b, int64_t b_step, int64_t depth,
                   const TileResult<T>& out) {
   constexpr int L = kLanes<T>;
+  const T* a = from.data;
+  const int64_t a_row = packed ? 1 : from.row, a_step = packed ? rows : from.step;
   Vec<T> sums[rows][vectors] = {};
   T* c = out.c;
 #pragma GCC unroll 16
@@ -52,14 +61,14 @@ void product_tile(const T* a, const T* b, int64_t b_step, int64_t depth,
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * out.c_row + j * L, 1);
 #pragma GCC unroll 4
-  for (int64_t l = 0; l < depth; l++, a += rows, b += b_step) {
+  for (int64_t l = 0; l < depth; l++, a += a_step, b += b_step) {
     Vec<T> x[vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) x[j] = load(b + j * L);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-      for (int j = 0; j < vectors; j++) sums[i][j] += x[j] * a[i];
+      for (int j = 0; j < vectors; j++) sums[i][j] += x[j] * a[i * a_row];
   }
   if (out.columns == vectors * L) {
     if (out.add) add_rows(sums, c, out.c_row);
@@ -86,18 +95,20 @@ void product_tile(const T* a, const T* b, int64_t b_step, int64_t depth,
 }
 
 template <class T>
-using ProductTile = void (*)(const T*, const T*, int64_t, int64_t, const TileResult<T>&);
+using ProductTile = void (*)(const TileRows<T>&, const T*, int64_t, int64_t, const TileResult<T>&);
 
-template <class T, int vectors, int... i>
+template <class T, int vectors, bool packed, int... i>
 constexpr std::array<ProductTile<T>, sizeof...(i)> product_tiles(std::integer_sequence<int, i...>) {
-  return {product_tile<T, i + 1, vectors>...};
+  return {product_tile<T, i + 1, vectors, packed>...};
 }
 
 // The tile for so many rows and vectors, both at least 1.
-template <class T> ProductTile<T> product_tile_of(int64_t rows, int64_t vectors) {
+template <class T, bool packed = true>
+ProductTile<T> product_tile_of(int64_t rows, int64_t vectors) {
   static_assert(kTileVectors == 2);
-  using Rows = std::make_integer_sequence<int, kTileRows>;
-  static constexpr auto one = product_tiles<T, 1>(Rows()), two = product_tiles<T, 2>(Rows());
+  using Rows = std::make_integer_sequence<int, packed ? kTileRows : kNarrowRows>;
+  static constexpr auto one = product_tiles<T, 1, packed>(Rows());
+  static constexpr auto two = product_tiles<T, 2, packed>(Rows());
   return (vectors == 1 ? one : two)[rows - 1];
 }
 
