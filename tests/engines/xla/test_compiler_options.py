@@ -77,6 +77,85 @@ def test_convolutions_have_the_same_values_with_and_without_flags(monkeypatch):
     np.testing.assert_array_equal(got, want)
 
 
+SHORT = (100_000, 3), 1  # what is reduced, over which axis
+LONG = (3, 100_000), 1
+
+
+def flags_of(monkeypatch, f, *xs):
+    """The flags of the program of `f`."""
+    found = []
+
+    def noted(platform, text):
+        found.append(dict(compiler_flags(platform, text)))
+        return tuple(found[-1].items())
+
+    monkeypatch.setattr("pullback.engines.xla.engine.compiler_flags", noted)
+    pb.wait(pb.compile(f)(*xs))
+    (flags,) = found
+    return flags
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reduce", [pb.sum, pb.max, pb.min])
+@pytest.mark.parametrize(
+    ("reductions", "kept"),
+    [
+        ([SHORT], "INDIVIDUAL_DOT"),
+        ([((2, 3, 40, 50), (1,))], "INDIVIDUAL_DOT"),
+        ([((3, 100_000), 0)], "INDIVIDUAL_DOT"),
+        ([LONG], None),
+        ([((5_000, 16), 1)], None),
+        ([((100_000, 3), None)], None),
+        ([SHORT, LONG], "INDIVIDUAL_DOT"),
+        ([SHORT, *[LONG] * 9], None),
+    ],
+)
+def test_ynnpack_is_not_given_mostly_short_reductions(monkeypatch, reductions, kept, reduce, dtype):
+    def f(*xs):
+        return [reduce(x * (i + 2), axis) for i, (x, (_, axis)) in enumerate(zip(xs, reductions))]
+
+    flags = flags_of(monkeypatch, f, *[pb.ones(shape, dtype) for shape, _ in reductions])
+    wanted = None if kept is None else f"LIBRARY_FUSION_TYPE_{kept}"
+    assert flags.get("xla_cpu_experimental_ynn_fusion_type") == wanted
+
+
+def test_reductions_that_ynnpack_cannot_do_are_not_counted(monkeypatch):
+    shape, axis = SHORT
+    xs = pb.ones(shape, np.int32), pb.ones(shape, np.complex64), pb.ones(shape)
+
+    def f(x, y, z):
+        return pb.sum(x, axis), pb.sum(y, axis), pb.prod(z, axis)
+
+    assert not flags_of(monkeypatch, f, *xs)
+
+
+def test_programs_with_a_convolution_and_short_reductions_do_not_use_ynnpack(monkeypatch):
+    def f(x, w, y):
+        return pb.conv(x, w), pb.sum(y, SHORT[1])
+
+    with pb.config(kernels=False):
+        flags = flags_of(monkeypatch, f, X, W, pb.ones(SHORT[0]))
+    assert flags["xla_cpu_experimental_ynn_fusion_type"] == "LIBRARY_FUSION_TYPE_INVALID"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_short_reductions_of_large_arrays(dtype):
+    """Also in one loop with what is computed before and after them."""
+    x = np.random.default_rng(0).standard_normal((50_000, 3)).astype(dtype)
+    x[0], x[1], x[2], x[3] = np.nan, np.inf, [np.inf, -np.inf, 1], [0, np.nan, np.inf]
+
+    def f(x):
+        norm = pb.sqrt(pb.sum(x * x, axis=1, keepdims=True))
+        return pb.sum(x, axis=1), pb.max(x, axis=1), pb.min(-x, axis=1), x / norm
+
+    rounding = 10 * np.finfo(dtype).eps
+    with np.errstate(invalid="ignore"):
+        norm = np.sqrt(np.sum(x * x, axis=1, keepdims=True))
+        want = np.sum(x, axis=1), np.max(x, axis=1), np.min(-x, axis=1), x / norm
+    for got, right in zip(pb.compile(f)(pb.tensor(x)), want, strict=True):
+        np.testing.assert_allclose(got.numpy(), right, rtol=rounding, atol=rounding)
+
+
 @pytest.mark.parametrize("size", [3, 100])
 def test_a_value_is_overwritten_after_the_small_loops_that_read_it(size):
     """One of XLA's passes moves such loops behind what must wait for them."""
