@@ -19,10 +19,12 @@ from pullback.ops.elementwise.elementwise import AnalyticElementwise
 from pullback.ops.elementwise.functions import equal, greater, guarded, less, where
 from pullback.ops.elementwise.series import horner_series
 from pullback.ops.prelude import Node, Type, constant_node, op_functions
+from pullback.ops.traits import HasKernel
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
 absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
+_KERNEL_SIZE = 256  # elements that are worth a call
 # tanh(x) / x as a quotient of polynomials in x * x, for |x| <= 0.63
 TANH_ABOVE = (
     1.0, 0.1281548360104272, 0.0027916192323125246, 7.347082947638535e-06,
@@ -32,11 +34,16 @@ TANH_BELOW = (
 )  # fmt: skip
 
 
-class TrigonometricOp(AnalyticElementwise, abstract=True):
-    """The sine or the cosine. XLA's own lose the sign of a zero imaginary part, and of f32 are
-    slow on CPUs."""
+class TrigonometricOp(AnalyticElementwise, HasKernel, abstract=True):
+    """The sine or the cosine. XLA's own lose the sign of a zero imaginary part, and are slow on
+    CPUs: those of f64 are computed one by one, and again for each element of a broadcast."""
 
     turns = "real"
+
+    def kernel(self, b: Any, out: Type, x: Any) -> Any:
+        if out.dtype is not float64 or out.size < _KERNEL_SIZE:
+            return None
+        return b.kernel(self.stablehlo, x, out=out)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         own = out.dtype.is_complex or (out.dtype is float32 and b.platform == "cpu")
