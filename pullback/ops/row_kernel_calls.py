@@ -7,6 +7,9 @@ from typing import Any
 from pullback.graph.dtypes import float32, float64
 
 _LONG = 1 << 17  # elements of a row that are worth more than one thread
+# Rows that do not fill a vector take the kernels a few stalls each. Loops that XLA makes over many
+# of them are faster, unless a row has more elements than XLA reduces without a library.
+_SHORT, _SMALL = 8, 1 << 14  # elements of a row, and of an array that has few of them
 
 
 def row_kernel_call(
@@ -23,5 +26,7 @@ def row_kernel_call(
     for i in axes:
         n *= x.shape[i]
     if n > _LONG and x.type.size // n < 4:
+        return None
+    if n <= _SHORT and x.type.size > _SMALL and n * x.dtype.itemsize < b.kernel_vector_bytes:
         return None
     return b.kernel(name, *xs, out=out, dims=len(axes), flags=flags)

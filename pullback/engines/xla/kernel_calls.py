@@ -81,6 +81,13 @@ class KernelCalls(BuilderProtocol):
         made = self.ffi_call(f"{PREFIX}{name}", *xs, out=outs, by_rows=True, **options)
         return made if several else made[0]
 
+    @property
+    def kernel_vector_bytes(self) -> int:
+        """The size of the vectors that kernels compute with."""
+        library = kernel_library()
+        assert library is not None
+        return library.vector_bytes
+
     def matrix_kernel(self, name: str, *xs: HloValue, out: Any, flags: int = 0) -> Any:
         """Call one of pullback's own kernels for stacks of real matrices, which calls LAPACK."""
         library = kernel_library()

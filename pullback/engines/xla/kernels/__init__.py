@@ -17,6 +17,7 @@ PREFIX = "pullback_"  # of the names of symbols and of XLA's targets
 # The routines that lapack.h lists
 LAPACK = ("potrf", "getrf", "getrs", "getri", "geqrf", "orgqr", "syevd", "gesdd", "trsm")
 SETS = ("baseline", "avx2", "avx512")  # instruction sets, from the narrowest
+_VECTOR_BYTES = {"baseline": 16, "avx2": 32, "avx512": 64}  # as vec.h says
 
 
 class KernelLibrary:
@@ -24,6 +25,7 @@ class KernelLibrary:
 
     def __init__(self, path: pathlib.Path, instructions: str) -> None:
         self.path, self.instructions = path, instructions
+        self.vector_bytes = _VECTOR_BYTES[instructions]
         self._library = ctypes.CDLL(str(path))
         self._known: set[str] = set()
 
