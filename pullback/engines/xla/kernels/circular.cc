@@ -16,6 +16,7 @@ constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1, kRound = 0x1.8p52;
 constexpr double kHigh = 0x1.921fb544p+0, kMiddle = 0x1.0b4611a6p-34, kLow = 0x1.3198a2e037073p-69;
 // Where that loses no digits: remainders that are smaller could be differences of equal numbers.
 constexpr double kLargest = 0x1p20, kLeastRemainder = 0x1p-10;
+constexpr double kTiny = 0x1p-27;  // the sine of less is the number itself, also of subnormals
 
 // On [-pi/4, pi/4], sin r = r + r^3 (kThird + r^2 p(r^2)) and cos r = 1 - r^2 / 2 + r^4 q(r^2): the
 // coefficients of p and q, from that of the highest power
@@ -33,8 +34,7 @@ template <int N> inline V polynomial(const double (&terms)[N], V z) {
   return p;
 }
 
-// The sine of x plus so many quarters of a turn. `hard` tells the lanes that are not right. Terms
-// are subtracted so that -0.0 stays.
+// The sine of x plus so many quarters of a turn. `hard` tells the lanes that are not right.
 template <int kQuarters> inline V turned_sine(V x, Bits& hard) {
   V shifted = x * kTwoOverPi + kRound, n = shifted - kRound;
   V high = x - n * kHigh, middle = n * kMiddle;
@@ -48,7 +48,9 @@ template <int kQuarters> inline V turned_sine(V x, Bits& hard) {
   V cosine = one + (((1.0 - one) - half) + (z * z * polynomial(kCosine, z) - r * rest));
   Bits quarter = bit_cast<Bits>(shifted) + kQuarters;
   V y = (quarter & 1) != 0 ? cosine : sine;
-  return bit_cast<V>(bit_cast<Bits>(y) ^ ((quarter >> 1) << 63));
+  y = bit_cast<V>(bit_cast<Bits>(y) ^ ((quarter >> 1) << 63));
+  if constexpr (kQuarters == 0) y = size < kTiny ? x : y;
+  return y;
 }
 
 constexpr int kVectors = 4, kStep = kVectors * kLanes<double>;  // enough to ask seldom
