@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import NamedTuple
 
 from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction, HloValue
@@ -20,32 +21,38 @@ class JoinedPad(NamedTuple):
         return self.start + self.x.shape[self.dimension]
 
 
-def with_joined_pads(block: HloBlock) -> HloBlock:
-    """The program with such sums written as concatenations, which read each array once."""
-    uses: dict[HloValue, int] = {}
-    for i in block.instructions:
-        for x in i.operands:
-            uses[x] = uses.get(x, 0) + 1
+_LEAST_IN_LOOPS = 512  # elements of a sum: XLA fuses the pads of smaller ones as well
+
+
+def with_joined_pads(block: HloBlock, least: int = 0) -> HloBlock:
+    """The program with such sums, of that many elements, written as concatenations, which read each
+    array once."""
     sums: dict[HloValue, list[JoinedPad]] = {}
     written = []
     for i in block.instructions:
-        if i.name == "add" and (pads := _pads_in_sum(i, sums, uses)):
+        if i.regions:
+            regions = tuple([with_joined_pads(r, _LEAST_IN_LOOPS) for r in i.regions])
+            i = dataclasses.replace(i, regions=regions)
+        if i.name == "add" and (pads := _pads_in_sum(i, sums)):
             sums[i.results[0]] = pads
-            i = _joined_sum(i, pads) or i
+            i = _joined_sum(i, pads, least) or i
         written.append(i)
         for y in i.results:
             y.made_by = i
     return dataclasses.replace(block, instructions=written)
 
 
-def _pads_in_sum(
-    i: HloInstruction, sums: dict[HloValue, list[JoinedPad]], uses: dict[HloValue, int]
-) -> list[JoinedPad]:
-    """The padded arrays that are added up, also by earlier sums; none if others are added, too."""
+def _pads_in_sum(i: HloInstruction, sums: dict[HloValue, list[JoinedPad]]) -> list[JoinedPad]:
+    """The padded arrays that are added up, also by earlier sums, in order; none if others are
+    added, too, or if they overlap.
+
+    Sums that differ in one array share a sum of the others: each of them reads all arrays again,
+    since that takes less time than to write the shared sum.
+    """
     found: list[JoinedPad] = []
     for x in i.operands:
         made = x.made_by
-        if uses[x] > 1 or made is None:
+        if made is None:
             return []
         if made.name == "add":
             pads = sums.get(x, [])
@@ -55,18 +62,18 @@ def _pads_in_sum(
         if not pads:
             return []
         found += pads
-    return found
+    found.sort(key=lambda p: p.start)
+    apart = all(p.stop <= q.start for p, q in itertools.pairwise(found))
+    return found if apart and len({p.dimension for p in found}) == 1 else []
 
 
-def _joined_sum(i: HloInstruction, pads: list[JoinedPad]) -> HloInstruction | None:
+def _joined_sum(i: HloInstruction, pads: list[JoinedPad], least: int) -> HloInstruction | None:
     (y,) = i.results
-    found = sorted(pads, key=lambda p: p.start)
-    dimension = found[0].dimension
-    ends = [0, *[p.stop for p in found]]
-    starts = [*[p.start for p in found], y.shape[dimension]]
-    if starts != ends or any(p.dimension != dimension for p in found):
+    dimension = pads[0].dimension
+    ends = [0, *[p.stop for p in pads]]
+    if [*[p.start for p in pads], y.shape[dimension]] != ends or y.type.size < least:
         return None
-    xs, attributes = tuple([p.x for p in found]), {"dimension": f"{dimension} : i64"}
+    xs, attributes = tuple([p.x for p in pads]), {"dimension": f"{dimension} : i64"}
     return HloInstruction("stablehlo.concatenate", xs, (y,), attributes, location=i.location)
 
 
