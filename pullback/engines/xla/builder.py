@@ -21,6 +21,7 @@ from pullback.engines.xla.hlo_instructions import (
 from pullback.engines.xla.hlo_printer import print_attribute, print_hlo_module
 from pullback.engines.xla.join_kernel import with_join_kernels
 from pullback.engines.xla.joins import with_joined_pads
+from pullback.engines.xla.loop_kernels import with_loop_kernels
 from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.merged_calls import with_merged_calls
 from pullback.engines.xla.posted_results import PostedResults, with_posted_results
@@ -339,7 +340,8 @@ def build_xla_module(
     if b.kernels:
         main = with_joined_pads(main)
         if b.platform == "cpu":
-            main = with_merged_calls(with_join_kernels(main, b), b)
+            main = with_loop_kernels(with_join_kernels(main, b), b)
+            main = with_merged_calls(main, b)
         else:
             main = fuse_gpu_kernels(main, b)
     if b.awaited:

@@ -82,4 +82,24 @@ template <class To, class From> inline To bit_cast(From x) {
   return y;
 }
 
+// Store whole vectors at addresses that are multiples of their size, in memory that is not read for
+// long: it is neither read into the caches nor kept there. `end_streams` follows the last one.
+template <class T> inline void stream(T* p, Vec<T> v) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(v, reinterpret_cast<Vec<T>*>(p));
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntps512(reinterpret_cast<float*>(p), bit_cast<Vec<float>>(v));
+#elif defined(__AVX2__)
+  __builtin_ia32_movntps256(reinterpret_cast<float*>(p), bit_cast<Vec<float>>(v));
+#else
+  store(p, v);
+#endif
+}
+
+inline void end_streams() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 }  // namespace pullback
