@@ -21,6 +21,7 @@ from pullback.engines.xla.hlo_instructions import (
 from pullback.engines.xla.hlo_printer import print_attribute, print_hlo_module
 from pullback.engines.xla.join_kernel import with_join_kernels
 from pullback.engines.xla.joins import with_joined_pads
+from pullback.engines.xla.loop_constants import with_packed_constants
 from pullback.engines.xla.loop_kernels import with_loop_kernels
 from pullback.engines.xla.loop_rows import LoopRows
 from pullback.engines.xla.merged_calls import with_merged_calls
@@ -341,7 +342,7 @@ def build_xla_module(
         main = with_joined_pads(main)
         if b.platform == "cpu":
             main = with_loop_kernels(with_join_kernels(main, b), b)
-            main = with_merged_calls(main, b)
+            main = with_merged_calls(with_packed_constants(main, b), b)
         else:
             main = fuse_gpu_kernels(main, b)
     if b.awaited:

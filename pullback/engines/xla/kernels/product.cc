@@ -286,6 +286,27 @@ template <class T> static void multiply_deep(Pool& pool, const Product<T>& p) {
   });
 }
 
+// A product whose b is packed already, some of its columns or rows for each task.
+template <class T> static void multiply_packed(Pool& pool, const Product<T>& p, double work) {
+  constexpr int64_t kTasks = 64, kPanels = 4;
+  const Panels<T> panels{p.columns};
+  ProductBlocks<T> blocks(p);
+  if (p.rows <= kBlockRows) {
+    const int64_t most = std::clamp<int64_t>(int64_t(work / kSmall), 1, kTasks);
+    blocks.columns = std::clamp<int64_t>(panels.count() / kPanels, 1, most);
+  }
+  pool.each(blocks.count(), [&](int64_t task) {
+    multiply_block(p, p.b, part(p.rows, task % blocks.rows, blocks.rows),
+                   part(panels.count(), task / blocks.rows, blocks.columns));
+  });
+}
+
+template <class T> void pack(Pool& pool, const Product<T>& p, T* to) {
+  const int64_t count = Panels<T>{p.columns}.count();
+  const int64_t pieces = std::clamp<int64_t>(p.columns * p.depth >> 15, 1, count);
+  pool.each(pieces, [&](int64_t i) { pack_b(p, part(count, i, pieces), to); });
+}
+
 // Products [begin, end), which have packed b of their own, or share it.
 template <class T>
 static void multiply_large(Pool& pool, const Batch<T>& batch, Part mine, T* packed) {
@@ -311,6 +332,7 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
   const Batch<T> batch(first, loops, rank);
   if (!batch.count() || !first.rows || !first.columns) return;
   const double work = double(first.rows) * double(first.columns) * double(first.depth);
+  if (first.packed) return multiply_packed(pool, batch[0], work);
   if (batch.count() == 1) {
     const bool deep = is_deep(first);
     if (deep && work > 2 * kSmall) return multiply_deep(pool, batch[0]);
@@ -336,6 +358,8 @@ void multiply(Pool& pool, const Product<T>& first, const ProductLoop* loops, int
   }
 }
 
+template void pack<float>(Pool&, const Product<float>&, float*);
+template void pack<double>(Pool&, const Product<double>&, double*);
 template void multiply<float>(Pool&, const Product<float>&, const ProductLoop*, int64_t);
 template void multiply<double>(Pool&, const Product<double>&, const ProductLoop*, int64_t);
 

@@ -32,6 +32,7 @@ template <class T> struct Product {
   T* c;
   int64_t c_row;
   Addend<T> addends[kAddends];
+  bool packed = false;  // whether b is what `pack` has made of it
 
   // The same from column j on; the number of columns is the caller's to change.
   Product from_column(int64_t j) const {
@@ -46,5 +47,9 @@ template <class T> struct Product {
 // number of threads.
 template <class T>
 void multiply(Pool& pool, const Product<T>& first, const ProductLoop* batch, int64_t rank);
+
+// Copy b to the order in which it is read, for several products: `to` has room for all columns up to
+// a multiple of whole vectors.
+template <class T> void pack(Pool& pool, const Product<T>& p, T* to);
 
 }  // namespace pullback
