@@ -15,7 +15,10 @@ from pullback.graph.canonical import canonicalise
 from pullback.nn import functional as F
 from pullback.transforms.lowered_form import lowered_form
 
-pytestmark = pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled")
+pytestmark = [
+    pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled"),
+    pytest.mark.usefixtures("on_cpu"),
+]
 
 MANY = 20_000  # elements of an array, at least
 

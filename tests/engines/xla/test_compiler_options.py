@@ -95,6 +95,7 @@ def flags_of(monkeypatch, f, *xs):
     return flags
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("reduce", [pb.sum, pb.max, pb.min])
 @pytest.mark.parametrize(
@@ -119,6 +120,7 @@ def test_ynnpack_is_not_given_mostly_short_reductions(monkeypatch, reductions, k
     assert flags.get("xla_cpu_experimental_ynn_fusion_type") == wanted
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_reductions_that_ynnpack_cannot_do_are_not_counted(monkeypatch):
     shape, axis = SHORT
     xs = pb.ones(shape, np.int32), pb.ones(shape, np.complex64), pb.ones(shape)
@@ -129,6 +131,7 @@ def test_reductions_that_ynnpack_cannot_do_are_not_counted(monkeypatch):
     assert not flags_of(monkeypatch, f, *xs)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_programs_with_a_convolution_and_short_reductions_do_not_use_ynnpack(monkeypatch):
     def f(x, w, y):
         return pb.conv(x, w), pb.sum(y, SHORT[1])

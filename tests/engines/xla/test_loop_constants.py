@@ -12,7 +12,10 @@ from pullback.engines.xla.builder import Builder, build_xla_module
 from pullback.engines.xla.kernels import kernel_library
 from pullback.graph.canonical import canonicalise
 
-pytestmark = pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled")
+pytestmark = [
+    pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled"),
+    pytest.mark.usefixtures("on_cpu"),
+]
 
 PACK = "pullback_pack_product"
 

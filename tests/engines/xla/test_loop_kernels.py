@@ -13,7 +13,10 @@ from pullback.engines.xla.kernels import kernel_library
 from pullback.graph.canonical import canonicalise
 from pullback.transforms.lowered_form import lowered_form
 
-pytestmark = pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled")
+pytestmark = [
+    pytest.mark.skipif(kernel_library() is None, reason="kernels were not compiled"),
+    pytest.mark.usefixtures("on_cpu"),
+]
 
 CALL = "pullback_vector_program"
 Arrays = list[np.ndarray]

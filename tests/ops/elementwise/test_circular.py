@@ -49,6 +49,7 @@ def every_long_size() -> np.ndarray:
 
 
 @calls_kernel
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="has no longer numbers")
 @pytest.mark.parametrize(("f", "exact"), FUNCTIONS)
 def test_kernels_are_within_an_ulp(f, exact):
@@ -59,6 +60,7 @@ def test_kernels_are_within_an_ulp(f, exact):
 
 
 @calls_kernel
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("size", [1, 255, 256, 257, 1023, 5_000, 70_001])
 @pytest.mark.parametrize(("f", "exact"), FUNCTIONS)
 def test_kernels_handle_every_length(f, exact, size):
@@ -68,6 +70,7 @@ def test_kernels_handle_every_length(f, exact, size):
 
 
 @calls_kernel
+@pytest.mark.usefixtures("on_cpu")
 def test_the_double_nearest_to_a_multiple_of_a_quarter_turn():
     x = np.full(1_000, 6381956970095103 * 2.0**797)
     # The C library's cosine, which the kernel calls for large numbers, has an error of 8 ulp there
@@ -75,6 +78,7 @@ def test_the_double_nearest_to_a_multiple_of_a_quarter_turn():
 
 
 @calls_kernel
+@pytest.mark.usefixtures("on_cpu")
 def test_kernels_keep_tiny_numbers_and_what_has_no_value():
     tiny = [0.0, -0.0, 1e-310, -1e-310, 1e-200, 1e-9]
     x = np.tile([*tiny, np.inf, -np.inf, np.nan], 100)
@@ -87,6 +91,7 @@ def test_kernels_keep_tiny_numbers_and_what_has_no_value():
 
 
 @calls_kernel
+@pytest.mark.usefixtures("on_cpu")
 def test_derivatives_and_examples_of_large_arrays():
     x = np.random.default_rng(0).normal(size=(30, 20))
     made = pb.grad(lambda x: pb.sum(pb.vmap(lambda row: pb.sin(row) * pb.cos(row))(x)))
