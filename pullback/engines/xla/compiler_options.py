@@ -13,20 +13,10 @@ from pullback.engines.xla.donor_marks import DONOR_MARKS
 
 Flags = tuple[tuple[str, Any], ...]
 
-# XLA gives products, convolutions and reductions to YNNPACK. Convolutions take 1.3 times as long
-# there as in XLA's own code, or more. Reductions are faster, unless they combine only a few numbers
-# each: those take up to 20 times as long, and XLA does not fuse them with other loops.
-_YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
-_YNNPACK_REDUCES: Flags = ((_YNNPACK, "LIBRARY_FUSION_TYPE_REDUCE"),)
-_YNNPACK_MULTIPLIES: Flags = ((_YNNPACK, "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"),)
-_NO_YNNPACK: Flags = ((_YNNPACK, "LIBRARY_FUSION_TYPE_INVALID"),)
-# A reduction of up to 8 numbers takes YNNPACK as long as one of 16, which takes XLA as long.
-_FEW, _AS_MANY = 8, 16
-# What YNNPACK can reduce: one array of f32 or f64, to a sum, maximum or minimum.
-_REDUCTION = re.compile(
-    rb'"stablehlo\.(?:add|maximum|minimum)"[^\n]*\n"stablehlo\.return"[^\n]*\n\}\) '
-    rb"\{dimensions = [^}]*\} : \(tensor<((?:\d+x)+)f(?:32|64)>, [^)]*\) -> tensor<((?:\d+x)*)f"
-)
+# XLA gives products, convolutions and reductions to YNNPACK, and prepares each of its calls when
+# that first runs. Two threads that do so at the same time may end the process: 13 of 157 processes
+# that took the first step of a transformer, on two cores, and none of 40 without it (jaxlib 0.10.2).
+_NO_YNNPACK: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_INVALID"),)
 # Without it, XLA copies donated arguments that a result overwrites if anything reads them, even
 # before: the parameters of a training step.
 _OVERWRITES: Flags = (("xla_cpu_copy_insertion_use_region_analysis", True),)
@@ -53,7 +43,7 @@ def compiler_flags(platform: str, text: bytes) -> Flags:
     """Return the flags that a program is compiled with, a function of its text alone."""
     if platform != "cpu":
         return _gpu_compiler_flags(text)
-    flags = _ynnpack_flags(text)
+    flags = _NO_YNNPACK
     if _is_small_for_compiler_options(text):
         return flags + _small_compiler_flags(text)
     overwrites = b'"pullback_' in text or any(mark in text for mark in DONOR_MARKS)
@@ -67,25 +57,6 @@ def _gpu_compiler_flags(text: bytes) -> Flags:
     return _PRODUCTS_BY_CUBLAS if tuned else _PRODUCTS_BY_CUBLAS + _UNTUNED
 
 
-def _ynnpack_flags(text: bytes) -> Flags:
-    convolves = b"stablehlo.convolution" in text
-    if _has_mostly_short_reductions(text):
-        return _NO_YNNPACK if convolves else _YNNPACK_MULTIPLIES
-    return _YNNPACK_REDUCES if convolves else ()
-
-
-def _has_mostly_short_reductions(text: bytes) -> bool:
-    """Whether YNNPACK would lose more time with short reductions than it gains with long ones."""
-    lost = gained = 0  # numbers, which take about the same time each
-    for found in _REDUCTION.finditer(text):
-        operands, results = map(_size_for_compiler, found.groups())
-        if operands <= _FEW * results:
-            lost += _AS_MANY * results
-        else:
-            gained += operands
-    return lost > gained
-
-
 def _is_small_for_compiler_options(text: bytes) -> bool:
     """Whether compiling a program takes much longer than running it: all arrays are small."""
     if any(size > _PRODUCT_ELEMENTS for size in _sizes_for_compiler(_PRODUCT, text)):
@@ -96,11 +67,7 @@ def _is_small_for_compiler_options(text: bytes) -> bool:
 def _sizes_for_compiler(pattern: re.Pattern[bytes], text: bytes) -> Iterator[int]:
     """The number of elements of each shape that a pattern finds, such as 6 for `2x3x`."""
     for shape in set(pattern.findall(text)):
-        yield _size_for_compiler(shape)
-
-
-def _size_for_compiler(shape: bytes) -> int:
-    return math.prod(map(int, shape.split(b"x")[:-1]))
+        yield math.prod(map(int, shape[:-1].split(b"x")))
 
 
 def _small_compiler_flags(text: bytes) -> Flags:

@@ -122,7 +122,7 @@ def _after_post(
     later: set[HloValue] = set()  # what is computed from long instructions that wait
     held: dict[HloValue, HloValue] = {}
     for i in block.instructions[start:]:
-        if i.name in _LONG and i not in early and later.isdisjoint(_read_by(i)):
+        if i.name in _LONG and later.isdisjoint(_read_by(i)):
             free = [x for x in i.operands if x not in kept]
             x = max(free, key=lambda x: x.type.nbytes, default=None)
             if x is not None:

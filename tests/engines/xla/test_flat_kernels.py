@@ -248,6 +248,27 @@ def test_kernels_inside_and_around_others() -> None:
     assert not any(i.name in ("sine", "cosine") for i in made.instructions)
 
 
+def test_kernels_do_not_wait_for_each_other() -> None:
+    """Norms of two arrays are one kernel of rows; sines before and after it are apart."""
+
+    def f(x: Any, w: Any) -> Any:
+        def norm(y: Any) -> Any:
+            return y * pb.rsqrt((y * y).mean(axis=-1, keepdims=True) + 1e-5)
+
+        y = norm(x)
+        after, before = pb.sin(y + x), pb.cos(x * 2)
+        return y, after @ w, before @ w, norm(before + x)
+
+    block = program(f, random(1024, 300), random(300, 300))
+    b = Builder()
+    b.platform, b.neutral, b.kernels = "cuda", False, True
+    made = fuse_gpu_kernels(block, b)
+    known = set(made.arguments)
+    for i in made.instructions:
+        assert known.issuperset(i.operands), _shown(i)
+        known.update(i.results)
+
+
 def _shown(i: HloInstruction) -> str:
     return f"{i.name} {[x.name for x in i.operands]}"
 

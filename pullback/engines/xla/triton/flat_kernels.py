@@ -6,7 +6,7 @@ longer than memory. A kernel works on tiles of the elements in the order in whic
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
@@ -82,7 +82,7 @@ class FlatKernel:
         return (-(-self.size // TILE), 1), WARPS, {}
 
 
-def flat_kernels(block: HloBlock, stored: Container[HloValue]) -> list[FlatKernel]:
+def flat_kernels(block: HloBlock, stored: Collection[HloValue]) -> list[FlatKernel]:
     """The kernels of a block; `stored` are values that other kernels compute."""
     if not any(i.name in _COSTLY for i in block.instructions):
         return []
@@ -92,7 +92,7 @@ def flat_kernels(block: HloBlock, stored: Container[HloValue]) -> list[FlatKerne
 class _FlatKernels:
     """Finds kernels: arrays that are needed in memory, with what they are computed from."""
 
-    def __init__(self, block: HloBlock, stored: Container[HloValue]) -> None:
+    def __init__(self, block: HloBlock, stored: Collection[HloValue]) -> None:
         self.stored, self.arguments = stored, set(block.arguments)
         self.made = {y: i for i in block.instructions for y in i.results}
         needed = set(block.results)
@@ -118,8 +118,14 @@ class _FlatKernels:
     def _joins(
         self, terms: dict[FlatTerm, list[FlatTerm] | None], kernel: FlatKernel, y: HloValue
     ) -> bool:
-        """Whether a kernel can compute an array, too: what it loads for that is there already."""
+        """Whether a kernel can compute an array, too: what it loads for that is there already.
+
+        A kernel of rows may need one of the results, and compute what another one is made of. So
+        where there are such kernels, this one must need nothing but arguments.
+        """
         if kernel.size != y.type.size or len(kernel.loads) + len(kernel.results) >= MOST:
+            return False
+        if self.stored and any(t.value not in self.arguments for t in kernel.loads):
             return False
         loads = [t for t, operands in terms.items() if operands is None]
         known = set(kernel.terms)
