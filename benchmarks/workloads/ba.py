@@ -82,7 +82,7 @@ WORKLOADS = [
         note=(
             "sines and cosines are a kernel's, the loops XLA's, with sums of two and three numbers "
             "in them. In JAX, sums are calls of the library YNNPACK, and loops compute the "
-            "same sines again. Like that, pullback takes 6.3 to 6.5 ms, and 4.0 without YNNPACK."
+            "same sines again. Like that, pullback took 6.3 to 6.5 ms, and 4.0 without YNNPACK."
         ),
     )
 ]  # fmt: skip
