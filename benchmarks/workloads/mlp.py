@@ -79,14 +79,14 @@ PEERS = {"jax": with_jax, "torch": with_torch}
 WORKLOADS = [
     Workload(
         "mlp", "MLP 784-512-512-10, batch 256, Adam", inputs, {"pullback": with_pullback, **PEERS},
-        note="with YNNPACK's reductions, which may crash, 2.16 ms beside JAX's 2.42, 0.89.",
+        note="with reductions by YNNPACK, which may crash, 2.16 ms beside JAX's 2.42.",
     ),
     Workload(
         "mlp_undecorated", "MLP, pullback without `pb.compile`", inputs,
         {"pullback": partial(with_pullback, compiled=False), **PEERS}, torch_compile=False,
         note=(
             "the step is recorded while gradients of the step before are computed, on two "
-            "cores. In turns with the compiled step in one process, it takes 1.08 to 1.16 times "
+            "cores. In turns with the compiled step in one process, it takes 1.07 to 1.16 times "
             "as long, and 1.23 times where the program is not cut after the loss."
         ),
     ),

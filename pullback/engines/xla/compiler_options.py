@@ -14,8 +14,8 @@ from pullback.engines.xla.donor_marks import DONOR_MARKS
 Flags = tuple[tuple[str, Any], ...]
 
 # XLA gives products, convolutions and reductions to YNNPACK, and prepares each of its calls when
-# that first runs. Two threads that do so at the same time may end the process: with jaxlib 0.10.2 on
-# two cores, 13 of 157 processes that took the first step of a transformer; none of 40 without it.
+# that first runs. Two threads that do so at the same time may end the process: with jaxlib 0.10.2
+# on two cores, 13 of 157 that took the first step of a transformer; none of 40 without it.
 _NO_YNNPACK: Flags = (("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_INVALID"),)
 # Without it, XLA copies donated arguments that a result overwrites if anything reads them, even
 # before: the parameters of a training step.
