@@ -57,7 +57,7 @@ class KernelProgram:
     """One kernel; `run` computes it for all programs of a grid."""
 
     def __init__(self, text: str, memory: Mapping[int, np.ndarray] | None = None) -> None:
-        """`memory` has the arrays at addresses that the kernel is told."""
+        """`memory` maps addresses that the kernel receives to arrays."""
         self.memory = memory or {}
         self.branches: list[bool] = []  # whether each branch took its first region
         self.lines = [line.strip() for line in text.splitlines()]

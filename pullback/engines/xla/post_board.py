@@ -34,7 +34,7 @@ class Post:
 
     def __init__(self, slot: np.ndarray, tag: int) -> None:
         self._slot, self._tag = slot, tag
-        # What the program is told: where to write, and its tag
+        # The program's argument: where to write, and its tag
         self.argument = np.array([slot.ctypes.data, tag], np.int64)
 
     def words(self, start: int, stop: int) -> np.ndarray | None:

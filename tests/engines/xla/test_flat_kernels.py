@@ -13,7 +13,7 @@ from triton_ir import KernelProgram
 import pullback as pb
 from pullback.engines.engine_registry import registered_engine
 from pullback.engines.xla.builder import Builder, build_xla_block
-from pullback.engines.xla.hlo_instructions import HloBlock, HloInstruction
+from pullback.engines.xla.hlo_instructions import HloBlock
 from pullback.engines.xla.hlo_printer import print_hlo_module
 from pullback.engines.xla.triton import flat_kernels as module
 from pullback.engines.xla.triton.flat_kernels import FlatKernel, flat_kernels
@@ -239,11 +239,7 @@ def test_kernels_inside_and_around_others() -> None:
     b = Builder()
     b.platform, b.neutral, b.kernels = "cuda", False, True
     made = fuse_gpu_kernels(block, b)
-    known = set(made.arguments)
-    for i in made.instructions:
-        assert known.issuperset(i.operands), _shown(i)
-        known.update(i.results)
-    assert known.issuperset(made.results)
+    check_order(made)
     assert any(i.name == "custom_call" for i in made.instructions)
     assert not any(i.name in ("sine", "cosine") for i in made.instructions)
 
@@ -263,14 +259,16 @@ def test_kernels_do_not_wait_for_each_other() -> None:
     b = Builder()
     b.platform, b.neutral, b.kernels = "cuda", False, True
     made = fuse_gpu_kernels(block, b)
-    known = set(made.arguments)
-    for i in made.instructions:
-        assert known.issuperset(i.operands), _shown(i)
+    check_order(made)
+
+
+def check_order(block: HloBlock) -> None:
+    """Every value is computed before it is used."""
+    known = set(block.arguments)
+    for i in block.instructions:
+        assert known.issuperset(i.operands), f"{i.name} {[x.name for x in i.operands]}"
         known.update(i.results)
-
-
-def _shown(i: HloInstruction) -> str:
-    return f"{i.name} {[x.name for x in i.operands]}"
+    assert known.issuperset(block.results)
 
 
 # -- on a GPU --------------------------------------------------------------------------------------
